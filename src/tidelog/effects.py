@@ -1,0 +1,193 @@
+"""Waits and wishes, as plain data: what the core asks the world to do, and what an answer waits for.
+
+Nothing here is carried out by the core. A world (`shell` or `sim`) carries an effect out and reports back by an input
+of the node that names the effect's token.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidelog.model import TopicPartition
+from tidelog.ports import Buffer, File, Operation
+
+
+class FileSlice(NamedTuple):
+    """Bytes of a file that are sent without being read: the slice keeps its file open until it was sent."""
+
+    file: File
+    position: int
+    length: int
+
+
+Part = Buffer | FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write the parts, in order, to the connection; answers keep the order in which they were sent."""
+
+    connection: int
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    connection: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Stop reading from the connection (`paused`), or go on: too many of its requests wait for their answers."""
+
+    connection: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
+
+    connection: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """fsync the files off the loop, in order; answered by `synced(token)` or `disk_failed`."""
+
+    token: int
+    files: Sequence[File]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """`Disk.replace` off the loop; answered by `synced(token)` or `disk_failed`."""
+
+    token: int
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """`Disk.remove` off the loop, for deletions that may be long; not answered."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Submit operations to the metadata store; answered by `store_result(token, result)`, in order of submission."""
+
+    token: int
+    operations: Sequence[Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The node is finished: files are closed, the process may end. `reason` is empty for a wished stop."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened that a log line, a timeline, the lab or a ghost of the simulator wants to know.
+
+    `kind` is a stable dotted name ("partition.leader", "isr.shrink", "log.truncate", …); `fields` are plain values.
+    `level`: "debug" is for timelines only, "info" and above are log lines too.
+    """
+
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    level: str = "info"
+
+
+CONTROLLER = -2
+"""The target of an `Ask` that means whoever leads the cluster now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send a request to a broker (or the CONTROLLER) and give the answer to `owner` by `token`.
+
+    `node.peers` carries it out; an answer that cannot come is handed down as None.
+    """
+
+    target: int
+    request: Any
+    owner: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The deferred answer to the request that was handed down with this token."""
+
+    token: int
+    response: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A coordinator's wish: append this record batch to a partition of its topic as leader. Carried out at once by the
+    node, which answers with `appended(token, base_offset)` or `append_failed(token, code)` first of all."""
+
+    token: int
+    partition: TopicPartition
+    batch: bytes
+
+
+Effect = Send | Close | Pause | Connect | Sync | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
+
+
+# Conditions: what a deferred answer waits for. Each names the leader epoch it was born in, so that a change of leader
+# answers every orphan.
+
+
+class Committed(NamedTuple):
+    """The high watermark reached `offset`."""
+
+    partition: TopicPartition
+    epoch: int
+    offset: int
+
+
+class Readable(NamedTuple):
+    """At least `min_bytes` can be read from `offset` on by this kind of reader."""
+
+    partition: TopicPartition
+    epoch: int
+    offset: int
+    min_bytes: int
+
+
+class Synced(NamedTuple):
+    """The log is durable up to `offset`."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class Signal(NamedTuple):
+    """Somebody woke this key."""
+
+    key: tuple[Any, ...]
+
+
+Condition = Committed | Readable | Synced | Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that is not there yet: `resume(context, *arguments)` is called when every condition of a `Committed`
+    or `Synced` kind holds, when any `Readable` or `Signal` does, or at the deadline (monotonic milliseconds). It
+    returns a response or another `Later`."""
+
+    conditions: Sequence[Condition]
+    deadline: int
+    resume: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()

@@ -1,0 +1,54 @@
+"""The nouns that every layer speaks of. Plain data, no behaviour beyond what a noun knows of itself."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+NO_ID = bytes(16)
+"""The topic id, or directory id, that names nothing (the all-zero UUID)."""
+
+NO_LEADER = -1
+NO_EPOCH = -1
+
+INTER_BROKER_LISTENER = "REPLICATION"
+"""The listener between brokers where `inter.broker.listener.name` names none: never the clients' own."""
+
+GROUP_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
+
+
+class Time(NamedTuple):
+    """One moment on both clocks, in milliseconds: deadlines use `mono`, timestamps in records use `wall`."""
+
+    mono: int
+    wall: int
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Endpoint(NamedTuple):
+    """Where a listener of a broker is reached: listener name as in `listeners`, security protocol, address."""
+
+    listener: str
+    security: str
+    host: str
+    port: int
+
+
+def id_text(uuid: bytes) -> str:
+    """A 16-byte id as Kafka prints it: URL-safe base64 without padding."""
+    return urlsafe_b64encode(uuid).decode().rstrip("=")
+
+
+def id_bytes(text: str) -> bytes:
+    """The inverse of `id_text`; ValueError where the text is no 16-byte id."""
+    raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(raw) != len(NO_ID):
+        raise ValueError(f"{text!r} is not a 16-byte id")
+    return raw
