@@ -1,0 +1,1 @@
+"""Handlers of the cluster family, a file per API."""

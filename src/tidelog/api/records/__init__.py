@@ -1,0 +1,1 @@
+"""Handlers of the records family, a file per API."""

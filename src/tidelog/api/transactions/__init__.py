@@ -1,0 +1,1 @@
+"""Handlers of the transactions family, a file per API."""
