@@ -1,0 +1,174 @@
+"""The records inside a batch of format v2: variable-length integers, one after another, relative to the batch.
+
+Nothing here knows of the batch's header. Bytes that are no records raise ApiError INVALID_RECORD and never anything
+else: a client reads what any producer wrote.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.ports import Buffer
+
+Header = tuple[str, bytes | None]
+
+MIN_RECORD_BYTES = 7
+"""Length, attributes, two deltas, two absent fields and no headers, a byte each."""
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` is in wall milliseconds, -1 where there is none; a None value is a tombstone."""
+
+    offset: int = 0
+    timestamp: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[Header] = ()
+
+
+def varint(value: int) -> bytes:
+    """A zig-zag variable-length integer of up to 64 bits."""
+    rest = (value << 1) ^ (value >> 63)
+    if rest < 0x80:
+        return _ONE_BYTE[rest]
+    output = bytearray()
+    while rest >= 0x80:
+        output.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    output.append(rest)
+    return bytes(output)
+
+
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+_ABSENT = varint(-1)
+
+
+def encode(
+    offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None, headers: Sequence[Header]
+) -> bytes:
+    """One record with its length in front."""
+    body = b"".join(
+        (
+            b"\x00",
+            varint(timestamp_delta),
+            varint(offset_delta),
+            _ABSENT if key is None else varint(len(key)),
+            b"" if key is None else key,
+            _ABSENT if value is None else varint(len(value)),
+            b"" if value is None else value,
+            _encode_headers(headers) if headers else b"\x00",
+        )
+    )
+    return varint(len(body)) + body
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    output = bytearray(varint(len(headers)))
+    for name, value in headers:
+        raw = name.encode()
+        output += varint(len(raw))
+        output += raw
+        output += _ABSENT if value is None else varint(len(value)) + value
+    return bytes(output)
+
+
+def decode(
+    payload: bytes, count: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
+) -> Iterator[Record]:
+    """The `count` records of an uncompressed payload; `fixed_timestamp` is what LogAppendTime puts over their own."""
+    if not 0 <= count <= len(payload) // MIN_RECORD_BYTES:
+        raise _refused(f"{count} records cannot be in {len(payload)} bytes")
+    position = 0
+    try:
+        for _ in range(count):
+            record, position = _decode_one(payload, position, base_offset, base_timestamp, fixed_timestamp)
+            yield record
+    except IndexError:
+        raise _refused("a record is cut off") from None
+    except UnicodeDecodeError:
+        raise _refused("a header's name is not UTF-8") from None
+    if position != len(payload):
+        raise _refused(f"{len(payload) - position} bytes follow the last record")
+
+
+def _decode_one(
+    payload: bytes, position: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
+) -> tuple[Record, int]:
+    """One byte suffices for most numbers, so that case is written out: it is the inner loop of every consumer."""
+    length = payload[position]
+    position += 1
+    if length & 0x80:
+        length, position = _long_varint(payload, position, length)
+    end = position + (length >> 1)
+    if length & 1 or end > len(payload):
+        raise _refused("a record is longer than its batch")
+    position += 1  # attributes: none are defined
+
+    delta = payload[position]
+    position += 1
+    if delta & 0x80:
+        delta, position = _long_varint(payload, position, delta)
+    timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1)) if fixed_timestamp is None else fixed_timestamp
+
+    delta = payload[position]
+    position += 1
+    if delta & 0x80:
+        delta, position = _long_varint(payload, position, delta)
+    offset = base_offset + ((delta >> 1) ^ -(delta & 1))
+
+    key, position = _field(payload, position, end)
+    value, position = _field(payload, position, end)
+    headers: Sequence[Header] = ()
+    if payload[position]:
+        headers, position = _decode_headers(payload, position, end)
+    else:
+        position += 1
+    if position != end:
+        raise _refused("a record's fields and its length disagree")
+    return Record(offset, timestamp, key, value, headers), end
+
+
+def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length = payload[position]
+    position += 1
+    if length & 0x80:
+        length, position = _long_varint(payload, position, length)
+    if length & 1:
+        return None, position  # every negative length is read as absent, as Kafka does
+    stop = position + (length >> 1)
+    if stop > end:
+        raise _refused("a field is longer than its record")
+    return payload[position:stop], stop
+
+
+def _decode_headers(payload: bytes, position: int, end: int) -> tuple[list[Header], int]:
+    count = payload[position]
+    position += 1
+    if count & 0x80:
+        count, position = _long_varint(payload, position, count)
+    if count & 1 or count >> 1 > end - position:
+        raise _refused("an impossible number of headers")
+    headers: list[Header] = []
+    for _ in range(count >> 1):
+        name, position = _field(payload, position, end)
+        if name is None:
+            raise _refused("a header without a name")
+        value, position = _field(payload, position, end)
+        headers.append((name.decode(), value))
+    return headers, position
+
+
+def _long_varint(payload: bytes, position: int, first: int) -> tuple[int, int]:
+    """The zig-zag form (not yet undone) of a number whose first byte says that more follow."""
+    value = first & 0x7F
+    for shift in range(7, 70, 7):
+        byte = payload[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, position
+    raise _refused("a number of more than ten bytes")
+
+
+def _refused(reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, f"not a record batch: {reason}")
