@@ -1,0 +1,265 @@
+"""The metadata tree: where things stand and what their bytes say, in Kafka's classic form.
+
+Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with three additions: `isr_epochs` beside `isr` in a
+partition's state, `clean_shutdown_epoch` in a broker's registration, and `election` in `/controller` (drawn for one
+attempt: by it a broker recognises its own node after an unknown outcome). A partition's epoch is the version of its
+state node, a broker's epoch the creation number of its registration.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.model import NO_EPOCH, NO_LEADER, Endpoint, id_bytes, id_text
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+CONFIG = "/config"
+CONFIG_CHANGES = "/config/changes"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+DEFAULT_ENTITY = "<default>"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+
+SKELETON = (
+    "/brokers",
+    BROKER_IDS,
+    TOPICS,
+    "/cluster",
+    CONTROLLER_EPOCH,
+    "/admin",
+    DELETE_TOPICS,
+    CONFIG,
+    TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    "/config/clients",
+    "/config/users",
+    CONFIG_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+)
+"""The nodes every store holds from its first start, parents first, all with empty content."""
+
+
+def broker_path(broker: int) -> str:
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def delete_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def topic_config_path(topic: str) -> str:
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: str) -> str:
+    """The dynamic configuration of one broker, or of all of them where `broker` is empty."""
+    return f"{BROKER_CONFIGS}/{broker or DEFAULT_ENTITY}"
+
+
+def config_change_path(number: int) -> str:
+    return f"{CONFIG_CHANGES}/config_change_{number:010d}"
+
+
+class ControllerNode(NamedTuple):
+    broker: int
+    election: str
+
+
+class Registration(NamedTuple):
+    """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly."""
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    clean_epoch: int = NO_EPOCH
+
+
+class Assignment(NamedTuple):
+    """A topic's node: its id and the replicas of each partition; adding and removing only during a reassignment."""
+
+    topic_id: bytes
+    replicas: dict[int, tuple[int, ...]]
+    adding: dict[int, tuple[int, ...]]
+    removing: dict[int, tuple[int, ...]]
+
+
+class LeadershipState(NamedTuple):
+    """A partition's state node. `isr_epochs[i]` is the broker epoch with which `isr[i]` was found in sync."""
+
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    isr_epochs: tuple[int, ...] = ()
+    controller_epoch: int = 0
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def format_controller(broker: int, election: str, timestamp: int) -> bytes:
+    return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp), "election": election})
+
+
+def parse_controller(data: bytes) -> ControllerNode:
+    value = json.loads(data)
+    return ControllerNode(value["brokerid"], value.get("election", ""))
+
+
+def format_controller_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def parse_controller_epoch(data: bytes) -> int:
+    """0 before the first controller."""
+    return int(data or b"0")
+
+
+def format_cluster_id(cluster_id: str) -> bytes:
+    return _dump({"version": "1", "id": cluster_id})
+
+
+def parse_cluster_id(data: bytes) -> str:
+    return str(json.loads(data)["id"])
+
+
+def format_registration(registration: Registration, timestamp: int) -> bytes:
+    endpoints = registration.endpoints
+    first = endpoints[0]
+    return _dump(
+        {
+            "version": 5,
+            "host": first.host,
+            "port": first.port,
+            "jmx_port": -1,
+            "timestamp": str(timestamp),
+            "endpoints": [f"{e.listener}://{e.host}:{e.port}" for e in endpoints],
+            "listener_security_protocol_map": {e.listener: e.security for e in endpoints},
+            "rack": registration.rack,
+            "features": {},
+            "clean_shutdown_epoch": registration.clean_epoch,
+        }
+    )
+
+
+def parse_registration(data: bytes) -> Registration:
+    value = json.loads(data)
+    security = value.get("listener_security_protocol_map", {})
+    endpoints = tuple(_parse_endpoint(text, security) for text in value["endpoints"])
+    return Registration(endpoints, value.get("rack"), value.get("clean_shutdown_epoch", NO_EPOCH))
+
+
+def _parse_endpoint(text: str, security: Mapping[str, str]) -> Endpoint:
+    listener, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return Endpoint(listener, security.get(listener, listener), host, int(port))
+
+
+def format_assignment(assignment: Assignment) -> bytes:
+    return _dump(
+        {
+            "version": 3,
+            "topic_id": id_text(assignment.topic_id),
+            "partitions": assignment.replicas,
+            "adding_replicas": assignment.adding,
+            "removing_replicas": assignment.removing,
+        }
+    )
+
+
+def parse_assignment(data: bytes) -> Assignment:
+    value = json.loads(data)
+    return Assignment(
+        id_bytes(value["topic_id"]),
+        _parse_replicas(value["partitions"]),
+        _parse_replicas(value.get("adding_replicas", {})),
+        _parse_replicas(value.get("removing_replicas", {})),
+    )
+
+
+def _parse_replicas(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    return {int(partition): tuple(replicas) for partition, replicas in sorted(value.items(), key=lambda kv: int(kv[0]))}
+
+
+def format_state(state: LeadershipState) -> bytes:
+    return _dump(
+        {
+            "controller_epoch": state.controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.isr,
+            "isr_epochs": state.isr_epochs,
+        }
+    )
+
+
+def parse_state(data: bytes) -> LeadershipState:
+    value = json.loads(data)
+    isr = tuple(value["isr"])
+    epochs = tuple(value.get("isr_epochs", ())) or (NO_EPOCH,) * len(isr)
+    return LeadershipState(value["leader"], value["leader_epoch"], isr, epochs, value["controller_epoch"])
+
+
+def format_config(config: Mapping[str, str]) -> bytes:
+    return _dump({"version": 1, "config": dict(config)})
+
+
+def parse_config(data: bytes) -> dict[str, str]:
+    """The overrides of `/config/topics/T` or `/config/brokers/N`; empty content means none."""
+    return dict(json.loads(data)["config"]) if data else {}
+
+
+def format_config_change(entity: str) -> bytes:
+    """`entity` is "topics/T" or "brokers/N"."""
+    return _dump({"version": 2, "entity_path": entity})
+
+
+def parse_config_change(data: bytes) -> str:
+    return str(json.loads(data)["entity_path"])
+
+
+def format_log_dir_event(broker: int) -> bytes:
+    """A log folder of `broker` failed (event 1)."""
+    return _dump({"version": 1, "broker": broker, "event": 1})
+
+
+def parse_log_dir_event(data: bytes) -> int:
+    return int(json.loads(data)["broker"])
+
+
+def format_producer_id_block(broker: int, first: int, last: int) -> bytes:
+    """The block of producer ids handed out last, both ends included."""
+    return _dump({"version": 1, "broker": broker, "block_start": str(first), "block_end": str(last)})
+
+
+def parse_producer_id_block(data: bytes) -> tuple[int, int]:
+    """(first, last) of the block handed out last; (0, -1) before the first."""
+    if not data:
+        return 0, -1
+    value = json.loads(data)
+    return int(value["block_start"]), int(value["block_end"])
