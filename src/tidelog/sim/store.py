@@ -6,6 +6,7 @@ when a session ends is decided by the world (`world.py`), which is how delays, u
 
 from collections.abc import Sequence
 
+from tidelog.controller.tree import SKELETON
 from tidelog.ports import (
     ANY_VERSION,
     Check,
@@ -22,22 +23,6 @@ from tidelog.ports import (
 )
 
 Value = Node | Sequence[str] | None
-
-SKELETON = (
-    "/cluster",
-    "/brokers",
-    "/brokers/ids",
-    "/brokers/topics",
-    "/admin",
-    "/admin/delete_topics",
-    "/config",
-    "/config/topics",
-    "/config/brokers",
-    "/config/clients",
-    "/config/users",
-    "/config/changes",
-    "/log_dir_event_notification",
-)
 
 
 class RefusedOperation(Exception):

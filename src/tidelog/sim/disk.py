@@ -1,0 +1,360 @@
+"""`ports.Disk` in memory: what the page cache holds, and what would survive a power loss.
+
+A kill keeps the page cache. A power loss keeps what was synced; of the rest, whole blocks survive or not as the seed
+says (512 B or 4 KiB), and so do unsynced folder entries, which survive as a prefix of what was done in a folder:
+a journal keeps order. A failed fsync forgets what was dirty, as Linux does, so that trusting the next one loses data.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from tidelog.errors import DiskFailed
+from tidelog.ports import Buffer
+
+BLOCKS = (512, 4096)
+
+
+class PowerCut(BaseException):
+    """The machine died inside a disk operation; only the world catches this."""
+
+
+@dataclass(slots=True, eq=False)
+class Inode:
+    """One file's content. `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then."""
+
+    cached: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    dirty: list[tuple[int, int]] = field(default_factory=list)
+    cut: int | None = None
+
+    def write(self, position: int, data: Buffer) -> None:
+        if position > len(self.cached):
+            self.cached.extend(bytes(position - len(self.cached)))
+        self.cached[position : position + len(data)] = data
+        self.dirty.append((position, position + len(data)))
+
+    def truncate(self, size: int) -> None:
+        if size < len(self.cached):
+            del self.cached[size:]
+            self.cut = size if self.cut is None else min(self.cut, size)
+        else:
+            self.dirty.append((len(self.cached), size))
+            self.cached.extend(bytes(size - len(self.cached)))
+
+    def sync(self) -> None:
+        self.apply([(start, min(end, len(self.cached))) for start, end in self.dirty], cut=True)
+        self.forget_dirty()
+
+    def apply(self, ranges: list[tuple[int, int]], *, cut: bool) -> None:
+        """Write these ranges of the page cache to the platter; the old tail goes first where the file was cut."""
+        if cut and self.cut is not None:
+            del self.durable[self.cut :]
+        for start, end in ranges:
+            if end > len(self.durable):
+                self.durable.extend(bytes(end - len(self.durable)))
+            self.durable[start:end] = self.cached[start:end]
+
+    def forget_dirty(self) -> None:
+        self.dirty = []
+        self.cut = None
+
+    def lose_power(self, random: Random) -> None:
+        """Keep what was synced and, of the rest, the blocks that the seed chose."""
+        if self.dirty or self.cut is not None:
+            block = random.choice(BLOCKS)
+            chance = random.choice((0.0, 0.5, 1.0))
+            kept = [piece for piece in self.dirty_blocks(block) if random.random() < chance]
+            self.apply(kept, cut=random.random() < 0.5)
+        self.cached = bytearray(self.durable)
+        self.forget_dirty()
+
+    def dirty_blocks(self, block: int) -> list[tuple[int, int]]:
+        size = len(self.cached)
+        numbers = sorted({n for start, end in self.dirty for n in range(start // block, (end + block - 1) // block)})
+        return [(n * block, min((n + 1) * block, size)) for n in numbers if n * block < size]
+
+
+Entry = Inode | None
+"""What a name in a folder means: a file, or None for a folder."""
+
+Names = list[str]
+
+Change = tuple[str, str, Entry]
+"""One change of the folders: ("link", path, entry), ("unlink", path, None), ("rename:" + source, target, None)."""
+
+
+Changes = list[Change]
+
+
+def parent_of(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def carry_out(names: dict[str, Entry], change: Change) -> None:
+    kind, path, entry = change
+    if kind == "link":
+        names[path] = entry
+    elif kind == "unlink":
+        for name in [name for name in names if below(name, path)]:
+            del names[name]
+    else:
+        source = kind.removeprefix("rename:")
+        for name in [name for name in names if below(name, source)]:
+            names[path + name[len(source) :]] = names.pop(name)
+
+
+def folders_of(change: Change) -> set[str]:
+    kind, path, _ = change
+    folders = {parent_of(path)}
+    if kind.startswith("rename:"):
+        folders.add(parent_of(kind.removeprefix("rename:")))
+    return folders
+
+
+@dataclass(slots=True)
+class Fault:
+    """Refuse operations of a kind ("write", "sync", "read", "rename", …, "*") at paths that hold `text`.
+
+    `after`: how many pass first; `times`: how many are refused, -1 for all.
+    """
+
+    operation: str
+    text: str = ""
+    reason: str = "EIO"
+    after: int = 0
+    times: int = -1
+
+    def strikes(self, operation: str, path: str) -> bool:
+        if self.operation not in ("*", operation) or self.text not in path or self.times == 0:
+            return False
+        if self.after > 0:
+            self.after -= 1
+            return False
+        self.times -= self.times > 0
+        return True
+
+
+class SimFile:
+    """One open descriptor; unusable after `close`, except for slices that still need it."""
+
+    def __init__(self, disk: "SimDisk", path: str, inode: Inode) -> None:
+        self.disk = disk
+        self.path = path
+        self.inode = inode
+        self.closed = False
+
+    def __repr__(self) -> str:
+        return f"SimFile({self.path}, {len(self.inode.cached)} B)"
+
+    def size(self) -> int:
+        return len(self.inode.cached)
+
+    def read(self, position: int, length: int) -> bytes:
+        self.disk.check("read", self.path)
+        return bytes(self.inode.cached[position : position + length])
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert not self.closed, f"write to closed {self.path}"
+        self.disk.check("write", self.path, lambda part: self.inode.write(position, data[: int(len(data) * part)]))
+        room = self.disk.room()
+        grows = position + len(data) - len(self.inode.cached)
+        if room is not None and grows > room:
+            self.inode.write(position, data[: max(0, len(data) - (grows - room))])
+            raise DiskFailed(self.disk.root_of(self.path), f"ENOSPC: {self.path}")
+        self.inode.write(position, data)
+
+    def truncate(self, size: int) -> None:
+        assert not self.closed, f"truncate of closed {self.path}"
+        self.disk.check("truncate", self.path)
+        self.inode.truncate(size)
+
+    def sync(self) -> None:
+        try:
+            self.disk.check("sync", self.path)
+        except DiskFailed:
+            self.inode.forget_dirty()
+            raise
+        self.inode.sync()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.disk.open_files -= 1
+
+
+class SimDisk:
+    """The folders of one broker; `roots` are its log folders. Outlives the node that uses it."""
+
+    def __init__(self, roots: list[str], random: Random) -> None:
+        self.roots = roots
+        self.random = random
+        self.names: dict[str, Entry] = {}
+        self.durable: dict[str, Entry] = {}
+        self.pending: list[Change] = []
+        self.faults: list[Fault] = []
+        self.capacity: int | None = None
+        self.operations_left: int | None = None
+        self.open_files = 0
+        for root in roots:
+            self.make_folder(root)
+
+    def __repr__(self) -> str:
+        return f"SimDisk({self.roots}, {len(self.names)} names, {self.open_files} open)"
+
+    # Faults.
+
+    def check(self, operation: str, path: str, tear: Callable[[float], None] | None = None) -> None:
+        """Let the injected faults have their say before an operation; a power cut may tear a write."""
+        if self.operations_left is not None:
+            self.operations_left -= 1
+            if self.operations_left < 0:
+                if tear is not None:
+                    tear(self.random.random())
+                raise PowerCut(path)
+        for fault in self.faults:
+            if fault.strikes(operation, path):
+                raise DiskFailed(self.root_of(path), f"{fault.reason}: {operation} {path}")
+
+    def root_of(self, path: str) -> str:
+        return next((root for root in self.roots if below(path, root)), self.roots[0])
+
+    def room(self) -> int | None:
+        return None if self.capacity is None else max(0, self.capacity - self.used())
+
+    def used(self) -> int:
+        return sum(len(entry.cached) for entry in self.names.values() if entry is not None)
+
+    def kill(self) -> None:
+        """The process died: descriptors go, the page cache stays."""
+        self.open_files = 0
+        self.operations_left = None
+
+    def lose_power(self) -> None:
+        """Only what was synced survives, and what the seed lets survive of the rest."""
+        self.kill()
+        for change in self.surviving(self.pending):
+            carry_out(self.durable, change)
+        self.pending = []
+        self.names = {path: entry for path, entry in self.durable.items() if self.reachable(path)}
+        self.durable = dict(self.names)
+        for path in sorted(self.names):
+            entry = self.names[path]
+            if entry is not None:
+                entry.lose_power(self.random)
+
+    def surviving(self, pending: Changes) -> Changes:
+        """Of what was not synced, a prefix survives: a journal commits in order."""
+        chance = self.random.choice((0.0, 0.5, 1.0))
+        count = 0
+        while count < len(pending) and self.random.random() < chance:
+            count += 1
+        return pending[:count]
+
+    def reachable(self, path: str) -> bool:
+        parent = parent_of(path)
+        return not parent or (parent in self.durable and self.reachable(parent))
+
+    def erase(self) -> None:
+        """A replaced disk: nothing of before is left."""
+        self.names, self.durable, self.pending = {}, {}, []
+        for root in self.roots:
+            self.make_folder(root)
+
+    def flip(self, path: str, position: int) -> None:
+        """Bit rot: one bit of the file turns, on the platter and in the cache."""
+        inode = self.inode(path)
+        for content in (inode.cached, inode.durable):
+            if position < len(content):
+                content[position] ^= 1
+
+    # ports.Disk.
+
+    def change(self, change: Change) -> None:
+        carry_out(self.names, change)
+        self.pending.append(change)
+
+    def inode(self, path: str) -> Inode:
+        entry = self.names.get(path)
+        if entry is None:
+            raise FileNotFoundError(path)
+        return entry
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        if create:
+            self.check("create", path)
+            if path in self.names:
+                raise FileExistsError(path)
+            if parent_of(path) not in self.names:
+                raise FileNotFoundError(path)
+            self.change(("link", path, Inode()))
+        self.check("open", path)
+        file = SimFile(self, path, self.inode(path))
+        self.open_files += 1
+        return file
+
+    def exists(self, path: str) -> bool:
+        return path in self.names
+
+    def list(self, folder: str) -> Names:
+        if folder not in self.names:
+            raise FileNotFoundError(folder)
+        return sorted(name[len(folder) + 1 :] for name in self.names if parent_of(name) == folder)
+
+    def make_folder(self, path: str) -> None:
+        self.check("folder", path)
+        parts = path.strip("/").split("/")
+        for depth in range(1, len(parts) + 1):
+            folder = "/" + "/".join(parts[:depth])
+            if folder not in self.names:
+                self.change(("link", folder, None))
+                self.settle(parent_of(folder))
+
+    def read(self, path: str) -> bytes:
+        self.check("read", path)
+        return bytes(self.inode(path).cached)
+
+    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        self.remove(temporary)
+        file = self.open(temporary, create=True)
+        try:
+            file.write(0, content)
+            if durable:
+                file.sync()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        if durable:
+            self.sync_folder(parent_of(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("rename", source)
+        if source not in self.names:
+            raise FileNotFoundError(source)
+        self.change(("rename:" + source, target, None))
+
+    def remove(self, path: str) -> None:
+        self.check("remove", path)
+        if path in self.names:
+            self.change(("unlink", path, None))
+
+    def sync_folder(self, path: str) -> None:
+        self.check("sync", path)
+        self.settle(path)
+
+    def settle(self, folder: str) -> None:
+        """What was done in the folder is durable; elsewhere it stays pending."""
+        for change in self.pending:
+            if folder in folders_of(change):
+                carry_out(self.durable, change)
+        self.pending = [change for change in self.pending if folder not in folders_of(change)]
+
+    def usage(self, folder: str) -> tuple[int, int]:
+        self.check("usage", folder)
+        total = 1 << 40 if self.capacity is None else self.capacity
+        return total, max(0, total - self.used())

@@ -1,0 +1,119 @@
+"""The simulated disk: what a kill and a power loss leave behind, and how faults refuse."""
+
+from random import Random
+
+import pytest
+
+from tidelog.errors import DiskFailed
+from tidelog.sim.disk import Fault, PowerCut, SimDisk
+
+
+def disk(seed=1):
+    return SimDisk(["/data"], Random(seed))
+
+
+def test_a_kill_keeps_the_page_cache():
+    d = disk()
+    file = d.open("/data/a", create=True)
+    file.write(0, b"hello")
+    d.kill()
+    assert d.read("/data/a") == b"hello"
+
+
+def test_a_power_loss_keeps_what_was_synced_and_only_blocks_of_the_rest():
+    outcomes = set()
+    for seed in range(60):
+        d = disk(seed)
+        file = d.open("/data/a", create=True)
+        file.write(0, b"s" * 1000)
+        file.sync()
+        d.sync_folder("/data")
+        file.write(1000, b"u" * 8000)
+        d.lose_power()
+        content = d.read("/data/a")
+        assert content[:1000] == b"s" * 1000
+        assert set(content[1000:]) <= {0, ord("u")}
+        outcomes.add(len(content))
+    assert {1000, 9000} <= outcomes
+    assert len(outcomes) > 2
+
+
+def test_an_unsynced_folder_entry_may_go_and_a_synced_one_stays():
+    survived = set()
+    for seed in range(40):
+        d = disk(seed)
+        d.open("/data/a", create=True).sync()
+        d.sync_folder("/data")
+        d.open("/data/b", create=True).sync()
+        d.lose_power()
+        assert d.exists("/data/a")
+        survived.add(d.exists("/data/b"))
+    assert survived == {True, False}
+
+
+def test_a_durable_replace_is_atomic_at_every_operation():
+    seen = set()
+    for crash in range(12):
+        for seed in range(6):
+            d = disk(seed)
+            d.replace("/data/c", b"old")
+            d.operations_left = crash
+            try:
+                d.replace("/data/c", b"new!")
+            except PowerCut:
+                d.lose_power()
+                assert d.read("/data/c") in (b"old", b"new!")
+                seen.add(d.read("/data/c"))
+            else:
+                d.lose_power()
+                assert d.read("/data/c") == b"new!"
+    assert seen == {b"old", b"new!"}
+
+
+def test_a_truncation_that_was_not_synced_may_be_undone_but_invents_nothing():
+    for seed in range(20):
+        d = disk(seed)
+        file = d.open("/data/a", create=True)
+        file.write(0, b"abcdef")
+        file.sync()
+        d.sync_folder("/data")
+        file.truncate(2)
+        d.lose_power()
+        assert d.read("/data/a") in (b"ab", b"abcdef")
+
+
+def test_a_full_disk_writes_what_fits_and_names_the_folder():
+    d = disk()
+    d.capacity = 10
+    file = d.open("/data/a", create=True)
+    with pytest.raises(DiskFailed) as failure:
+        file.write(0, b"x" * 12)
+    assert failure.value.folder == "/data"
+    assert d.read("/data/a") == b"x" * 10
+    assert d.usage("/data") == (10, 0)
+
+
+def test_a_failed_sync_forgets_what_was_dirty_though_the_next_one_succeeds():
+    d = disk()
+    file = d.open("/data/a", create=True)
+    d.sync_folder("/data")
+    file.write(0, b"lost")
+    d.faults.append(Fault("sync", "/a", times=1))
+    with pytest.raises(DiskFailed):
+        file.sync()
+    file.sync()
+    d.lose_power()
+    assert d.read("/data/a") == b""
+
+
+def test_folders_are_renamed_and_removed_with_all_they_hold():
+    d = disk()
+    d.make_folder("/data/t-0")
+    d.open("/data/t-0/1.log", create=True).close()
+    d.rename("/data/t-0", "/data/t-0-delete")
+    assert d.list("/data/t-0-delete") == ["1.log"]
+    assert d.list("/data") == ["t-0-delete"]
+    d.remove("/data/t-0-delete")
+    assert d.list("/data") == []
+    with pytest.raises(FileNotFoundError):
+        d.open("/data/t-0-delete/1.log")
