@@ -1,0 +1,64 @@
+"""The group coordinator: classic groups, their offsets, and the newer protocols."""
+
+from tidelog.config.declare import CLUSTER_WIDE, MAX_INT, integer, long, short, string, strings
+from tidelog.config.option import Options
+
+POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
+
+
+def _policy(value: str) -> str | None:
+    return None if value.lower() in POLICIES else "one of " + ", ".join(POLICIES)
+
+
+class GroupOptions(Options):
+    group_min_session_timeout_ms = integer(6000, "Shortest session time-out that a member may ask for.")
+    group_max_session_timeout_ms = integer(1_800_000, "Longest session time-out that a member may ask for.")
+    group_initial_rebalance_delay_ms = integer(3000, "Time that a new group waits for more members.")
+    group_max_size = integer(MAX_INT, "Most members of a classic group.", at_least=1)
+    group_coordinator_rebalance_protocols = strings(
+        ["classic", "consumer", "streams"],
+        "Group protocols that are served.",
+        choices=("consumer", "classic", "share", "streams"),
+    )
+    group_coordinator_threads = integer(4, "Coordinator threads; Tidelog needs none.", at_least=1, ignored=True)
+    group_coordinator_background_threads = integer(
+        2, "Coordinator threads for slow work; Tidelog needs none.", at_least=1, ignored=True
+    )
+    group_coordinator_append_linger_ms = integer(
+        -1, "Time that the coordinator gathers records; -1 adapts.", at_least=-1, ignored=True
+    )
+    group_coordinator_cached_buffer_max_bytes = integer(
+        1_048_588, "Largest buffer that the coordinator keeps.", at_least=524_288, dynamic=CLUSTER_WIDE, ignored=True
+    )
+
+    offset_metadata_max_bytes = integer(4096, "Largest text beside a committed offset.")
+    offsets_commit_timeout_ms = integer(5000, "Time for a commit to reach the offsets topic's replicas.", at_least=1)
+    offsets_load_buffer_size = integer(5_242_880, "Bytes per read while a coordinator loads offsets.", at_least=1)
+    offsets_retention_minutes = integer(10_080, "Time that an empty group's offsets are kept.", at_least=1)
+    offsets_retention_check_interval_ms = long(600_000, "Time between two looks for expired offsets.", at_least=1)
+    offsets_topic_num_partitions = integer(50, "Partitions of the offsets topic.", at_least=1)
+    offsets_topic_replication_factor = short(3, "Replicas of the offsets topic.", at_least=1)
+    offsets_topic_segment_bytes = integer(104_857_600, "Segment size of the offsets topic.", at_least=1)
+    offsets_topic_compression_codec = integer(0, "Compression of the offsets topic, by its number in batches.")
+
+    group_consumer_session_timeout_ms = integer(45_000, "Session time-out of consumer groups.", at_least=1)
+    group_consumer_min_session_timeout_ms = integer(45_000, "Least session time-out of consumer groups.", at_least=1)
+    group_consumer_max_session_timeout_ms = integer(60_000, "Largest session time-out of consumer groups.", at_least=1)
+    group_consumer_heartbeat_interval_ms = integer(5000, "Heartbeat interval of consumer groups.", at_least=1)
+    group_consumer_min_heartbeat_interval_ms = integer(5000, "Least heartbeat interval of consumer groups.", at_least=1)
+    group_consumer_max_heartbeat_interval_ms = integer(
+        15_000, "Largest heartbeat interval of consumer groups.", at_least=1
+    )
+    group_consumer_assignment_interval_ms = integer(
+        1000, "Least time between two assignments of a consumer group.", at_least=0, dynamic=CLUSTER_WIDE
+    )
+    group_consumer_min_assignment_interval_ms = integer(0, "Least value of the assignment interval.", at_least=0)
+    group_consumer_max_assignment_interval_ms = integer(15_000, "Largest value of the assignment interval.", at_least=0)
+    group_consumer_max_size = integer(MAX_INT, "Most members of a consumer group.", at_least=1)
+    group_consumer_assignors = strings(["uniform", "range"], "Assignors of consumer groups; the first is the default.")
+    group_consumer_migration_policy = string(
+        "bidirectional", "Whether groups may change between the classic and the consumer protocol.", check=_policy
+    )
+    group_consumer_regex_refresh_interval_ms = integer(
+        600_000, "Time between two looks for topics that match a pattern.", at_least=10_000, internal=True
+    )

@@ -1,0 +1,66 @@
+"""The types an option may have: how a value is read from text, and how it is shown.
+
+Reading follows Kafka: surrounding blanks are dropped, booleans are `true` or `false` in any case, a list is split at
+commas. A parser raises ValueError; `option.py` turns that into a sentence that names the option.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_TRUTH = {"true": True, "false": False}
+
+
+class Kind(NamedTuple):
+    """`code` is the type's number in DescribeConfigs; `what` completes the sentence 'must be …'."""
+
+    name: str
+    code: int
+    what: str
+    parse: Callable[[str], Any]
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in _TRUTH:
+        raise ValueError(text)
+    return _TRUTH[text.lower()]
+
+
+def _whole(bits: int) -> Callable[[str], int]:
+    limit = 1 << (bits - 1)
+
+    def parse(text: str) -> int:
+        if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
+            raise ValueError(text)
+        return int(text)
+
+    return parse
+
+
+def _names(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")] if text else []
+
+
+BOOLEAN = Kind("boolean", 1, "true or false", _boolean)
+STRING = Kind("string", 2, "text", str)
+INT = Kind("int", 3, "a whole number of 32 bits", _whole(32))
+SHORT = Kind("short", 4, "a whole number of 16 bits", _whole(16))
+LONG = Kind("long", 5, "a whole number of 64 bits", _whole(64))
+DOUBLE = Kind("double", 6, "a number", float)
+LIST = Kind("list", 7, "names separated by commas", _names)
+CLASS = Kind("class", 8, "the name of a class", str)
+PASSWORD = Kind("password", 9, "text", str)
+
+
+def show(value: Any) -> str | None:
+    """A value as Kafka prints it in DescribeConfigs; None stays None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value).replace("e+", "E").replace("e", "E")
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value)

@@ -1,0 +1,165 @@
+"""One option, declared once: type, default, bounds, who may change it while it runs, and one sentence about it.
+
+A declaration is a class attribute of a set of options (`BrokerConfig`, `TopicConfig`). Its Kafka name is the
+attribute's name with '.' for '_'. Parsing, `--help`, DescribeConfigs and the reference pages derive from it.
+
+Reading an option on an instance parses the given text once and keeps the value in the instance, where the next read
+finds it without coming here. Reading trusts; `Options.validate` checks bounds, at the edge where values come in.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
+
+from tidelog.config import kinds
+from tidelog.config.kinds import Kind
+from tidelog.errors import InvalidOption
+
+T = TypeVar("T")
+
+
+class Dynamic(StrEnum):
+    """Who may change an option of a running broker."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class Synonym(NamedTuple):
+    """A broker option that stands in for this one: its value times `factor` (hours to milliseconds, say)."""
+
+    name: str
+    factor: int = 1
+
+
+class Option(Generic[T]):
+    """A typed, documented option; as a descriptor it answers the value on an instance and itself on the class."""
+
+    __slots__ = (
+        "at_least", "at_most", "attribute", "check", "choices", "default", "doc", "dynamic", "ignored", "internal",
+        "kind", "name", "synonyms",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: Kind,
+        default: T,
+        doc: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        choices: Collection[str] = (),
+        check: Callable[[Any], str | None] | None = None,
+        dynamic: Dynamic = Dynamic.READ_ONLY,
+        synonyms: Sequence[Synonym] = (),
+        ignored: bool = False,
+        internal: bool = False,
+    ) -> None:
+        """`check` answers what a valid value would be, or None; `ignored`: accepted, without effect here."""
+        self.kind = kind
+        self.default = default
+        self.doc = doc
+        self.at_least = at_least
+        self.at_most = at_most
+        self.choices = choices
+        self.check = check
+        self.dynamic = dynamic
+        self.synonyms = synonyms
+        self.ignored = ignored
+        self.internal = internal
+        self.attribute = self.name = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = attribute.replace("_", ".")
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: "Options", owner: type) -> T: ...
+    def __get__(self, instance: "Options | None", owner: type) -> Self | T:
+        if instance is None:
+            return self
+        value: T = instance.value_of(self)
+        instance.__dict__[self.attribute] = value
+        return value
+
+    def __repr__(self) -> str:
+        return f"Option({self.name}: {self.kind.name} = {kinds.show(self.default)}, {self.bounds or 'any'})"
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.kind is kinds.PASSWORD
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words, '' where every value of the type will do."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        least, most = self.at_least, self.at_most
+        if least is not None and most is not None:
+            return f"between {least:g} and {most:g}" if least > -1e6 and most < 1e6 else f"between {least} and {most}"
+        if least is not None:
+            return f"at least {least}"
+        return f"at most {most}" if most is not None else ""
+
+    def parse(self, text: str) -> T:
+        """The value of `text`; InvalidOption where it is not of the option's type."""
+        try:
+            value: T = self.kind.parse(text.strip() if self.kind is not kinds.PASSWORD else text)
+        except ValueError:
+            raise InvalidOption(f"{self.name} must be {self.bounds or self.kind.what}, not {text!r}") from None
+        return value
+
+    def checked(self, text: str) -> T:
+        """The value of `text`; InvalidOption where it breaks type or bounds."""
+        value = self.parse(text)
+        wanted = self.check(value) if self.check else self._wanted(value)
+        if wanted:
+            shown = "the given value" if self.is_sensitive else repr(text)
+            raise InvalidOption(f"{self.name} must be {wanted}, not {shown}")
+        return value
+
+    def _wanted(self, value: Any) -> str | None:
+        if isinstance(value, list):
+            within = not self.choices or all(item in self.choices for item in value)
+            within = within and len(set(value)) == len(value)
+        elif self.choices:
+            within = value in self.choices
+        else:
+            within = (self.at_least is None or value >= self.at_least) and (
+                self.at_most is None or value <= self.at_most
+            )
+        return None if within else self.bounds or "a list without repetition"
+
+
+class Options:
+    """A set of options with the texts given for them."""
+
+    OPTIONS: ClassVar[dict[str, Option[Any]]] = {}
+    """Every declared option by Kafka's name, in alphabetical order."""
+
+    explicit: Mapping[str, str]
+    """The given values by Kafka's name, unknown names included."""
+
+    def __init_subclass__(cls) -> None:
+        found = {
+            option.name: option
+            for holder in reversed(cls.__mro__)
+            for option in vars(holder).values()
+            if isinstance(option, Option)
+        }
+        cls.OPTIONS = dict(sorted(found.items()))
+
+    def value_of(self, option: Option[T]) -> T:
+        """The value in force: what was given, else the default."""
+        text = self.explicit.get(option.name)
+        return option.default if text is None else option.parse(text)
+
+    @classmethod
+    def validate(cls, given: Mapping[str, str]) -> None:
+        """InvalidOption at the first value that breaks its option's type or bounds; unknown names pass."""
+        for name, text in given.items():
+            if (option := cls.OPTIONS.get(name)) is not None:
+                option.checked(text)

@@ -1,0 +1,52 @@
+"""Java's properties format, in which `server.properties` is written: text to a dictionary.
+
+Logical lines are joined at a trailing backslash; `#` and `!` begin comments; the key ends at `=`, `:` or a blank.
+A later line wins over an earlier one of the same key.
+"""
+
+import re
+
+from tidelog.errors import InvalidOption
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+
+
+def parse(text: str) -> dict[str, str]:
+    """The pairs of a properties file; InvalidOption at a broken \\u escape, naming the line's key."""
+    pairs = {}
+    for line in _logical_lines(text):
+        match = _KEY.match(line)
+        assert match is not None  # the expression matches the empty string too
+        key = _unescape(match[1], line)
+        pairs[key] = _unescape(line[match.end() :], key).rstrip(" \t")
+    return pairs
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    open_line = False
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not open_line and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        continued = backslashes % 2 == 1
+        body = line[:-1] if continued else line
+        if open_line:
+            lines[-1] += body
+        else:
+            lines.append(body)
+        open_line = continued
+    return lines
+
+
+def _unescape(text: str, key: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if code == "u":
+            raise InvalidOption(f"{key}: \\u must be followed by four hexadecimal digits in {text!r}")
+        return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+    return _ESCAPED.sub(character, text)
