@@ -1,0 +1,114 @@
+"""Declarations of every message that a broker or a client reads or writes; no behaviour.
+
+`SCHEMAS` is the table of the APIs. A message's module is imported when its request or response class is first asked
+for, because a broker that starts needs a dozen of the sixty.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(eq=False, repr=False)
+class Schema:
+    """One API: its key, its name, the versions that the codec knows, and where flexible versions begin."""
+
+    key: int
+    name: str
+    module: str
+    min_version: int
+    max_version: int
+    flexible_since: int | None
+
+    def __repr__(self) -> str:
+        return f"<{self.name} ({self.key}) {self.min_version}-{self.max_version}>"
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_since is not None and version >= self.flexible_since
+
+    def has(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+    @cached_property
+    def request(self) -> type[Any]:
+        return self._class("Request")
+
+    @cached_property
+    def response(self) -> type[Any]:
+        return self._class("Response")
+
+    def _class(self, suffix: str) -> type[Any]:
+        found: type[Any] = getattr(import_module(f"{__name__}.{self.module}"), self.name + suffix)
+        return found
+
+
+# key, name, module, lowest and highest version, the first flexible version. Keys 4-7 exist in the one version that
+# brokers speak among themselves.
+_TABLE = (
+    (0, "Produce", "records.produce", 3, 13, 9),
+    (1, "Fetch", "records.fetch", 4, 18, 12),
+    (2, "ListOffsets", "records.list_offsets", 1, 11, 6),
+    (3, "Metadata", "topics.metadata", 0, 13, 9),
+    (4, "LeaderAndIsr", "cluster.leader_and_isr", 7, 7, 4),
+    (5, "StopReplica", "cluster.stop_replica", 4, 4, 2),
+    (6, "UpdateMetadata", "cluster.update_metadata", 8, 8, 6),
+    (7, "ControlledShutdown", "cluster.controlled_shutdown", 3, 3, 3),
+    (8, "OffsetCommit", "groups.offset_commit", 2, 10, 8),
+    (9, "OffsetFetch", "groups.offset_fetch", 1, 10, 6),
+    (10, "FindCoordinator", "groups.find_coordinator", 0, 6, 3),
+    (11, "JoinGroup", "groups.join_group", 0, 9, 6),
+    (12, "Heartbeat", "groups.heartbeat", 0, 4, 4),
+    (13, "LeaveGroup", "groups.leave_group", 0, 5, 4),
+    (14, "SyncGroup", "groups.sync_group", 0, 5, 4),
+    (15, "DescribeGroups", "groups.describe_groups", 0, 6, 5),
+    (16, "ListGroups", "groups.list_groups", 0, 5, 3),
+    (17, "SaslHandshake", "security.sasl_handshake", 0, 1, None),
+    (18, "ApiVersions", "cluster.api_versions", 0, 4, 3),
+    (19, "CreateTopics", "topics.create_topics", 2, 7, 5),
+    (20, "DeleteTopics", "topics.delete_topics", 1, 6, 4),
+    (21, "DeleteRecords", "records.delete_records", 0, 2, 2),
+    (22, "InitProducerId", "transactions.init_producer_id", 0, 5, 2),
+    (23, "OffsetForLeaderEpoch", "records.offset_for_leader_epoch", 2, 4, 4),
+    (24, "AddPartitionsToTxn", "transactions.add_partitions_to_txn", 0, 5, 3),
+    (25, "AddOffsetsToTxn", "transactions.add_offsets_to_txn", 0, 4, 3),
+    (26, "EndTxn", "transactions.end_txn", 0, 5, 3),
+    (27, "WriteTxnMarkers", "transactions.write_txn_markers", 1, 2, 1),
+    (28, "TxnOffsetCommit", "transactions.txn_offset_commit", 0, 5, 3),
+    (29, "DescribeAcls", "security.describe_acls", 1, 3, 2),
+    (30, "CreateAcls", "security.create_acls", 1, 3, 2),
+    (31, "DeleteAcls", "security.delete_acls", 1, 3, 2),
+    (32, "DescribeConfigs", "cluster.describe_configs", 1, 4, 4),
+    (33, "AlterConfigs", "cluster.alter_configs", 0, 2, 2),
+    (34, "AlterReplicaLogDirs", "cluster.alter_replica_log_dirs", 1, 2, 2),
+    (35, "DescribeLogDirs", "cluster.describe_log_dirs", 1, 5, 2),
+    (36, "SaslAuthenticate", "security.sasl_authenticate", 0, 2, 2),
+    (37, "CreatePartitions", "topics.create_partitions", 0, 3, 2),
+    (42, "DeleteGroups", "groups.delete_groups", 0, 2, 2),
+    (43, "ElectLeaders", "topics.elect_leaders", 0, 2, 2),
+    (44, "IncrementalAlterConfigs", "cluster.incremental_alter_configs", 0, 1, 1),
+    (45, "AlterPartitionReassignments", "topics.alter_partition_reassignments", 0, 1, 0),
+    (46, "ListPartitionReassignments", "topics.list_partition_reassignments", 0, 0, 0),
+    (47, "OffsetDelete", "groups.offset_delete", 0, 0, None),
+    (48, "DescribeClientQuotas", "cluster.describe_client_quotas", 0, 1, 1),
+    (49, "AlterClientQuotas", "cluster.alter_client_quotas", 0, 1, 1),
+    (50, "DescribeUserScramCredentials", "security.describe_user_scram_credentials", 0, 0, 0),
+    (51, "AlterUserScramCredentials", "security.alter_user_scram_credentials", 0, 0, 0),
+    (55, "DescribeQuorum", "cluster.describe_quorum", 0, 2, 0),
+    (56, "AlterPartition", "cluster.alter_partition", 2, 3, 0),
+    (57, "UpdateFeatures", "cluster.update_features", 0, 2, 0),
+    (60, "DescribeCluster", "cluster.describe_cluster", 0, 2, 0),
+    (61, "DescribeProducers", "transactions.describe_producers", 0, 0, 0),
+    (64, "UnregisterBroker", "cluster.unregister_broker", 0, 0, 0),
+    (65, "DescribeTransactions", "transactions.describe_transactions", 0, 0, 0),
+    (66, "ListTransactions", "transactions.list_transactions", 0, 2, 0),
+    (68, "ConsumerGroupHeartbeat", "groups.consumer_group_heartbeat", 0, 1, 0),
+    (69, "ConsumerGroupDescribe", "groups.consumer_group_describe", 0, 1, 0),
+    (74, "ListConfigResources", "cluster.list_config_resources", 0, 1, 0),
+    (75, "DescribeTopicPartitions", "topics.describe_topic_partitions", 0, 0, 0),
+)
+
+
+SCHEMAS: Mapping[int, Schema] = {row[0]: Schema(*row) for row in _TABLE}
+"""Every API by its key, in the order of the keys."""

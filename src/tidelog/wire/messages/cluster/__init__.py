@@ -1,0 +1,1 @@
+"""Messages about brokers, their options and the cluster; between brokers too."""

@@ -1,0 +1,1 @@
+"""Messages of groups and their positions."""

@@ -1,0 +1,1 @@
+"""Messages about topics and their partitions."""

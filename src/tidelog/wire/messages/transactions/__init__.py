@@ -1,0 +1,1 @@
+"""Messages of transactions and producers."""
