@@ -1,17 +1,22 @@
 """What a handler sees: the request's circumstances, and the broker as far as handlers may touch it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.effects import Effect
+from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
+from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 
 class Handed:
@@ -67,10 +72,46 @@ class Broker(Protocol):
     @property
     def configs(self) -> "Configs": ...
 
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def producer_ids(self) -> "ProducerIds": ...
+
+    @property
+    def eligible(self) -> Collection[int]:
+        """Brokers that are alive and not shutting down, as the controller told."""
+
     def topic_config(self, topic: str) -> TopicConfig: ...
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The topic with this id, as far as this broker holds or knows it."""
+
+    def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """Whether a request comes from the present controller and is meant for this life of the broker."""
+
+    def take_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Handed:
+        """Lead and follow as told, once the configuration of every new topic is read."""
+
+    def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode: ...
+
+    def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
+
+    def folder_failed(self, folder: str, reason: str) -> None:
+        """A log folder refused: its partitions go offline."""
+
+    def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
+        """Ask the controller for this change of the in-sync set."""
 
     def forward(self, context: "Context", request: Any) -> Handed:
         """Ask the controller, here or elsewhere, and reply to `context.token` with its answer."""
+
+
+class ProducerIds(Protocol):
+    """Where ids of idempotent producers come from: blocks taken from the metadata tree."""
+
+    def give(self) -> int | None:
+        """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
 
 
 class Configs(Protocol):

@@ -1,0 +1,65 @@
+"""DeleteRecords (21): move the start of logs forward, and answer when every live replica has (KIP-107)."""
+
+from typing import NamedTuple
+
+from tidelog.api.context import Context
+from tidelog.api.records.leaders import find
+from tidelog.effects import Later, Readable
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.records.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+NO_WATERMARK = -1
+
+
+class Pending(NamedTuple):
+    """A partition whose replicas have not all reached `start`."""
+
+    name: TopicPartition
+    start: int
+    answer: DeleteRecordsPartitionResult
+
+
+def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse | Later:
+    response = DeleteRecordsResponse(topics=[])
+    pending = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_WATERMARK)
+            answers.append(answer)
+            try:
+                partition = find(context.broker, topic.name, asked.partition_index)
+                start = partition.delete_records_before(asked.offset)
+                pending.append(Pending(partition.name, start, answer))
+            except ApiError as error:
+                answer.error_code = error.code
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    return _finish(context, response, pending, context.now.mono + request.timeout_ms)
+
+
+def _finish(
+    context: Context, response: DeleteRecordsResponse, pending: list[Pending], deadline: int
+) -> DeleteRecordsResponse | Later:
+    waiting = []
+    for wait in pending:
+        try:
+            low = find(context.broker, *wait.name).low_watermark(context.broker.eligible)
+        except ApiError as error:
+            wait.answer.error_code = error.code
+            continue
+        if low >= wait.start:
+            wait.answer.low_watermark = low
+        elif context.now.mono >= deadline:
+            wait.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        else:
+            waiting.append(wait)
+    if not waiting:
+        return response
+    conditions = [Readable(wait.name, -1, 0, 0) for wait in waiting]
+    return Later(conditions, deadline, _finish, (response, waiting, deadline))

@@ -1,0 +1,351 @@
+"""Fetch (1): records for consumers and for followers (KIP-74, 227, 320, 392, 595, 951).
+
+An answer is given at once where there is enough, an error, or something a follower must know; otherwise the request
+waits for its partitions to have news, without polling. Data is passed on as slices of files.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tidelog.api.context import Context
+from tidelog.api.records import closest
+from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
+from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
+from tidelog.effects import Later, Readable, Signal
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_ID, TopicPartition
+from tidelog.partition.partition import Partition
+from tidelog.wire.message import Records
+from tidelog.wire.messages.records.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+CONSUMER = -1
+READ_COMMITTED = 1
+TOPIC_IDS_SINCE = 13
+FOLLOWER_READS_SINCE = 11
+LEADER_TOLD_SINCE = 16
+
+
+@dataclass(slots=True)
+class Reader:
+    """One fetch under way: who reads, within which bounds, and what."""
+
+    replica: int
+    broker_epoch: int
+    deadline: int
+    min_bytes: int
+    max_bytes: int
+    committed_only: bool
+    rack: str
+    session: Session | None
+    wanted: dict[TopicPartition, Wanted]
+    fresh: dict[TopicPartition, None]
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica >= 0
+
+    def candidates(self) -> Iterable[TopicPartition]:
+        """What can have changed: for a session what was asked or has news, otherwise everything."""
+        return {**self.fresh, **self.session.news} if self.session else self.fresh
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The answers so far; `urgent` when they must not wait for more bytes, `short` names those with records left."""
+
+    answers: dict[TopicPartition, PartitionData] = field(default_factory=dict)
+    short: set[TopicPartition] = field(default_factory=set)
+    size: int = 0
+    urgent: bool = False
+
+
+def handle(request: FetchRequest, context: Context) -> FetchResponse | Later:
+    replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
+    if replica >= 0 and context.listener != context.broker.inter_broker_listener:
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        reader = _reader(request, replica, context)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code)
+    if reader.is_follower:
+        _record_progress(reader, context)
+    return _answer_or_wait(context, reader)
+
+
+def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
+    asked = list(_asked(request, context))
+    fresh = dict.fromkeys(wanted.name for wanted in asked)
+    session, wanted = _session(request, replica, asked, context)
+    return Reader(
+        replica=replica,
+        broker_epoch=request.replica_state.replica_epoch,
+        deadline=context.now.mono + request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=min(request.max_bytes, context.broker.config.fetch_max_bytes),
+        committed_only=request.isolation_level == READ_COMMITTED,
+        rack=request.rack_id,
+        session=session,
+        wanted=wanted,
+        fresh=fresh,
+    )
+
+
+def _asked(request: FetchRequest, context: Context) -> Iterable[Wanted]:
+    by_id = context.version >= TOPIC_IDS_SINCE
+    for topic in request.topics:
+        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
+        for partition in topic.partitions:
+            yield Wanted(
+                TopicPartition(name, partition.partition),
+                topic.topic_id if by_id else NO_ID,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+                partition.log_start_offset,
+            )
+
+
+def _name(name: str, topic_id: bytes, context: Context, *, by_id: bool) -> str:
+    """The topic's name; an unknown id keeps its place in the answer under a name that no topic can have."""
+    if not by_id:
+        return name
+    return context.broker.topic_name(topic_id) or "/" + topic_id.hex()
+
+
+def _session(
+    request: FetchRequest, replica: int, asked: Sequence[Wanted], context: Context
+) -> tuple[Session | None, dict[TopicPartition, Wanted]]:
+    """The session of this request, if it has one, and all that it reads."""
+    sessions = context.broker.sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            _leave(sessions.close(request.session_id), context)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and asked:
+            session, evicted = sessions.open(replica, context.now.mono)
+            _leave(evicted, context)
+        wanted = {one.name: one for one in asked}
+        if session is not None:
+            session.wanted = wanted
+        return session, wanted
+    session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
+    for one in asked:
+        known = session.wanted.get(one.name)
+        if known is not None:
+            one.told_high_watermark, one.told_log_start = known.told_high_watermark, known.told_log_start
+        session.wanted[one.name] = one
+    by_id = context.version >= TOPIC_IDS_SINCE
+    for topic in request.forgotten_topics_data:
+        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
+        for index in topic.partitions:
+            _forget(session, TopicPartition(name, index), context)
+    return session, session.wanted
+
+
+def _leave(session: Session | None, context: Context) -> None:
+    if session is not None:
+        for name in list(session.wanted):
+            _forget(session, name, context)
+
+
+def _forget(session: Session, name: TopicPartition, context: Context) -> None:
+    session.wanted.pop(name, None)
+    session.news.pop(name, None)
+    partition = context.broker.replicas.get(*name)
+    if partition is not None:
+        partition.sessions.pop(session.number, None)
+
+
+def _record_progress(reader: Reader, context: Context) -> None:
+    """Rules 1 and 3: where the follower is moves the high watermark and may bring it back into the ISR."""
+    broker = context.broker
+    for name in reader.fresh:
+        wanted = reader.wanted[name]
+        partition = broker.replicas.get(*name)
+        if partition is None:
+            continue
+        try:
+            partition.check_epoch(wanted.leader_epoch)
+            if partition.diverging(wanted.last_epoch, wanted.offset) is not None:
+                continue
+            partition.follower_fetched(
+                reader.replica, wanted.offset, wanted.log_start, reader.broker_epoch, context.now
+            )
+        except ApiError:
+            continue
+        partition.advance(context.now, broker.eligible)
+        proposal = partition.expansion(reader.replica, broker.broker_epoch, broker.eligible)
+        if proposal is not None:
+            broker.propose(name, proposal)
+
+
+def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
+    outcome = _collect(context, reader)
+    enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
+    if enough or context.now.mono >= reader.deadline:
+        return _response(context, reader, outcome)
+    if reader.session is not None:
+        return Later((Signal(("session", reader.session.number)),), reader.deadline, _answer_or_wait, (reader,))
+    conditions = [
+        Readable(name, wanted.leader_epoch, wanted.offset, reader.min_bytes) for name, wanted in reader.wanted.items()
+    ]
+    return Later(conditions, reader.deadline, _answer_or_wait, (reader,))
+
+
+def _collect(context: Context, reader: Reader) -> Outcome:
+    outcome = Outcome()
+    for name in reader.candidates():
+        wanted = reader.wanted.get(name)
+        if wanted is None:
+            continue
+        try:
+            answer = _read(context, reader, wanted, outcome)
+        except ApiError as error:
+            answer = _refusal(context, wanted, error.code)
+            outcome.urgent = True
+        outcome.answers[name] = answer
+    return outcome
+
+
+def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) -> PartitionData:
+    if wanted.name.topic.startswith("/"):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    partition = find(context.broker, *wanted.name)
+    if wanted.topic_id not in (NO_ID, partition.log.topic_id):
+        raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+    if reader.session is not None:
+        partition.sessions.setdefault(reader.session.number, reader.session.news)
+    partition.check_epoch(wanted.leader_epoch)
+    if reader.is_follower:
+        return _read_as_follower(partition, reader, wanted, outcome)
+    if context.version < FOLLOWER_READS_SINCE:
+        partition.leading()
+    preferred = closest.replica(partition, reader.rack, wanted.offset, context)
+    if preferred is not None:
+        outcome.urgent = True
+        return _data(partition, b"", preferred=preferred, committed_only=reader.committed_only)
+    limit = partition.last_stable_offset if reader.committed_only else partition.high_watermark
+    records = _take(partition, reader, wanted, outcome, limit)
+    return _data(partition, records, committed_only=reader.committed_only)
+
+
+def _read_as_follower(partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome) -> PartitionData:
+    """A follower also learns where its log parts from this one, and the high watermark as soon as it moves."""
+    if reader.replica not in partition.leading().remote:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    diverging = partition.diverging(wanted.last_epoch, wanted.offset)
+    if diverging is not None:
+        outcome.urgent = True
+        answer = _data(partition, b"", committed_only=False)
+        answer.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
+        return answer
+    if wanted.told_high_watermark < partition.high_watermark or wanted.told_log_start < partition.log.log_start_offset:
+        outcome.urgent = True
+    return _data(partition, _take(partition, reader, wanted, outcome, partition.log.log_end_offset))
+
+
+def _take(partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome, limit: int) -> Records:
+    """Records within what is left of the request's bytes; the first batch of an answer whatever its size."""
+    left = min(wanted.max_bytes, reader.max_bytes - outcome.size)
+    first = outcome.size == 0
+    if left <= 0 and not first:
+        outcome.short.add(wanted.name)
+        return b""
+    piece = partition.read(wanted.offset, max(left, 0), limit, at_least_one=first)
+    if piece is None:
+        if wanted.offset < limit:
+            outcome.short.add(wanted.name)
+        return b""
+    outcome.size += piece.length
+    return piece
+
+
+def _data(
+    partition: Partition, records: Records, *, preferred: int = -1, committed_only: bool = False
+) -> PartitionData:
+    return PartitionData(
+        partition_index=partition.name.partition,
+        error_code=0,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.log_start_offset,
+        aborted_transactions=[] if committed_only else None,
+        preferred_read_replica=preferred,
+        records=records,
+    )
+
+
+def _refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData:
+    answer = PartitionData(
+        partition_index=wanted.name.partition,
+        error_code=code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=[],
+        records=b"",
+    )
+    if code == ErrorCode.OFFSET_OUT_OF_RANGE and context.listener == context.broker.inter_broker_listener:
+        partition = find(context.broker, *wanted.name)
+        answer.log_start_offset = partition.log.log_start_offset
+    if code in MOVED and context.version >= LEADER_TOLD_SINCE:
+        leader, epoch = present_leader(context.broker, *wanted.name)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    return answer
+
+
+def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchResponse:
+    session = reader.session
+    response = FetchResponse(session_id=session.number if session else NO_SESSION)
+    incremental = session is not None and session.epoch != INITIAL_EPOCH
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    leaders: set[int] = set()
+    for name, answer in outcome.answers.items():
+        wanted = reader.wanted[name]
+        if not _told(reader, wanted, answer, short=name in outcome.short) and incremental:
+            continue
+        key = (name.topic, wanted.topic_id)
+        if key not in topics:
+            topic = "" if name.topic.startswith("/") else name.topic
+            topics[key] = FetchableTopicResponse(topic=topic, topic_id=wanted.topic_id, partitions=[])
+        topics[key].partitions.append(answer)
+        if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
+            leaders.add(answer.current_leader.leader_id)
+    response.responses = list(topics.values())
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in endpoints(context, leaders)
+        ]
+    return response
+
+
+def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool) -> bool:
+    """Whether an incremental answer must name this partition; a session then forgets its news."""
+    session = reader.session
+    if answer.error_code:
+        wanted.told_high_watermark = -1
+        if session is not None:
+            session.news[wanted.name] = None
+        return True
+    changed = (
+        bool(answer.records)
+        or answer.high_watermark != wanted.told_high_watermark
+        or answer.log_start_offset != wanted.told_log_start
+        or answer.preferred_read_replica >= 0
+        or answer.diverging_epoch.epoch >= 0
+        or answer.diverging_epoch.end_offset >= 0
+    )
+    wanted.told_high_watermark, wanted.told_log_start = answer.high_watermark, answer.log_start_offset
+    if session is not None and not short:
+        session.news.pop(wanted.name, None)
+    return changed

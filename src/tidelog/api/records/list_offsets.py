@@ -1,0 +1,117 @@
+"""ListOffsets (2): the first, the last, and offsets by timestamp (KIP-79, 207, 320, 734)."""
+
+from typing import NamedTuple
+
+from tidelog.api.context import Context
+from tidelog.api.records.leaders import find
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_EPOCH
+from tidelog.partition.partition import Partition
+from tidelog.wire.messages.records.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+CONSUMER = -1
+DEBUGGER = -2
+READ_COMMITTED = 1
+OFFSET_NOT_AVAILABLE_SINCE = 5
+
+
+class Found(NamedTuple):
+    timestamp: int
+    offset: int
+    epoch: int
+
+
+NOTHING = Found(-1, -1, NO_EPOCH)
+
+
+def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    seen: set[tuple[str, int]] = set()
+    twice = {
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+        if (topic.name, asked.partition_index) in seen or seen.add((topic.name, asked.partition_index))
+    }
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _refusal(asked, ErrorCode.INVALID_REQUEST)
+                    if (topic.name, asked.partition_index) in twice
+                    else _answer(context, request, topic.name, asked)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _refusal(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+
+
+def _answer(
+    context: Context, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    try:
+        partition = find(context.broker, topic, asked.partition_index)
+        partition.check_epoch(asked.current_leader_epoch)
+        if request.replica_id != DEBUGGER:
+            partition.leading()
+        found = _find(partition, asked.timestamp, _limit(partition, request), context)
+    except ApiError as error:
+        code = error.code
+        if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return _refusal(asked, code)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.epoch,
+    )
+
+
+def _limit(partition: Partition, request: ListOffsetsRequest) -> int:
+    """What this asker may know of: consumers up to LSO or HW, replicas and debuggers all of the log."""
+    if request.replica_id != CONSUMER:
+        return partition.log.log_end_offset
+    return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def _find(partition: Partition, timestamp: int, limit: int, context: Context) -> Found:
+    log = partition.log
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return Found(-1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING
+    if timestamp == LATEST:
+        _check_settled(partition, limit)
+        return Found(-1, limit, partition.epoch)
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, limit)
+    if found is None:
+        return NOTHING
+    if found[1] >= limit:
+        _check_settled(partition, limit)
+        return NOTHING
+    return Found(*found)
+
+
+def _check_settled(partition: Partition, limit: int) -> None:
+    """Rule 9: a new leader's watermark may lie below what its predecessor told."""
+    if limit < partition.leading().epoch_start:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)

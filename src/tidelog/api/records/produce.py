@@ -1,0 +1,141 @@
+"""Produce (0): append record batches, and answer when they are as safe as `acks` asks (rule 4)."""
+
+from typing import NamedTuple
+
+from tidelog.api.context import Context
+from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
+from tidelog.effects import Close, Committed, Condition, Later, Synced
+from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.model import INTERNAL_TOPICS, TopicPartition
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import ACKS_ALL
+from tidelog.wire.message import Records
+from tidelog.wire.messages.records.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+ACKS_NONE = 0
+TOPIC_IDS_SINCE = 13
+LEADER_TOLD_SINCE = 10
+
+
+class Pending(NamedTuple):
+    """A partition's answer that still waits for its records to be safe below `end`."""
+
+    name: TopicPartition
+    end: int
+    answer: PartitionProduceResponse
+
+
+def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later | None:
+    response = ProduceResponse(responses=[])
+    pending: list[Pending] = []
+    refused = None
+    for topic in request.topic_data:
+        name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
+        answers = []
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+            try:
+                if name is None:
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+                wait = _append(context, request, TopicPartition(name, data.index), data.records, answer)
+                if wait is not None:
+                    pending.append(wait)
+            except ApiError as error:
+                _refuse(context, name or "", answer, error)
+                refused = error
+            answers.append(answer)
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    if request.acks == ACKS_NONE:
+        if refused is not None:
+            context.effects.append(Close(context.connection, f"acks=0 was refused with {refused.code.name}"))
+        return None
+    if refused is not None:
+        _tell_leaders(context, response)
+    return _finish(context, response, pending, context.now.mono + request.timeout_ms, request.acks)
+
+
+def _append(
+    context: Context, request: ProduceRequest, name: TopicPartition, records: Records, answer: PartitionProduceResponse
+) -> Pending | None:
+    if request.acks not in (ACKS_ALL, ACKS_NONE, 1):
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if name.topic in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name.topic}")
+    broker = context.broker
+    partition = find(broker, *name)
+    if not isinstance(records, memoryview | bytes | bytearray) or len(records) == 0:
+        raise ApiError(ErrorCode.INVALID_RECORD, "A produce request holds exactly one batch for each partition.")
+    try:
+        appended = partition.append(records, request.acks, context.now)
+    except DiskFailed as failure:
+        broker.folder_failed(failure.folder, failure.reason)
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
+    answer.base_offset = appended.first_offset
+    answer.log_append_time_ms = appended.log_append_time
+    answer.log_start_offset = partition.log.log_start_offset
+    partition.advance(context.now, broker.eligible)
+    end = appended.last_offset + 1
+    if request.acks == ACKS_ALL and partition.high_watermark < end:
+        return Pending(name, end, answer)
+    if request.acks == 1 and partition.log.durable_end < end:
+        return Pending(name, end, answer)
+    return None
+
+
+def _finish(
+    context: Context, response: ProduceResponse, pending: list[Pending], deadline: int, acks: int
+) -> ProduceResponse | Later:
+    """Answer what is safe by now; the rest waits on, or timed out."""
+    waiting: list[Pending] = []
+    conditions: list[Condition] = []
+    for wait in pending:
+        partition = context.broker.replicas.get(*wait.name)
+        role = partition.role if partition else None
+        if partition is None or not isinstance(role, Leader):
+            _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        elif partition.high_watermark >= wait.end or (acks == 1 and partition.log.durable_end >= wait.end):
+            if acks == ACKS_ALL and len(role.maximal_isr) < partition.min_in_sync:
+                _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+        elif context.now.mono >= deadline:
+            _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+        else:
+            waiting.append(wait)
+            conditions.append(
+                Committed(wait.name, partition.epoch, wait.end) if acks == ACKS_ALL else Synced(wait.name, wait.end)
+            )
+    if not waiting:
+        return response
+    return Later(conditions, deadline, _finish, (response, waiting, deadline, acks))
+
+
+def _refuse(context: Context, topic: str, answer: PartitionProduceResponse, error: ApiError) -> None:
+    answer.error_code = error.code
+    answer.error_message = error.message
+    answer.base_offset = -1
+    answer.log_append_time_ms = -1
+    answer.log_start_offset = -1
+    if error.code in MOVED and context.version >= LEADER_TOLD_SINCE:
+        leader, epoch = present_leader(context.broker, topic, answer.index)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+
+
+def _tell_leaders(context: Context, response: ProduceResponse) -> None:
+    leaders = {
+        answer.current_leader.leader_id
+        for topic in response.responses
+        for answer in topic.partition_responses
+        if answer.current_leader.leader_id >= 0
+    }
+    response.node_endpoints = [
+        NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+        for node, host, port, rack in endpoints(context, leaders)
+    ]

@@ -1,0 +1,97 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a fetcher reads, and answers with news only.
+
+A session knows which of its partitions have news, because partitions tell it (`Partition.mark_news`): an idle fetch
+costs nothing per partition, however many there are. Rules: an id and an epoch; epoch 0 opens, -1 is sessionless or
+closes, each following request raises the epoch by one, and an unexpected one is INVALID_FETCH_SESSION_EPOCH.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+
+NO_SESSION = 0
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+_LARGEST = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One partition as its fetcher last asked for it, and the watermarks it was last told (-1: tell again)."""
+
+    name: TopicPartition
+    topic_id: bytes
+    offset: int
+    max_bytes: int
+    leader_epoch: int
+    last_epoch: int
+    log_start: int
+    told_high_watermark: int = -1
+    told_log_start: int = -1
+
+
+@dataclass(slots=True)
+class Session:
+    """`news` is shared with the partitions, which put themselves into it."""
+
+    number: int
+    epoch: int
+    replica: int
+    used_at: int
+    wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)
+    news: dict[TopicPartition, None] = field(default_factory=dict)
+
+    def next_epoch(self) -> int:
+        return 1 if self.epoch == _LARGEST else self.epoch + 1
+
+
+class Sessions:
+    """At most `slots` sessions; the one longest unused makes room, a replica's only for a replica's."""
+
+    def __init__(self, slots: int, entropy: Callable[[int], bytes]) -> None:
+        self._slots = slots
+        self._entropy = entropy
+        self._sessions: dict[int, Session] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, number: int, epoch: int, now: int) -> Session:
+        session = self._sessions.get(number)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if epoch != session.next_epoch():
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = epoch
+        session.used_at = now
+        return session
+
+    def open(self, replica: int, now: int) -> tuple[Session | None, Session | None]:
+        """(the new session or None where there is no room, the one that went for it)."""
+        evicted = None
+        if len(self._sessions) >= self._slots:
+            evicted = self._longest_unused(replica)
+            if evicted is None:
+                return None, None
+            self.close(evicted.number)
+            self.evictions += 1
+        number = self._new_number()
+        session = Session(number, INITIAL_EPOCH, replica, now)
+        self._sessions[number] = session
+        return session, evicted
+
+    def close(self, number: int) -> Session | None:
+        return self._sessions.pop(number, None)
+
+    def _longest_unused(self, replica: int) -> Session | None:
+        candidates = [session for session in self._sessions.values() if replica >= 0 or session.replica < 0]
+        return min(candidates, key=lambda session: session.used_at, default=None)
+
+    def _new_number(self) -> int:
+        while True:
+            number = int.from_bytes(self._entropy(4)) & _LARGEST
+            if number != NO_SESSION and number not in self._sessions:
+                return number

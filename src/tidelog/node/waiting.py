@@ -1,0 +1,134 @@
+"""Answers that are not there yet, found by what they wait for.
+
+Committed waits of a partition arrive in offset order, so each change of a high watermark looks only at those it
+answers. A wait holds the leader epoch it was born in: when that epoch ends, it is resumed at once and judges anew.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.effects import Committed, Later, Readable, Signal, Synced
+from tidelog.model import TopicPartition
+
+
+_SMALL = 1024
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """One deferred answer: `context` is the request's, `missing` counts conditions that must all hold."""
+
+    context: Any
+    later: Later
+    missing: int = 0
+    done: bool = False
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Who waits for one partition."""
+
+    committed: deque[tuple[int, int, Wait]] = field(default_factory=deque)
+    readers: list[Wait] = field(default_factory=list)
+    synced: list[tuple[int, Wait]] = field(default_factory=list)
+
+
+class Waiting:
+    """All deferred answers of a broker."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, _Queue] = {}
+        self._signals: dict[tuple[Any, ...], list[Wait]] = {}
+        self._deadlines: list[tuple[int, int, Wait]] = []
+        self._count = 0
+        self._compact_at = _SMALL
+        self._ready: list[Wait] = []
+
+    def add(self, context: Any, later: Later) -> None:
+        wait = Wait(context, later)
+        self._remember(wait)
+        for condition in later.conditions:
+            if isinstance(condition, Signal):
+                self._signals.setdefault(condition.key, []).append(wait)
+                continue
+            queue = self._partitions.setdefault(condition.partition, _Queue())
+            if isinstance(condition, Committed):
+                wait.missing += 1
+                queue.committed.append((condition.epoch, condition.offset, wait))
+            elif isinstance(condition, Readable):
+                queue.readers.append(wait)
+            elif isinstance(condition, Synced):
+                wait.missing += 1
+                queue.synced.append((condition.offset, wait))
+
+    def _remember(self, wait: Wait) -> None:
+        """Most answers come long before their deadline: the heap is swept whenever it has doubled."""
+        if len(self._deadlines) >= self._compact_at:
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+            heapq.heapify(self._deadlines)
+            self._compact_at = max(_SMALL, 2 * len(self._deadlines))
+        self._count += 1
+        heapq.heappush(self._deadlines, (wait.later.deadline, self._count, wait))
+
+    def changed(self, partition: TopicPartition, epoch: int, high_watermark: int, durable_end: int) -> None:
+        """The partition has news: collect whom it answers. An epoch of -1 answers everybody (the role is lost)."""
+        queue = self._partitions.get(partition)
+        if queue is None:
+            return
+        committed = queue.committed
+        while committed and (committed[0][1] <= high_watermark or committed[0][0] != epoch):
+            born, _, wait = committed.popleft()
+            self._met(wait, at_once=born != epoch)
+        if queue.synced:
+            rest = []
+            for offset, wait in queue.synced:
+                if offset <= durable_end or epoch < 0:
+                    self._met(wait, at_once=epoch < 0)
+                else:
+                    rest.append((offset, wait))
+            queue.synced = rest
+        if queue.readers:
+            for wait in queue.readers:
+                self._met(wait, at_once=True)
+            queue.readers = []
+        if not committed and not queue.synced:
+            del self._partitions[partition]
+
+    def signal(self, key: tuple[Any, ...]) -> None:
+        for wait in self._signals.pop(key, ()):
+            self._met(wait, at_once=True)
+
+    def expire(self, now_mono: int) -> None:
+        heap = self._deadlines
+        while heap and (heap[0][2].done or heap[0][0] <= now_mono):
+            wait = heapq.heappop(heap)[2]
+            self._met(wait, at_once=True)
+
+    def _met(self, wait: Wait, *, at_once: bool) -> None:
+        if wait.done:
+            return
+        wait.missing -= 1
+        if at_once or wait.missing <= 0:
+            wait.done = True
+            self._ready.append(wait)
+
+    def ready(self) -> Iterator[Wait]:
+        """Whoever can be resumed now, in the order in which they became so; more may be added meanwhile."""
+        while self._ready:
+            batch, self._ready = self._ready, []
+            yield from batch
+
+    def drop(self, waits: Iterable[Wait]) -> None:
+        """Their connection is gone: nobody is there to be answered."""
+        for wait in waits:
+            wait.done = True
+
+    @property
+    def next_deadline(self) -> int | None:
+        heap = self._deadlines
+        while heap and heap[0][2].done:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None

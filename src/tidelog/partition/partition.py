@@ -1,0 +1,325 @@
+"""One replica of one partition: its log, its epochs and its role (rules 1 to 7 and 9).
+
+Invariants: log start ≤ HW ≤ LEO (I1); within one leader's epoch HW never descends (I6); a role belongs to exactly one
+leader epoch, so "am I the leader of this epoch?" is asked in `leading` alone.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from tidelog.config.topic import TopicConfig
+from tidelog.effects import FileSlice
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.log import Appended, Log
+from tidelog.model import NO_EPOCH, NO_LEADER, TopicPartition
+from tidelog.model import Time as Moment
+from tidelog.partition.follower import Follower
+from tidelog.partition.leader import Leader, Proposal
+from tidelog.partition.progress import Progress
+from tidelog.partition.truncation import KIP_320, Cut, EpochEnd, Generation, cut_point
+from tidelog.ports import Buffer
+
+ACKS_ALL = -1
+
+
+class Assignment(NamedTuple):
+    """What LeaderAndIsr says of a partition; applied iff (leader_epoch, partition_epoch) is higher (rule 7)."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+    replicas: tuple[int, ...]
+
+
+class Partition:
+    """A replica held by this broker."""
+
+    __slots__ = (
+        "broker_id",
+        "changed",
+        "config",
+        "epoch",
+        "failed",
+        "generation",
+        "high_watermark",
+        "lag_ms",
+        "log",
+        "name",
+        "partition_epoch",
+        "replicas",
+        "role",
+        "sessions",
+    )
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        broker_id: int,
+        log: Log,
+        config: TopicConfig,
+        *,
+        high_watermark: int,
+        lag_ms: int,
+        changed: dict[TopicPartition, None],
+        generation: Generation = KIP_320,
+    ) -> None:
+        self.name = name
+        self.broker_id = broker_id
+        self.log = log
+        self.config = config
+        self.lag_ms = lag_ms
+        self.changed = changed
+        """Shared by all replicas of the broker: those with news for whoever waits. The node empties it."""
+        self.generation = generation
+        self.epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.replicas: tuple[int, ...] = ()
+        self.role: Leader | Follower | None = None
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.failed = False
+        self.sessions: dict[int, dict[TopicPartition, None]] = {}
+        """Fetch sessions that read this partition: session id → its set of partitions with news."""
+
+    def __repr__(self) -> str:
+        role = type(self.role).__name__ if self.role else "idle"
+        return f"<{self.name} {role} epoch={self.epoch} HW={self.high_watermark} LEO={self.log.log_end_offset}>"
+
+    @property
+    def leader_id(self) -> int:
+        """Whom this replica believes to lead, NO_LEADER where nobody does."""
+        if type(self.role) is Follower:
+            return self.role.leader
+        return NO_LEADER if self.role is None else self.broker_id
+
+    # Roles.
+
+    def assign(self, given: Assignment, now: Moment) -> bool:
+        """Take the state given by the controller, unless it is not newer than what is held."""
+        if (given.leader_epoch, given.partition_epoch) <= (self.epoch, self.partition_epoch):
+            return False
+        new_epoch = given.leader_epoch > self.epoch
+        self.epoch = given.leader_epoch
+        self.partition_epoch = given.partition_epoch
+        self.replicas = given.replicas
+        self.mark_news()
+        if given.leader != self.broker_id:
+            self._follow(given.leader, new_epoch=new_epoch)
+        elif new_epoch or not isinstance(self.role, Leader):
+            self._lead(given, now)
+        else:
+            self._keep_leading(self.role, given, now)
+        return True
+
+    def _lead(self, given: Assignment, now: Moment) -> None:
+        self.log.assign_epoch(self.epoch)
+        remote = {replica: Progress(now.mono) for replica in given.replicas if replica != self.broker_id}
+        self.role = Leader(self.log.log_end_offset, given.isr, remote)
+
+    def _keep_leading(self, role: Leader, given: Assignment, now: Moment) -> None:
+        for replica in given.replicas:
+            if replica != self.broker_id and replica not in role.remote:
+                role.remote[replica] = Progress(now.mono)
+        for replica in set(role.remote).difference(given.replicas):
+            del role.remote[replica]
+        role.settle(given.isr)
+
+    def _follow(self, leader: int, *, new_epoch: bool) -> None:
+        if isinstance(self.role, Follower) and not new_epoch:
+            self.role.leader = leader
+            return
+        if self.generation.to_high_watermark and leader != NO_LEADER:
+            self.truncate_to(self.high_watermark)
+        self.role = Follower(leader, asking=self.generation.asks and self.log.epochs.latest >= 0)
+
+    def leading(self) -> Leader:
+        """The leader's role, or NOT_LEADER_OR_FOLLOWER."""
+        role = self.role
+        if type(role) is Leader:
+            if self.failed:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+            return role
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def check_epoch(self, epoch: int) -> None:
+        """Rule 7: the sender's belief must be this replica's (-1: it has none)."""
+        if epoch not in (NO_EPOCH, self.epoch):
+            code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+            raise ApiError(code)
+
+    # Leader: append, and what it commits.
+
+    @property
+    def min_in_sync(self) -> int:
+        return min(self.config.min_insync_replicas, max(1, len(self.replicas)))
+
+    @property
+    def commit_end(self) -> int:
+        """This replica's contribution to HW: its LEO, or what is durable where a flush is asked for (rule 2)."""
+        return self.log.durable_end
+
+    def append(self, records: Buffer, acks: int, now: Moment, *, from_client: bool = True) -> Appended:
+        """Append as leader (rule 4). The caller tries the high watermark once for all it appended."""
+        role = self.leading()
+        if acks == ACKS_ALL and len(role.isr) < self.min_in_sync:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        old_end = self.log.log_end_offset
+        appended = self.log.append_as_leader(records, self.epoch, now, from_client=from_client)
+        if not appended.duplicate:
+            for progress in role.remote.values():
+                progress.leader_appended(old_end, now.mono)
+            self.mark_news()
+        return appended
+
+    def advance(self, now: Moment, eligible: Collection[int]) -> bool:
+        """Try rule 1; whether the high watermark moved."""
+        role = self.role
+        if type(role) is not Leader or self.high_watermark == self.log.log_end_offset:
+            return False
+        if len(role.isr) < self.min_in_sync:
+            return False
+        new = role.high_watermark(self.high_watermark, self.commit_end, now.mono, self.lag_ms, eligible)
+        if new <= self.high_watermark:
+            return False
+        self.high_watermark = new
+        self.mark_news()
+        return True
+
+    def mark_news(self) -> None:
+        self.changed[self.name] = None
+        for news in self.sessions.values():
+            news[self.name] = None
+
+    # Leader: followers.
+
+    def follower_fetched(self, replica: int, offset: int, log_start: int, broker_epoch: int, now: Moment) -> Progress:
+        """Record where a follower is; the caller then tries `advance` and `expansion`."""
+        role = self.leading()
+        progress = role.remote.get(replica)
+        if progress is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if log_start != progress.log_start_offset:
+            self.changed[self.name] = None
+        progress.fetched(offset, log_start, self.log.log_end_offset, broker_epoch, now.mono)
+        return progress
+
+    def diverging(self, last_epoch: int, offset: int) -> EpochEnd | None:
+        """Where a log with `last_epoch` below `offset` parts from this one, or None where it does not (KIP-595)."""
+        if last_epoch == NO_EPOCH:
+            return None if offset <= self.log.log_end_offset else self.epoch_end(self.log.epochs.latest)
+        found = self.epoch_end(last_epoch)
+        if found.end_offset < 0:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return found if found.epoch < last_epoch or found.end_offset < offset else None
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """Rule 6."""
+        return EpochEnd(*self.log.epochs.end_offset_for(epoch, self.log.log_end_offset))
+
+    def expansion(self, replica: int, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
+        """The ISR with this replica in it, where rule 3 lets it join."""
+        role = self.role
+        if type(role) is not Leader or not role.may_join(replica, self.high_watermark, eligible):
+            return None
+        return role.propose((*role.isr, replica), self.partition_epoch, self.broker_id, own_epoch)
+
+    def shrink(self, now: Moment, own_epoch: int) -> Proposal | None:
+        """The ISR without those that fell behind, where there are any and no change is in flight."""
+        role = self.role
+        if type(role) is not Leader or role.proposal is not None or len(role.isr) <= 1:
+            return None
+        late = role.laggards(self.log.log_end_offset, now.mono, self.lag_ms)
+        if not late:
+            return None
+        rest = [member for member in role.isr if member not in late]
+        return role.propose(rest, self.partition_epoch, self.broker_id, own_epoch)
+
+    def proposal_accepted(self, proposal: Proposal, isr: Sequence[int], partition_epoch: int) -> bool:
+        """The controller committed the ISR; whether this still was the change in flight."""
+        role = self.role
+        if type(role) is not Leader or role.proposal is not proposal or partition_epoch < self.partition_epoch:
+            return False
+        self.partition_epoch = partition_epoch
+        role.settle(isr)
+        return True
+
+    def proposal_refused(self, proposal: Proposal) -> None:
+        role = self.role
+        if type(role) is Leader and role.proposal is proposal:
+            role.withdraw()
+
+    # Reading.
+
+    def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
+        if self.failed:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return self.log.read(offset, max_bytes, limit, at_least_one=at_least_one)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of an open transaction, or HW."""
+        first = self.log.producers.first_unstable_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    # Follower.
+
+    def append_from_leader(self, records: Buffer, high_watermark: int, log_start: int, now: Moment) -> bool:
+        """Append what the leader sent and take its watermarks (rule 2); whether anything changed for readers."""
+        appended = self.log.append_as_follower(records, now) if len(records) else None
+        if log_start > self.log.log_start_offset:
+            self.log.advance_start(log_start)
+        new = max(min(self.log.log_end_offset, high_watermark), self.log.log_start_offset)
+        moved = new != self.high_watermark
+        self.high_watermark = new
+        if appended is not None or moved:
+            self.mark_news()
+        return appended is not None or moved
+
+    def reconcile(self, leader: EpochEnd) -> Cut:
+        """Cut this log where the leader's answer says (rule 5)."""
+        cut = cut_point(
+            leader,
+            self.epoch_end(leader.epoch),
+            end=self.log.log_end_offset,
+            start=self.log.log_start_offset,
+            high_watermark=self.high_watermark,
+            generation=self.generation,
+        )
+        self.truncate_to(cut.offset)
+        return cut
+
+    def truncate_to(self, offset: int) -> bool:
+        done = self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        return done
+
+    def start_over_at(self, offset: int) -> None:
+        """The leader no longer has anything that this log could continue: begin anew at its start."""
+        self.log.truncate_fully_and_start_at(offset)
+        self.high_watermark = offset
+
+    def delete_records_before(self, offset: int) -> int:
+        """DeleteRecords on the leader: the new log start (-1 means the high watermark)."""
+        self.leading()
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if target > self.log.log_start_offset:
+            self.log.advance_start(target)
+            self.mark_news()
+        return target
+
+    def low_watermark(self, alive: Collection[int]) -> int:
+        """The highest log start that every live replica has reached, as far as the leader knows."""
+        remote = self.leading().remote.items()
+        starts = [progress.log_start_offset for replica, progress in remote if replica in alive]
+        return min([self.log.log_start_offset, *starts])
+
+    def check_invariants(self) -> None:
+        """Assert what must hold at every step (I1, I14)."""
+        log = self.log
+        assert log.log_start_offset <= self.high_watermark <= log.log_end_offset, repr(self)
+        assert log.recovery_point <= log.log_end_offset, repr(self)
+        if type(self.role) is Leader:
+            assert self.broker_id in self.role.isr, repr(self)
+            assert set(self.role.isr) <= set(self.replicas), repr(self)
