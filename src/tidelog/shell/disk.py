@@ -1,0 +1,201 @@
+"""`ports.Disk` on the operating system: unbuffered descriptors, and nothing mapped.
+
+- A write is in the page cache when `write` returns, so SIGKILL loses nothing that was written.
+- The first sync of a new or renamed file also syncs its folder; later ones only the data.
+- A closed or removed file stays readable through a `FileSlice` that holds it: the descriptor goes with the last
+  reference to the `OsFile`.
+- Whatever the operating system refuses is `DiskFailed` with the log folder that holds the path.
+"""
+
+# The port speaks of paths as plain strings.
+# ruff: noqa: PTH102, PTH104, PTH108, PTH116, PTH118, PTH120, PTH123, PTH208
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from tidelog.errors import DiskFailed
+from tidelog.ports import Buffer
+
+LOCK_FILE = ".lock"
+
+
+class FolderLocked(Exception):
+    """Another process holds the log folder."""
+
+
+class OsFile:
+    """One open, unbuffered file. Reads stay possible after `close` for as long as a slice holds the file."""
+
+    __slots__ = ("_disk", "_fresh", "closed", "fd", "path")
+
+    def __init__(self, disk: "OsDisk", path: str, fd: int, *, fresh: bool) -> None:
+        self.path = path
+        self.fd = fd
+        self.closed = False
+        self._disk = disk
+        self._fresh = fresh
+
+    def __repr__(self) -> str:
+        return f"OsFile({self.path}{', closed' if self.closed else ''})"
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            os.close(self.fd)
+
+    def size(self) -> int:
+        with self._disk.refusing(self.path):
+            return os.fstat(self.fd).st_size
+
+    def read(self, position: int, length: int) -> bytes:
+        try:
+            return os.pread(self.fd, length, position)
+        except OSError as error:
+            raise self._disk.failure(self.path, error) from error
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert not self.closed, self
+        try:
+            written = os.pwrite(self.fd, data, position)
+            length = data.nbytes if isinstance(data, memoryview) else len(data)
+            while written < length:
+                written += os.pwrite(self.fd, memoryview(data).cast("B")[written:], position + written)
+        except OSError as error:
+            raise self._disk.failure(self.path, error) from error
+
+    def truncate(self, size: int) -> None:
+        assert not self.closed, self
+        with self._disk.refusing(self.path):
+            os.ftruncate(self.fd, size)
+
+    def sync(self) -> None:
+        with self._disk.refusing(self.path):
+            if self._fresh:
+                os.fsync(self.fd)
+                self._fresh = False
+            else:
+                os.fdatasync(self.fd)
+        self._disk.sync_renamed(os.path.dirname(self.path))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class OsDisk:
+    """The folders of one broker. `folders` are its log folders, which `DiskFailed` names."""
+
+    def __init__(self, folders: Sequence[str] = ()) -> None:
+        self.folders = tuple(folder.rstrip("/") for folder in folders)
+        self._unsynced_folders: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"OsDisk({', '.join(self.folders)})"
+
+    def failure(self, path: str, error: OSError) -> DiskFailed:
+        folder = next((folder for folder in self.folders if path == folder or path.startswith(folder + "/")), path)
+        return DiskFailed(folder, f"{path}: {error.strerror or error}")
+
+    @contextmanager
+    def refusing(self, path: str) -> Iterator[None]:
+        """What the operating system refuses is `DiskFailed`, except a path that is missing or already there."""
+        try:
+            yield
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            raise self.failure(path, error) from error
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC
+        with self.refusing(path):
+            if not create:
+                return OsFile(self, path, os.open(path, flags), fresh=False)
+            file = OsFile(self, path, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644), fresh=True)
+        self._unsynced_folders.add(os.path.dirname(path))
+        return file
+
+    def exists(self, path: str) -> bool:
+        with self.refusing(path):
+            try:
+                os.stat(path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def list(self, folder: str) -> list[str]:
+        with self.refusing(folder):
+            return sorted(os.listdir(folder))
+
+    def make_folder(self, path: str) -> None:
+        if self.exists(path):
+            return
+        parent = os.path.dirname(path)
+        self.make_folder(parent)
+        with self.refusing(path), suppress(FileExistsError):
+            os.mkdir(path)
+        self.sync_folder(parent)
+
+    def read(self, path: str) -> bytes:
+        with self.refusing(path), open(path, "rb", buffering=0) as file:
+            return file.readall() or b""
+
+    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        with self.refusing(path):
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                written = 0
+                while written < len(content):
+                    written += os.write(fd, content[written:])
+                if durable:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, path)
+        if durable:
+            self.sync_folder(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        with self.refusing(source):
+            os.rename(source, target)
+        self._unsynced_folders.add(os.path.dirname(target))
+
+    def remove(self, path: str) -> None:
+        with self.refusing(path), suppress(FileNotFoundError):
+            try:
+                os.unlink(path)
+            except IsADirectoryError:
+                shutil.rmtree(path)
+
+    def sync_folder(self, path: str) -> None:
+        self._unsynced_folders.discard(path)
+        with self.refusing(path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def sync_renamed(self, folder: str) -> None:
+        """Sync the folder where a name in it is newer than its last sync; a folder that is gone needs none."""
+        if folder in self._unsynced_folders:
+            with suppress(FileNotFoundError):
+                self.sync_folder(folder)
+
+    def usage(self, folder: str) -> tuple[int, int]:
+        with self.refusing(folder):
+            found = os.statvfs(folder)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def lock_folder(folder: str) -> Callable[[], None]:
+    """Hold the log folder for this process (Kafka's `.lock` file) until the returned call, or the process, ends."""
+    fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise FolderLocked(folder) from error
+    return lambda: os.close(fd)

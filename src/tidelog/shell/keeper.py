@@ -1,0 +1,112 @@
+"""The thread that keeps one session of the SQLite store: it renews the lease, hears rings, and watches the others.
+
+It sleeps in the kernel until a ring comes or the next renewal is due. It has a connection of its own and takes no
+lock, so that a writer that waits for its turn never keeps the lease from being renewed.
+"""
+
+import socket
+import sqlite3
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Protocol
+
+from tidelog.shell.sessions import SessionFile, boot_ms, read_lease, when_dead
+
+RENEWALS_A_TERM = 6
+
+
+class Kept(Protocol):
+    """What the keeper needs of its store."""
+
+    session: int
+    path: Path
+
+    def file_of(self, session: int) -> Path: ...
+
+    def address_of(self, session: int) -> str: ...
+
+    def ticking(self) -> bool: ...
+
+    def committed(self) -> None:
+        """Somebody committed something."""
+
+    def ended(self) -> None:
+        """Others have ended this session."""
+
+    def end(self, session: int) -> None:
+        """Another's session seems to be over."""
+
+
+class Keeper:
+    """Runs from `start` to `stop`."""
+
+    def __init__(self, store: Kept, own: SessionFile) -> None:
+        self._store = store
+        self._own = own
+        self._guarded: set[int] = set()
+        self._stopping = False
+        self._seen = -1
+        self._bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._bell.bind(store.address_of(store.session))
+        self._bell.settimeout(own.term_ms / RENEWALS_A_TERM / 1000)
+        self._hammer = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._hammer.setblocking(False)
+        self._thread = Thread(target=self._run, name="store-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self.ring([self._store.session])
+        self._thread.join()
+        self._bell.close()
+        self._hammer.close()
+
+    def ring(self, sessions: list[int]) -> None:
+        """Wake the keepers of these sessions. A full socket has rings enough, a missing one nobody to hear."""
+        for session in sessions:
+            with suppress(OSError):
+                self._hammer.sendto(b"", self._store.address_of(session))
+
+    def _run(self) -> None:
+        self._db = sqlite3.connect(self._store.path, isolation_level=None)
+        try:
+            due = boot_ms()
+            while not self._stopping:
+                if boot_ms() >= due:
+                    due = boot_ms() + self._own.term_ms // RENEWALS_A_TERM
+                    self._renew()
+                with suppress(sqlite3.Error):
+                    self._look()
+                with suppress(TimeoutError):
+                    self._bell.recv(1)
+        finally:
+            self._db.close()
+
+    def _renew(self) -> None:
+        if not self._store.ticking():
+            return
+        with suppress(OSError):
+            self._own.renew()
+        for other in self._guarded:
+            if self._own.outlived(read_lease(self._store.file_of(other))):
+                Thread(target=self._store.end, args=(other,), daemon=True).start()
+
+    def _look(self) -> None:
+        """Whatever was committed since the last look, by a ring heard or lost."""
+        version = self._db.execute("PRAGMA data_version").fetchone()[0]
+        if version == self._seen:
+            return
+        sessions = {row[0] for row in self._db.execute("SELECT session FROM sessions")}
+        self._seen = version
+        if self._store.session not in sessions:
+            self._store.ended()
+            return
+        sessions.discard(self._store.session)
+        for other in sessions - self._guarded:
+            when_dead(self._store.file_of(other), partial(self._store.end, other))
+        self._guarded = sessions
+        self._store.committed()

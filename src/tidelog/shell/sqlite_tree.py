@@ -1,0 +1,244 @@
+"""The metadata tree in one SQLite file: schema, operations and the log of changed paths.
+
+One connection, used by one thread at a time. Every list of operations is one transaction; with WAL and
+`synchronous=FULL` it is durable when it returns. Readers never wait for writers.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tidelog.ports import ANY_VERSION, Check, Children, Create, Delete, Node, Operation, Read, Watch, Write
+
+SCHEMA_VERSION = 1
+KEPT_CHANGES = 4096
+"""So many changed paths are kept; whoever falls further behind is told that everything may have changed."""
+
+_SCHEMA = """
+CREATE TABLE counters (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE nodes (
+  path TEXT PRIMARY KEY, parent TEXT NOT NULL, data BLOB NOT NULL, version INTEGER NOT NULL, created INTEGER NOT NULL,
+  session INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX nodes_by_parent ON nodes (parent);
+CREATE INDEX nodes_by_session ON nodes (session) WHERE session != 0;
+CREATE TABLE sessions (session INTEGER PRIMARY KEY, pid INTEGER NOT NULL);
+CREATE TABLE changes (number INTEGER PRIMARY KEY, path TEXT NOT NULL);
+INSERT INTO counters VALUES ('created', 0), ('session', 0);
+"""
+
+_CHANGED = "INSERT INTO changes (path) VALUES (?)"
+
+Value = Node | Sequence[str] | None
+
+
+class _Conflict(Exception):
+    pass
+
+
+class StoreDamaged(Exception):
+    """The store's file is not what it must be: damaged, or of another program or a newer version."""
+
+
+class Refused(Exception):
+    """The operation at `index` met a conflict; nothing was changed."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class SqliteTree:
+    """The file and its transactions; who may use it, and when, is decided above (`sqlite_store.py`)."""
+
+    def __init__(self, path: str, skeleton: Iterable[str]) -> None:
+        self.path = path
+        self._db = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(tuple(skeleton))
+        except BaseException:
+            self._db.close()
+            raise
+        self.name: str = self._one("SELECT value FROM counters WHERE name = 'store'")
+
+    def __repr__(self) -> str:
+        return f"SqliteTree({self.path})"
+
+    def _prepare(self, skeleton: Sequence[str]) -> None:
+        try:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            found = self._one("PRAGMA integrity_check(1)")
+        except sqlite3.DatabaseError as error:
+            raise StoreDamaged(f"{self.path}: {error}") from error
+        if found != "ok":
+            raise StoreDamaged(f"{self.path}: {found}")
+        version = self._one("PRAGMA user_version")
+        if version not in (0, SCHEMA_VERSION):
+            raise StoreDamaged(f"{self.path}: schema version {version}, this program knows {SCHEMA_VERSION}")
+        with self.writing():
+            if version == 0:
+                self._create_schema()
+            for path in skeleton:
+                if self.read(path) is None:
+                    self._create(Create(path), 0)
+
+    def _create_schema(self) -> None:
+        for statement in _SCHEMA.split(";"):
+            self._db.execute(statement)
+        self._db.execute("INSERT INTO counters VALUES ('store', ?)", (os.urandom(8).hex(),))
+        self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction; an exception undoes all of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Everything read inside is of one moment."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def _one(self, statement: str, *values: object) -> Any:
+        row = self._db.execute(statement, values).fetchone()
+        return None if row is None else row[0]
+
+    # Queries, inside `reading` or `writing`
+
+    def read(self, path: str) -> Node | None:
+        row = self._db.execute("SELECT data, version, created, session FROM nodes WHERE path = ?", (path,)).fetchone()
+        return None if row is None else Node(*row)
+
+    def children(self, path: str) -> Sequence[str] | None:
+        folder = path.rstrip("/")
+        if folder and self.read(folder) is None:
+            return None
+        rows = self._db.execute("SELECT path FROM nodes WHERE parent = ?", (folder,))
+        return tuple(sorted(row[0][len(folder) + 1 :] for row in rows))
+
+    def query(self, operation: Operation) -> Value:
+        match operation:
+            case Read(path):
+                return self.read(path)
+            case Children(path):
+                return self.children(path)
+            case Watch():
+                return None
+        raise AssertionError(f"{operation} among queries")
+
+    def data_version(self) -> int:
+        """Another number whenever another connection has committed."""
+        return int(self._one("PRAGMA data_version"))
+
+    def last_change(self) -> int:
+        return int(self._one("SELECT max(number) FROM changes") or 0)
+
+    def changes_since(self, number: int) -> tuple[int, list[str] | None]:
+        """The newest change number and the paths changed after `number`; None where some are no longer kept."""
+        oldest, newest = self._db.execute("SELECT min(number), max(number) FROM changes").fetchone()
+        if newest is None or newest <= number:
+            return number, []
+        if oldest > number + 1:
+            return newest, None
+        rows = self._db.execute(
+            "SELECT path FROM changes WHERE number > ? AND number <= ? ORDER BY number", (number, newest)
+        )
+        return newest, [row[0] for row in rows]
+
+    def sessions(self) -> list[int]:
+        return [row[0] for row in self._db.execute("SELECT session FROM sessions")]
+
+    def has_session(self, session: int) -> bool:
+        return self._one("SELECT 1 FROM sessions WHERE session = ?", session) is not None
+
+    # Changes, inside `writing`
+
+    def change(self, operations: Sequence[Operation], session: int) -> list[Value]:
+        values: list[Value] = []
+        for index, operation in enumerate(operations):
+            try:
+                values.append(self._change(operation, session))
+            except _Conflict:
+                raise Refused(index) from None
+        self._forget_old_changes()
+        return values
+
+    def _change(self, operation: Operation, session: int) -> Value:
+        match operation:
+            case Create():
+                return self._create(operation, session)
+            case Write(path, data, version):
+                old = self._at_version(path, version)
+                new = Node(bytes(data), old.version + 1, old.created, old.session)
+                self._db.execute("UPDATE nodes SET data = ?, version = ? WHERE path = ?", (new.data, new.version, path))
+                self._db.execute(_CHANGED, (path,))
+                return new
+            case Delete(path, version):
+                self._at_version(path, version)
+                if self._one("SELECT 1 FROM nodes WHERE parent = ? LIMIT 1", path) is not None:
+                    raise _Conflict
+                self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
+                self._db.execute(_CHANGED, (path,))
+                return None
+            case Check(path, version):
+                self._at_version(path, version)
+                return None
+        raise AssertionError(f"{operation} among changes")
+
+    def _at_version(self, path: str, version: int) -> Node:
+        node = self.read(path)
+        if node is None or version not in (ANY_VERSION, node.version):
+            raise _Conflict
+        return node
+
+    def _create(self, operation: Create, session: int) -> Node:
+        path = operation.path
+        parent = path.rpartition("/")[0]
+        if self.read(path) is not None or (parent and self.read(parent) is None):
+            raise _Conflict
+        node = Node(bytes(operation.data), 0, self._count("created"), session if operation.ephemeral else 0)
+        self._db.execute(
+            "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)",
+            (path, parent, node.data, node.version, node.created, node.session),
+        )
+        self._db.execute(_CHANGED, (path,))
+        return node
+
+    def _count(self, name: str) -> int:
+        return int(self._one("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", name))
+
+    def _forget_old_changes(self) -> None:
+        newest = self.last_change()
+        if newest % 64 == 0:
+            self._db.execute("DELETE FROM changes WHERE number <= ?", (newest - KEPT_CHANGES,))
+
+    def next_session(self) -> int:
+        return self._count("session")
+
+    def add_session(self, session: int, pid: int) -> None:
+        self._db.execute("INSERT INTO sessions VALUES (?, ?)", (session, pid))
+
+    def end_session(self, session: int) -> bool:
+        """Remove the session with its ephemeral nodes; False where it had ended before."""
+        if self._db.execute("DELETE FROM sessions WHERE session = ?", (session,)).rowcount == 0:
+            return False
+        for (path,) in self._db.execute("SELECT path FROM nodes WHERE session = ?", (session,)).fetchall():
+            self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
+            self._db.execute(_CHANGED, (path,))
+        return True

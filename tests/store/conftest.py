@@ -1,0 +1,87 @@
+"""Every store that the conformance suite holds to `ports.MetadataStore`. A new one registers in `WORLDS`."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tidelog.ports import MetadataStore
+from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.sim.store import Session, Tree
+
+
+class StoreWorld(Protocol):
+    def session(self) -> MetadataStore:
+        """Begin another session with the same tree, as another broker would."""
+
+    def kill(self, store: MetadataStore) -> None:
+        """The owner of the session dies without closing it; when this returns the others have noticed."""
+
+    def restart(self) -> None:
+        """Everything that runs ends, and starts again from what is stored."""
+
+    def close(self) -> None: ...
+
+
+class SqliteWorld:
+    """Sessions of one process, each with its own connections and locks; `test_sqlite_store.py` uses real processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "metadata.sqlite"
+        self.stores: list[SqliteStore] = []
+
+    def session(self) -> MetadataStore:
+        self.stores.append(SqliteStore(self.path))
+        return self.stores[-1]
+
+    def kill(self, store: MetadataStore) -> None:
+        """The kernel's part of a death: the lock goes, and nothing else happens."""
+        assert isinstance(store, SqliteStore)
+        store.closed = True
+        os.dup2(os.open(os.devnull, os.O_RDWR), store._own._fd)
+        for other in self.stores:
+            if not other.closed:
+                other.end(store.session)
+
+    def restart(self) -> None:
+        for store in self.stores:
+            store.close()
+
+    def close(self) -> None:
+        self.restart()
+
+
+class SimulatedWorld:
+    def __init__(self, folder: Path) -> None:
+        self.tree = Tree()
+
+    def session(self) -> MetadataStore:
+        return self.tree.session()
+
+    def kill(self, store: MetadataStore) -> None:
+        self.tree.expire(store.session)
+
+    def restart(self) -> None:
+        for session in list(self.tree.sessions.values()):
+            assert isinstance(session, Session)
+            session.close()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+WORLDS: dict[str, Callable[[Path], StoreWorld]] = {"sqlite": SqliteWorld, "simulated": SimulatedWorld}
+
+
+@pytest.fixture(params=sorted(WORLDS))
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreWorld]:
+    world = WORLDS[request.param](tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def store(world: StoreWorld) -> MetadataStore:
+    return world.session()
