@@ -173,6 +173,7 @@ def _compress_zstd(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytes:
+    """A stream that is cut off comes out short, without an error: the records in it then are."""
     from zstandard import ZstdDecompressor, ZstdError
 
     stream = ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW).stream_reader(data, read_across_frames=True)
