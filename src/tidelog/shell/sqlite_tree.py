@@ -224,9 +224,7 @@ class SqliteTree:
         return int(self._one("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", name))
 
     def _forget_old_changes(self) -> None:
-        newest = self.last_change()
-        if newest % 64 == 0:
-            self._db.execute("DELETE FROM changes WHERE number <= ?", (newest - KEPT_CHANGES,))
+        self._db.execute("DELETE FROM changes WHERE number <= ?", (self.last_change() - KEPT_CHANGES,))
 
     def next_session(self) -> int:
         return self._count("session")

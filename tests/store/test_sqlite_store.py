@@ -1,0 +1,227 @@
+"""The SQLite store among real processes: death, pauses, contention, restarts, damage, and what it costs at rest."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tidelog.ports import Children, Create, Read, Watch, Write
+from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.shell.sqlite_tree import StoreDamaged
+
+PATIENCE_S = 20
+
+OWNER = """
+import sys
+from tidelog.ports import Create
+from tidelog.shell.sqlite_store import SqliteStore
+store = SqliteStore(sys.argv[1], session_timeout_ms=int(sys.argv[2]))
+assert store.apply([Create("/controller", b"theirs", ephemeral=True)]).outcome == "ok"
+print(store.session, flush=True)
+for line in sys.stdin:
+    print(store.apply([Create("/cluster/" + line.strip())]).outcome, store.lost, flush=True)
+"""
+
+COUNTER = """
+import sys
+from tidelog.ports import Read, Write
+from tidelog.shell.sqlite_store import SqliteStore
+store = SqliteStore(sys.argv[1])
+won = 0
+while won < int(sys.argv[2]):
+    (node,) = store.apply([Read("/cluster")]).values
+    won += store.apply([Write("/cluster", b"%d" % (int(node.data or b"0") + 1), node.version)]).outcome == "ok"
+store.close()
+"""
+
+
+@contextmanager
+def process(code, *arguments):
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+@contextmanager
+def opened(path, **options):
+    """A store, and the event that its `notify` sets."""
+    rung = threading.Event()
+    store = SqliteStore(path, notify=rung.set, **options)
+    try:
+        yield store, rung
+    finally:
+        store.close()
+
+
+def until(rung, condition):
+    """Wait, rung by rung, until the condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert rung.wait(deadline - time.monotonic()), "nobody rang"
+        rung.clear()
+
+
+def names(store, path):
+    return list(store.apply([Children(path)]).values[0])
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def is_gone(store, path):
+    return store.apply([Read(path)]).values == (None,)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "data" / "metadata.sqlite"
+
+
+def test_a_killed_process_is_noticed_at_once_by_the_kernels_own_word(path):
+    with opened(path, session_timeout_ms=600_000) as (store, rung):
+        store.apply([Watch("/controller")])
+        with process(OWNER, path, 600_000) as owner:
+            owner.stdout.readline()
+            until(rung, lambda: "/controller" in store.events())
+            owner.kill()
+            until(rung, lambda: is_gone(store, "/controller"))
+            until(rung, lambda: "/controller" in store.events())
+        assert len(list(path.parent.joinpath("metadata.sqlite-sessions").iterdir())) == 2
+
+
+def test_who_opens_after_a_death_finds_the_ephemeral_nodes_gone(path):
+    with process(OWNER, path, 600_000) as owner:
+        owner.stdout.readline()
+    with opened(path) as (store, _):
+        assert is_gone(store, "/controller")
+
+
+def test_a_paused_process_loses_its_session_after_its_term_and_learns_it_when_it_goes_on(path):
+    with opened(path, session_timeout_ms=600) as (store, rung), process(OWNER, path, 600) as owner:
+        owner.stdout.readline()
+        assert not is_gone(store, "/controller")
+        owner.send_signal(signal.SIGSTOP)
+        until(rung, lambda: is_gone(store, "/controller"))
+        assert store.apply([Create("/controller", b"ours", ephemeral=True)]).outcome == "ok"
+        owner.send_signal(signal.SIGCONT)
+        owner.stdin.write("late\n")
+        owner.stdin.flush()
+        assert owner.stdout.readline().split() == ["unknown", "True"]
+        assert names(store, "/cluster") == []
+
+
+def test_a_process_that_renews_outlives_its_term(path):
+    with opened(path, session_timeout_ms=300) as (store, _), process(OWNER, path, 300) as owner:
+        owner.stdout.readline()
+        stops_at = store._own.renewed_at + 900
+        while store._own.renewed_at < stops_at:
+            threading.Event().wait(0.05)
+        assert not is_gone(store, "/controller")
+        owner.stdin.write("early\n")
+        owner.stdin.flush()
+        assert owner.stdout.readline().split() == ["ok", "False"]
+
+
+def test_a_store_whose_process_does_no_work_does_not_renew_and_does_not_judge(path):
+    with (
+        opened(path, session_timeout_ms=300) as (store, _),
+        opened(path, session_timeout_ms=300, ticking=lambda: False) as (stuck, stuck_rung),
+    ):
+        until(stuck_rung, lambda: stuck.lost)
+        assert not store.lost
+        assert stuck.apply([Read("/controller")]).outcome == "unknown"
+
+
+def test_a_judge_that_was_itself_away_starts_its_judgement_anew(path):
+    with opened(path, session_timeout_ms=60_000) as (store, _):
+        own = store._own
+        long_ago = own.renewed_at - 120_000
+        own.continuous_since = long_ago
+        assert own.outlived((long_ago, 60_000))
+        assert not own.outlived((own.renewed_at - 59_000, 60_000))
+        assert not own.outlived(None)
+        own.renewed_at -= 31_000
+        assert not own.outlived((long_ago, 60_000)), "its own lease is old"
+        own.renew()
+        assert not own.outlived((long_ago, 60_000)), "it was away in between"
+
+
+def test_three_processes_increment_one_counter(path):
+    with opened(path) as (store, _):
+        with process(COUNTER, path, 40) as a, process(COUNTER, path, 40) as b, process(COUNTER, path, 40) as c:
+            assert [each.wait(PATIENCE_S) for each in (a, b, c)] == [0, 0, 0]
+        (node,) = store.apply([Read("/cluster")]).values
+        assert (int(node.data), node.version) == (120, 120)
+
+
+def test_changes_of_another_process_ring(path):
+    with opened(path, session_timeout_ms=600_000) as (store, rung), process(OWNER, path, 600_000) as owner:
+        owner.stdout.readline()
+        store.apply([Watch("/cluster")])
+        owner.stdin.write("x\n")
+        owner.stdin.flush()
+        until(rung, lambda: list(store.events()) == ["/cluster"])
+
+
+def test_a_lost_ring_is_made_good_at_the_next_renewal(path, monkeypatch):
+    with opened(path, session_timeout_ms=600) as (store, rung), opened(path) as (other, _):
+        store.apply([Watch("/cluster")])
+        monkeypatch.setattr(other._keeper, "ring", lambda sessions: None)
+        other.apply([Create("/cluster/id", b"")])
+        until(rung, lambda: list(store.events()) == ["/cluster"])
+        monkeypatch.undo()
+
+
+def test_who_falls_too_far_behind_is_told_that_everything_may_have_changed(path, monkeypatch):
+    monkeypatch.setattr("tidelog.shell.sqlite_tree.KEPT_CHANGES", 8)
+    with opened(path) as (store, _), opened(path) as (other, _):
+        store.apply([Watch("/config"), Watch("/admin")])
+        other.apply([Write("/cluster", b"")] * 200)
+        assert list(store.events()) == ["/config", "/admin"]
+        assert list(store.events()) == []
+
+
+def test_a_damaged_file_and_an_unknown_schema_are_refused_by_name(path):
+    with opened(path):
+        pass
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreDamaged, match="schema version 99"):
+        SqliteStore(path)
+    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(StoreDamaged, match=str(path)):
+        SqliteStore(path)
+
+
+def test_a_store_at_rest_costs_almost_nothing(path):
+    with opened(path) as (store, _), opened(path):
+        rest_until = store._own.renewed_at + 1500
+        before = time.process_time()
+        while store._own.renewed_at < rest_until:
+            threading.Event().wait(0.25)
+        assert time.process_time() - before < 0.05
+
+
+def test_a_closed_store_leaves_no_thread_and_no_file_behind(path):
+    threads, files = set(threading.enumerate()), open_files()
+    with opened(path), opened(path):
+        pass
+    deadline = time.monotonic() + PATIENCE_S
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(deadline - time.monotonic())
+    assert set(threading.enumerate()) <= threads
+    assert open_files() == files
+    assert [file.name for file in (path.parent / "metadata.sqlite-sessions").iterdir()] == ["turn"]
