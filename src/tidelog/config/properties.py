@@ -20,7 +20,7 @@ def parse(text: str) -> dict[str, str]:
         match = _KEY.match(line)
         assert match is not None  # the expression matches the empty string too
         key = _unescape(match[1], line)
-        pairs[key] = _unescape(line[match.end() :], key).rstrip(" \t")
+        pairs[key] = _unescape(line[match.end() :], key)
     return pairs
 
 

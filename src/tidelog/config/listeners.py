@@ -1,0 +1,67 @@
+"""Where a broker listens and where it is reached, read from `listeners`, `advertised.listeners` and their kin.
+
+Brokers talk on a listener of their own, never the clients': where the configuration names none beside the clients',
+one is added on a free port of the first listener's host. Listeners of KRaft's controllers are left out.
+"""
+
+import re
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.families.network import PROTOCOLS
+from tidelog.errors import InvalidOption
+from tidelog.model import INTER_BROKER_LISTENER, Endpoint
+
+_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>[^\[\]/]*|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})")
+
+
+def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """The listeners to open, the brokers' own included; host '' means every address, port 0 a free one."""
+    found = _parsed(config, "listeners", config.listeners)
+    if not found:
+        raise InvalidOption(f"listeners must name a listener for clients, not {','.join(config.listeners)!r}")
+    inter_broker = inter_broker_listener(config)
+    if all(each.listener != inter_broker for each in found):
+        found.append(Endpoint(inter_broker, "PLAINTEXT", found[0].host, 0))
+    return tuple(found)
+
+
+def advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """What `advertised.listeners` says; () where it is not given and the bound addresses are advertised."""
+    return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or []))
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """The named listener where it is one of several, else the added one."""
+    named = config.inter_broker_listener_name
+    names = [each.listener for each in _parsed(config, "listeners", config.listeners)]
+    return named if named and named in names and len(names) > 1 else INTER_BROKER_LISTENER
+
+
+def _parsed(config: BrokerConfig, option: str, texts: list[str]) -> list[Endpoint]:
+    protocols = _protocols(config)
+    endpoints: list[Endpoint] = []
+    for text in texts:
+        match = _LISTENER.fullmatch(text)
+        if match is None or int(match["port"]) > 65535:
+            raise InvalidOption(f"{option} must be NAME://host:port separated by commas, not {text!r}")
+        name = match["name"].upper()
+        if name in config.controller_listener_names:
+            continue
+        if name not in protocols:
+            raise InvalidOption(f"{option} names {name}, for which listener.security.protocol.map has no protocol")
+        if any(name == other.listener for other in endpoints):
+            raise InvalidOption(f"{option} must name each listener once, not {name} twice")
+        endpoints.append(Endpoint(name, protocols[name], match["host"].strip("[]"), int(match["port"])))
+    return endpoints
+
+
+def _protocols(config: BrokerConfig) -> dict[str, str]:
+    protocols = {INTER_BROKER_LISTENER: "PLAINTEXT"}
+    for pair in config.listener_security_protocol_map.split(","):
+        name, colon, protocol = (part.strip() for part in pair.partition(":"))
+        if not colon or protocol.upper() not in PROTOCOLS:
+            raise InvalidOption(
+                f"listener.security.protocol.map must be NAME:PROTOCOL with one of {', '.join(PROTOCOLS)}, not {pair!r}"
+            )
+        protocols[name.upper()] = protocol.upper()
+    return protocols

@@ -1,0 +1,50 @@
+"""Java's properties format, against examples of its specification and against a writer of our own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.config import properties
+from tidelog.errors import InvalidOption
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a = b c ", {"a": "b c "}),
+        ("a:b", {"a": "b"}),
+        ("a b", {"a": "b"}),
+        ("a", {"a": ""}),
+        ("a=", {"a": ""}),
+        ("  # no\n! neither\n\na=1", {"a": "1"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=1,\\\n   2,\\\n   3", {"a": "1,2,3"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a\\ b\\=c=d=e", {"a b=c": "d=e"}),
+        ("a=\\u00e9\\t\\z", {"a": "é\tz"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("listeners=PLAINTEXT://:9092", {"listeners": "PLAINTEXT://:9092"}),
+        ("a=x # not a comment", {"a": "x # not a comment"}),
+    ],
+)
+def test_the_format(text, expected):
+    assert properties.parse(text) == expected
+
+
+def test_a_broken_escape_is_refused():
+    with pytest.raises(InvalidOption, match="four hexadecimal digits"):
+        properties.parse("a=\\u12")
+
+
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=12)
+
+
+def _written(text: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" if ord(char) < 0x10000 and not char.isalnum() else char for char in text)
+
+
+@given(st.dictionaries(_TEXT.filter(bool), _TEXT, max_size=5))
+def test_what_is_written_escaped_reads_back(pairs):
+    lines = [f"{_written(key)} = {_written(value)}" for key, value in pairs.items()]
+    assert properties.parse("\n".join(lines)) == pairs
