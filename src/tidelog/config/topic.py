@@ -39,7 +39,10 @@ class TopicConfig(Options):
         synonyms=_of("log.cleanup.policy"),
     )
     compression_gzip_level = integer(
-        -1, "Level where the broker compresses with gzip.", check=gzip_level, synonyms=_of("compression.gzip.level")
+        -1,
+        "Level, 1 to 9, where the broker compresses with gzip; -1 is the library's own.",
+        check=gzip_level,
+        synonyms=_of("compression.gzip.level"),
     )
     compression_lz4_level = integer(
         9,

@@ -33,7 +33,10 @@ class LogOptions(Options):
         dynamic=CLUSTER_WIDE,
     )
     compression_gzip_level = integer(
-        -1, "Level where the broker compresses with gzip.", check=gzip_level, dynamic=CLUSTER_WIDE
+        -1,
+        "Level, 1 to 9, where the broker compresses with gzip; -1 is the library's own.",
+        check=gzip_level,
+        dynamic=CLUSTER_WIDE,
     )
     compression_lz4_level = integer(
         9, "Level where the broker compresses with lz4.", at_least=1, at_most=17, dynamic=CLUSTER_WIDE
