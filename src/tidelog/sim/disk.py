@@ -174,12 +174,14 @@ class SimFile:
         self.inode.truncate(size)
 
     def sync(self) -> None:
+        """Data and, as the port says, the names in its folder that are newer than the folder's last sync."""
         try:
             self.disk.check("sync", self.path)
         except DiskFailed:
             self.inode.forget_dirty()
             raise
         self.inode.sync()
+        self.disk.settle(parent_of(self.path))
 
     def close(self) -> None:
         if not self.closed:

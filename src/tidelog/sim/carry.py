@@ -1,0 +1,158 @@
+"""Carrying out the effects of one broker's life: on the network, the disk and the store, each at its own pace."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.effects import (
+    Close,
+    Connect,
+    Effect,
+    Event,
+    FileSlice,
+    Part,
+    Pause,
+    Remove,
+    Replace,
+    Send,
+    Stop,
+    Store,
+    Sync,
+)
+from tidelog.errors import DiskFailed
+from tidelog.ports import File, Operation, StoreResult
+from tidelog.sim.disk import PowerCut
+
+if TYPE_CHECKING:
+    from tidelog.sim.life import Life
+    from tidelog.sim.store import Session
+
+UNKNOWN = StoreResult("unknown")
+
+
+class Carrier:
+    """`_apply_at` and `_answer_at` keep the order of the store: operations are applied and answered as submitted."""
+
+    def __init__(self, life: "Life") -> None:
+        self.life = life
+        self.world = life.host.world
+        self.random = life.host.random
+        self._apply_at = 0
+        self._answer_at = 0
+
+    def __repr__(self) -> str:
+        return f"Carrier({self.life!r})"
+
+    def carry_out(self, effect: Effect) -> None:
+        self.world.note(self.life.name, type(effect).__name__, effect)
+        match effect:
+            case Send(connection, parts):
+                self.send(connection, parts)
+            case Close(connection):
+                self.close(connection)
+            case Pause(connection, paused):
+                self.pause(connection, paused=paused)
+            case Connect(connection, address, port):
+                self.world.network.connect(self.life, connection, address, port)
+            case Store(token, operations):
+                self.submit(token, operations)
+            case Stop(reason):
+                self.world.stopped(self.life.host, reason)
+            case Event():
+                self.world.happened(self.life.host, effect)
+            case Sync() | Replace() | Remove():
+                self.life.after(self.drawn(self.world.faults.sync_delay), partial(self.disk_work, effect))
+            case _:
+                raise AssertionError(f"no world can carry out {effect}")
+
+    def drawn(self, delays: tuple[int, int]) -> int:
+        return self.random.randint(*delays)
+
+    # Network.
+
+    def send(self, connection: int, parts: Sequence[Part]) -> None:
+        end = self.life.ends.get(connection)
+        if end is None:
+            return
+        try:
+            data = b"".join(map(read_part, parts))
+        except (DiskFailed, EOFError):
+            self.world.network.reset(end.link)
+        else:
+            self.world.network.send(end, data)
+
+    def close(self, connection: int) -> None:
+        end = self.life.ends.pop(connection, None)
+        if end is not None:
+            self.world.network.close(end)
+
+    def pause(self, connection: int, *, paused: bool) -> None:
+        end = self.life.ends.get(connection)
+        if end is not None:
+            end.paused = paused
+            self.life.after(0, partial(self.world.network.drain, end))
+
+    # Disk.
+
+    def disk_work(self, effect: Sync | Replace | Remove) -> None:
+        """Done off the loop, so also while the process is about to be paused; the answer waits for it to go on."""
+        try:
+            self.do_disk_work(effect)
+        except PowerCut:
+            self.world.cut_off(self.life.host)
+        except DiskFailed as failure:
+            if not isinstance(effect, Remove):
+                self.life.give("disk_failed", effect.token, failure.folder, failure.reason)
+        else:
+            if not isinstance(effect, Remove):
+                self.life.give("synced", effect.token)
+
+    def do_disk_work(self, effect: Sync | Replace | Remove) -> None:
+        disk = self.life.host.disk
+        match effect:
+            case Sync(_, files):
+                self.sync(files)
+            case Replace(_, path, content):
+                disk.replace(path, content)
+            case Remove(path):
+                disk.remove(path)
+
+    def sync(self, files: Sequence[File]) -> None:
+        for file in files:
+            file.sync()
+
+    # Store.
+
+    def submit(self, token: int, operations: Sequence[Operation]) -> None:
+        session = self.life.session
+        faults = self.world.faults
+        self._apply_at = max(self._apply_at + 1, self.world.micros + self.drawn(faults.store_delay))
+        lost = self.random.random() < faults.store_lost
+        self.world.after(self._apply_at - self.world.micros, partial(self.apply, session, token, operations, lost=lost))
+
+    def apply(self, session: "Session | None", token: int, operations: Sequence[Operation], *, lost: bool) -> None:
+        """A lost operation may have happened or not; its submitter cannot know."""
+        faults = self.world.faults
+        happens = session is not None and (not lost or self.random.random() < 0.5)
+        result = session.apply(operations) if session is not None and happens else UNKNOWN
+        self.world.note(self.life.name, "store", (token, operations, result))
+        self.world.tree_changed()
+        delay = self.drawn(faults.store_lost_delay if lost else faults.store_delay)
+        self._answer_at = max(self._answer_at + 1, self.world.micros + delay)
+        answer = partial(self.life.give, "store_result", token, UNKNOWN if lost else result)
+        self.life.after(self._answer_at - self.world.micros, answer)
+
+    @property
+    def answered_at(self) -> int:
+        """When all that was submitted so far will be answered."""
+        return max(self._answer_at, self._apply_at)
+
+
+def read_part(part: Part) -> bytes:
+    """EOFError where the file ended before its slice did."""
+    if not isinstance(part, FileSlice):
+        return bytes(part)
+    data = part.file.read(part.position, part.length)
+    if len(data) < part.length:
+        raise EOFError(part.file.path)
+    return data

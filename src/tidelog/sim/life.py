@@ -1,0 +1,175 @@
+"""One life of a broker's process: the `Node`, its connections and its session, from start to death.
+
+Whatever was on its way to a life that has ended is void. While the process is paused, inputs pile up and are delivered
+in order when it goes on: it wakes as a zombie that has missed everything since.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidelog.effects import Effect
+from tidelog.errors import ProtocolViolation
+from tidelog.model import Time
+from tidelog.sim.carry import Carrier
+from tidelog.sim.disk import PowerCut
+from tidelog.sim.network import End
+
+if TYPE_CHECKING:
+    from tidelog.sim.host import Host
+    from tidelog.sim.store import Session
+
+PRINCIPAL = "User:ANONYMOUS"
+SPIN_LIMIT = 2_000
+
+
+class Broker(Protocol):
+    """What the world needs of a `Node`; every input but this one is called by its name."""
+
+    @property
+    def next_deadline(self) -> int | None: ...
+
+    def start(self, now: Time) -> Sequence[Effect]: ...
+
+
+class Life:
+    """The network's `Party` of a broker. `stopping`: a wished stop is under way."""
+
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+        self.world = host.world
+        self.name = host.name
+        self.node: Broker | None = None
+        self.session: Session | None = None
+        self.alive = True
+        self.paused = False
+        self.stopping = False
+        self.backlog: deque[Callable[[], None]] = deque()
+        self.ends: dict[int, End] = {}
+        self.carrier = Carrier(self)
+        self._wake_at: int | None = None
+        self._spins = 0
+        self._spun_at = -1
+
+    def __repr__(self) -> str:
+        return f"life {self.host.lives}{' paused' if self.paused else ''}{'' if self.alive else ' over'}"
+
+    def start(self) -> None:
+        try:
+            self.node = self.world.build(self.host)
+        except PowerCut:
+            self.world.cut_off(self.host)
+            return
+        self.give("start")
+        for endpoint in self.host.endpoints if self.alive else ():
+            self.world.network.listen(endpoint.host, endpoint.port, self, endpoint.listener)
+        self.after(self.host.random.randint(200, 3_000), self.open_session)
+
+    def open_session(self) -> None:
+        self.session = session = self.world.tree.session()
+        self.give("session_started", session.session)
+
+    def end(self) -> None:
+        self.alive = False
+        self.node = None
+        self.backlog.clear()
+        self.ends.clear()
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        """Plan an action of this life, in microseconds from now."""
+        self.world.after(delay, lambda: action() if self.alive else None)
+
+    # Inputs.
+
+    def give(self, name: str, *arguments: Any) -> None:
+        """Deliver one input to the node and carry out what it returns."""
+        if self.postponed(partial(self.give, name, *arguments)):
+            return
+        world = self.world
+        world.trace.step += 1
+        world.note(self.name, name, arguments)
+        try:
+            effects = getattr(self.node, name)(*arguments, self.host.now())
+        except PowerCut:
+            world.cut_off(self.host)
+            return
+        for effect in effects:
+            if self.alive:
+                self.carrier.carry_out(effect)
+        if self.alive:
+            self._plan_wake()
+            world.stepped(self.host)
+
+    def postponed(self, action: Callable[[], None]) -> bool:
+        """Whether the input waits, for the process is paused, or is void, for it is over."""
+        if self.alive and self.paused:
+            self.backlog.append(action)
+        return self.paused or not self.alive
+
+    def _plan_wake(self) -> None:
+        deadline = self.node.next_deadline if self.node is not None else None
+        if deadline is None or (self._wake_at is not None and self._wake_at <= deadline):
+            return
+        self._wake_at = deadline
+        due = (deadline - self.host.mono_offset) * 1000
+        self.after(max(0, due - self.world.micros), partial(self._wake, deadline))
+
+    def _wake(self, planned: int) -> None:
+        if self._wake_at != planned or self.postponed(partial(self._wake, planned)):
+            return
+        self._wake_at = None
+        deadline = self.node.next_deadline if self.node is not None else None
+        if deadline is not None and deadline <= self.host.now().mono:
+            self._count_spin()
+            self.give("wake")
+        else:
+            self._plan_wake()
+
+    def _count_spin(self) -> None:
+        """A node that wants to be woken again and again at the same moment is broken."""
+        moment = self.host.now().mono
+        self._spins = self._spins + 1 if moment == self._spun_at else 0
+        self._spun_at = moment
+        assert self._spins < SPIN_LIMIT, f"{self.name} wants to be woken without end at {moment}"
+
+    # Pauses.
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on with all that came meanwhile, in its order."""
+        self.paused = False
+        while self.backlog and self.alive and not self.paused:
+            self.backlog.popleft()()
+
+    # network.Party.
+
+    def connected(self, end: End) -> None:
+        if not self.alive:
+            self.world.network.close(end)
+            return
+        self.ends[end.number] = end
+        self.give("connected", end.number, end.listener, end.other.party.name, PRINCIPAL)
+
+    def connect_failed(self, number: int, reason: str) -> None:
+        self.give("connect_failed", number, reason)
+
+    def arrived(self, end: End, data: bytes) -> None:
+        if self.postponed(partial(self.arrived, end, data)) or self.ends.get(end.number) is not end:
+            return
+        try:
+            frames = end.reader.feed(data)
+        except ProtocolViolation:
+            self.world.network.reset(end.link)
+            return
+        if frames:
+            self.give("receive", end.number, frames)
+
+    def disconnected(self, end: End) -> None:
+        if self.postponed(partial(self.disconnected, end)):
+            return
+        if self.ends.get(end.number) is end:
+            del self.ends[end.number]
+            self.give("disconnected", end.number)

@@ -1,0 +1,286 @@
+"""Connections between brokers and clients: ordered byte streams that are slow, split, cut and dropped as the seed says.
+
+A `Link` has two `End`s. What one end sends arrives at the other in order, in pieces cut at any byte. While the way
+between two names is blocked, pieces are held, as TCP would go on sending them again; when it is open again they
+arrive, or the link is reset. A party that was killed resets its links at once; one that lost its power says nothing,
+and its peers learn of it when it is back.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from tidelog.wire.frames import Buffers, FrameReader
+
+FRAME_LIMIT = 100 * 1024 * 1024
+UNSENT_LIMIT = 4 * 1024 * 1024
+"""A party whose unsent answers on a link exceed this is not handed what comes in there."""
+
+
+class Clock(Protocol):
+    """What the network needs of the world."""
+
+    random: Random
+    micros: int
+
+    def after(self, delay: int, action: "Action") -> None: ...
+
+
+class Action(Protocol):
+    def __call__(self) -> None: ...
+
+
+class Party(Protocol):
+    """A broker or a client, by the name that partitions are drawn between."""
+
+    name: str
+
+    def connected(self, end: "End") -> None: ...
+
+    def connect_failed(self, number: int, reason: str) -> None: ...
+
+    def arrived(self, end: "End", data: bytes) -> None: ...
+
+    def disconnected(self, end: "End") -> None: ...
+
+
+@dataclass(slots=True)
+class Listener:
+    """An address where a party accepts connections."""
+
+    party: Party
+    name: str
+
+
+@dataclass(slots=True)
+class Weather:
+    """How the network behaves; drawn per seed. Times in microseconds, chances per piece or connection."""
+
+    delay: tuple[int, int] = (50, 800)
+    tail_chance: float = 0.0
+    tail: tuple[int, int] = (5_000, 200_000)
+    split_chance: float = 0.1
+    cut_chance: float = 0.0
+    connect_timeout: int = 2_000_000
+    reset_on_heal: float = 0.3
+
+
+@dataclass(slots=True, eq=False)
+class End:
+    """One side of a link. `number` is the party's own; `listener` is empty on the side that opened it."""
+
+    party: Party
+    number: int
+    listener: str
+    reader: FrameReader
+    link: "Link" = field(init=False)
+    last_arrival: int = 0
+    unsent: int = 0
+    paused: bool = False
+    told: bool = False
+    gone: bool = False
+    waiting: deque[bytes] = field(default_factory=deque)
+    held: deque[bytes] = field(default_factory=deque)
+
+    def __repr__(self) -> str:
+        return f"<{self.party.name} #{self.number}{' ' + self.listener if self.listener else ''}>"
+
+    @property
+    def other(self) -> "End":
+        return self.link.acceptor if self is self.link.opener else self.link.opener
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    opener: End
+    acceptor: End
+    open: bool = True
+    broken: bool = False
+
+    def __post_init__(self) -> None:
+        self.opener.link = self
+        self.acceptor.link = self
+
+
+class Network:
+    def __init__(self, clock: Clock, weather: Weather | None = None) -> None:
+        self.clock = clock
+        self.random = clock.random
+        self.weather = weather or Weather()
+        self.listeners: dict[tuple[str, int], Listener] = {}
+        self.links: list[Link] = []
+        self.blocked: set[tuple[str, str]] = set()
+        self.buffers = Buffers()
+        self.accepted = 0
+
+    def __repr__(self) -> str:
+        return f"Network({len(self.links)} links, {len(self.blocked)} ways blocked)"
+
+    def delay(self) -> int:
+        weather = self.weather
+        if weather.tail_chance and self.random.random() < weather.tail_chance:
+            return self.random.randint(*weather.tail)
+        return self.random.randint(*weather.delay)
+
+    # Opening and closing.
+
+    def listen(self, host: str, port: int, party: Party, listener: str) -> None:
+        self.listeners[host, port] = Listener(party, listener)
+
+    def connect(self, party: Party, number: int, host: str, port: int) -> None:
+        """Answered by `connected` or `connect_failed` of the party."""
+        self.clock.after(self.delay(), lambda: self._reach(party, number, host, port))
+
+    def _reach(self, party: Party, number: int, host: str, port: int) -> None:
+        target = self.listeners.get((host, port))
+        if target is not None and self.is_cut(party.name, target.party.name):
+            self.clock.after(self.weather.connect_timeout, lambda: party.connect_failed(number, "timed out"))
+        elif target is None:
+            self.clock.after(self.delay(), lambda: party.connect_failed(number, "refused"))
+        else:
+            self._link(party, number, target)
+
+    def _link(self, party: Party, number: int, target: Listener) -> None:
+        self.accepted += 1
+        opener = End(party, number, "", FrameReader(FRAME_LIMIT, self.buffers))
+        acceptor = End(target.party, self.accepted, target.name, FrameReader(FRAME_LIMIT, self.buffers))
+        self.links.append(Link(opener, acceptor))
+        self._tell(acceptor)
+        self.clock.after(self.delay(), lambda: self._answer_connect(opener))
+
+    def _answer_connect(self, opener: End) -> None:
+        """The opener learns of the link; where it broke meanwhile, it learns of both, in this order."""
+        self._tell(opener)
+        if opener.link.broken:
+            self._tell_gone(opener)
+
+    def _tell(self, end: End) -> None:
+        end.told = True
+        end.party.connected(end)
+
+    def _tell_gone(self, end: End) -> None:
+        if end.told and not end.gone:
+            end.gone = True
+            end.party.disconnected(end)
+
+    def close(self, end: End) -> None:
+        """The party closes its end; what it sent before still arrives, then the other side hears of it."""
+        if not end.link.open:
+            return
+        self._forget(end.link)
+        end.gone = True
+        self._arrive_later(end, end.other, None)
+
+    def reset(self, link: Link) -> None:
+        """The link breaks: both sides hear of it, and what was on its way is gone."""
+        if link.open:
+            self._forget(link)
+            link.broken = True
+            for end in (link.opener, link.acceptor):
+                self.clock.after(self.delay(), partial(self._tell_gone, end))
+
+    def _forget(self, link: Link) -> None:
+        link.open = False
+        self.links.remove(link)
+
+    def leave(self, party: Party, *, silent: bool) -> None:
+        """The party is gone. Its peers hear of it at once, or (`silent`: the power went) not before it is back."""
+        for address in [address for address, listener in self.listeners.items() if listener.party is party]:
+            del self.listeners[address]
+        for link in [link for link in self.links if party in (link.opener.party, link.acceptor.party)]:
+            end = link.opener if link.opener.party is party else link.acceptor
+            if silent:
+                end.paused = True
+                continue
+            self._forget(link)
+            end.gone = True
+            self._arrive_later(end, end.other, None)
+
+    def back(self, name: str) -> None:
+        """A party of this name is there again: whoever still talks to one that left silently hears of its end."""
+        for link in list(self.links):
+            for end in (link.opener, link.acceptor):
+                if end.party.name == name:
+                    self.leave(end.party, silent=False)
+
+    # Sending.
+
+    def send(self, end: End, data: bytes) -> None:
+        if not end.link.open:
+            return
+        weather = self.weather
+        if weather.cut_chance and self.random.random() < weather.cut_chance:
+            cut = self.random.randrange(len(data) + 1)
+            self._arrive_later(end, end.other, data[:cut])
+            self.clock.after(self.delay(), lambda: self.reset(end.link))
+            return
+        for piece in self._pieces(data):
+            self._arrive_later(end, end.other, piece)
+
+    def _pieces(self, data: bytes) -> list[bytes]:
+        if len(data) < 2 or self.random.random() >= self.weather.split_chance:
+            return [data]
+        cuts = sorted(self.random.randrange(1, len(data)) for _ in range(self.random.randint(1, 3)))
+        return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
+
+    def _arrive_later(self, end: End, other: End, piece: bytes | None) -> None:
+        """Deliver in order; None is the end of the stream."""
+        end.unsent += len(piece or b"")
+        end.last_arrival = max(end.last_arrival, self.clock.micros + self.delay())
+        self.clock.after(end.last_arrival - self.clock.micros, lambda: self._arrive(end, other, piece))
+
+    def _arrive(self, end: End, other: End, piece: bytes | None) -> None:
+        if end.held or (end.party.name, other.party.name) in self.blocked:
+            end.held.append(piece or b"")
+            return
+        end.unsent -= len(piece or b"")
+        if end.link.broken:
+            return
+        if not piece:
+            end.link.broken = True
+            self._tell_gone(other)
+            return
+        other.waiting.append(piece)
+        self.drain(other)
+        if end.unsent <= UNSENT_LIMIT < end.unsent + len(piece):
+            self.drain(end)
+
+    def drain(self, end: End) -> None:
+        """Hand over what came in, unless the party paused the link or is too far behind in sending."""
+        while end.waiting and not end.paused and end.unsent <= UNSENT_LIMIT:
+            end.party.arrived(end, end.waiting.popleft())
+
+    # Partitions.
+
+    def is_cut(self, one: str, other: str) -> bool:
+        return (one, other) in self.blocked or (other, one) in self.blocked
+
+    def block(self, source: str, target: str) -> None:
+        """Nothing goes from source to target; the other way stays as it is."""
+        self.blocked.add((source, target))
+
+    def isolate(self, name: str, others: list[str]) -> None:
+        for other in others:
+            if other != name:
+                self.block(name, other)
+                self.block(other, name)
+
+    def heal(self) -> None:
+        """Every way is open: what was held arrives, or the link is reset."""
+        self.blocked.clear()
+        for link in list(self.links):
+            if not (link.opener.held or link.acceptor.held):
+                continue
+            if self.random.random() < self.weather.reset_on_heal:
+                self.reset(link)
+            for end in (link.opener, link.acceptor):
+                self._release(end)
+
+    def _release(self, end: End) -> None:
+        held, end.held = end.held, deque()
+        for piece in held:
+            end.unsent -= len(piece)
+            if not end.link.broken:
+                self._arrive_later(end, end.other, piece or None)

@@ -1,0 +1,231 @@
+"""The world of one seed: virtual time, one heap of events, the brokers' machines, and what happens to them.
+
+Everything is an action at a moment (microseconds); actions of the same moment run in the order in which they were
+planned. All chance comes from the seed.
+"""
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, Protocol
+
+from tidelog.effects import Event
+from tidelog.model import INTER_BROKER_LISTENER, Endpoint
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.faults import Faults
+from tidelog.sim.host import Host
+from tidelog.sim.life import Broker
+from tidelog.sim.network import Network
+from tidelog.sim.store import Tree
+from tidelog.sim.trace import Trace
+
+CLIENT_LISTENER = "PLAINTEXT"
+CLIENT_PORT = 9092
+BROKER_PORT = 9093
+ROOT = "/data"
+
+Build = Callable[[Host], Broker]
+
+
+class Violation(AssertionError):
+    """An invariant does not hold: which one, where, and what happened last."""
+
+
+class Observer(Protocol):
+    """Invariants and ghosts: they look at every step and at every event, and raise `AssertionError`."""
+
+    def stepped(self, world: "World", host: Host) -> None: ...
+
+    def happened(self, world: "World", host: Host, event: Event) -> None: ...
+
+    def ended(self, world: "World", host: Host, how: str) -> None: ...
+
+    def tree_changed(self, world: "World") -> None: ...
+
+
+class World:
+    """`build` makes the node of a machine: its config, disk and endpoints are the host's."""
+
+    def __init__(self, seed: int, build: Build, *, brokers: int = 3, faults: Faults | None = None) -> None:
+        self.seed = seed
+        self.build = build
+        self.random = Random(seed)
+        self.faults = faults or Faults()
+        self.micros = 0
+        self.trace = Trace()
+        self.tree = Tree()
+        self.network = Network(self, self.faults.weather)
+        self.observers: list[Observer] = []
+        self.counts: dict[str, int] = {}
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._planned = 0
+        self._expiring: set[int] = set()
+        self.hosts = [self._machine(broker) for broker in range(brokers)]
+
+    def __repr__(self) -> str:
+        return f"World(seed={self.seed}, {self.micros / 1e6:.3f} s, {len(self._heap)} planned)"
+
+    def _machine(self, broker: int) -> Host:
+        name = f"broker-{broker}"
+        endpoints = [
+            Endpoint(CLIENT_LISTENER, "PLAINTEXT", name, CLIENT_PORT),
+            Endpoint(INTER_BROKER_LISTENER, "PLAINTEXT", name, BROKER_PORT),
+        ]
+        return Host(self, broker, endpoints, SimDisk([ROOT], Random(self.random.getrandbits(64))))
+
+    # Time.
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        assert delay >= 0
+        self._planned += 1
+        heapq.heappush(self._heap, (self.micros + delay, self._planned, action))
+
+    def run(self, duration: int, until: Callable[[], bool] | None = None) -> bool:
+        """Let `duration` microseconds pass, or less, until the condition holds; whether it does."""
+        end = self.micros + duration
+        while self._heap and self._heap[0][0] <= end:
+            if until is not None and until():
+                return True
+            self.micros, _, action = heapq.heappop(self._heap)
+            self._act(action)
+        if until is not None and until():
+            return True
+        self.micros = end
+        return False
+
+    def _act(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Violation:
+            raise
+        except Exception as error:
+            raise self.violation(f"{type(error).__name__}: {error}") from error
+
+    def violation(self, what: str) -> Violation:
+        return Violation(f"seed {self.seed}, step {self.trace.step}: {what}\n{self.trace.transcript()}\n{what}")
+
+    # What observers and the trace are told.
+
+    def note(self, who: str, what: str, detail: Any = "") -> None:
+        self.trace.add(self.micros, who, what, detail)
+
+    def count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def stepped(self, host: Host) -> None:
+        for observer in self.observers:
+            observer.stepped(self, host)
+
+    def happened(self, host: Host, event: Event) -> None:
+        self.count(event.kind)
+        for observer in self.observers:
+            observer.happened(self, host, event)
+
+    def ended(self, host: Host, how: str) -> None:
+        self.note(host.name, how.upper())
+        self.count(how)
+        for observer in self.observers:
+            observer.ended(self, host, how)
+
+    def tree_changed(self) -> None:
+        """Ring every session whose watched paths changed."""
+        for observer in self.observers:
+            observer.tree_changed(self)
+        for host in self.hosts:
+            life = host.life
+            if life is not None and life.session is not None:
+                for path in life.session.events():
+                    delay = host.random.randint(*self.faults.event_delay)
+                    life.after(delay, partial(life.give, "store_event", path))
+
+    # What happens to brokers.
+
+    def start(self) -> None:
+        for host in self.hosts:
+            self.after(self.random.randint(0, 20_000), host.start)
+
+    def kill(self, host: Host) -> None:
+        """SIGKILL: the page cache survives, the session ends at once."""
+        self.end(host, "kill", expiry=host.random.randint(0, 3_000))
+        host.disk.kill()
+
+    def lose_power(self, host: Host) -> None:
+        """Only what was synced survives; the session ends after its term, peers hear nothing."""
+        self.end(host, "power loss", expiry=self.faults.session_term)
+        host.disk.lose_power()
+
+    def cut_off(self, host: Host) -> None:
+        """The disk reached the operation at which the power was to go."""
+        self.after(0, partial(self.lose_power, host))
+        if host.life is not None:
+            host.life.paused = True
+
+    def end(self, host: Host, how: str, expiry: int) -> None:
+        session = host.life.session if host.life is not None else None
+        host.end_life(silent=how == "power loss")
+        self.ended(host, how)
+        if session is not None:
+            self.after(expiry, partial(self.expire, session.session))
+
+    def expire(self, session: int) -> None:
+        if session in self.tree.sessions:
+            self.note("store", "expire", session)
+            self.tree.expire(session)
+            self.tree_changed()
+
+    def stop(self, host: Host) -> None:
+        """A wished stop (SIGTERM): the node says when it is finished."""
+        if host.life is not None and not host.life.stopping:
+            host.life.stopping = True
+            host.life.give("stop")
+
+    def stopped(self, host: Host, reason: str) -> None:
+        """The node is finished: by wish, or because it could not go on."""
+        assert host.life is not None
+        host.stopped_because = reason
+        session = host.life.session
+        host.end_life(silent=False)
+        host.disk.kill()
+        self.ended(host, "stop" if not reason else "halt")
+        if session is not None:
+            self.expire(session.session)
+
+    def pause(self, host: Host, duration: int) -> None:
+        """SIGSTOP, and SIGCONT after `duration`: beyond the term, the session is gone when it wakes."""
+        life = host.life
+        if life is None or life.paused:
+            return
+        life.pause()
+        self.note(host.name, "PAUSE", f"{duration / 1e6:.3f} s")
+        self.count("pause")
+        term = self.faults.session_term - host.random.randint(0, self.faults.session_term // 3)
+        if duration > term:
+            life.after(term, partial(self.lose_session, host))
+        life.after(duration, partial(self.resume, host))
+
+    def resume(self, host: Host) -> None:
+        if host.life is not None:
+            self.note(host.name, "RESUME")
+            host.life.resume()
+
+    def lose_session(self, host: Host) -> None:
+        """The session expires; the broker hears of it later, and a new one is opened after that."""
+        life = host.life
+        if life is None or life.session is None or not life.session.alive:
+            return
+        self.expire(life.session.session)
+        self.count("session expiry")
+        delay = max(life.carrier.answered_at - self.micros, 0) + host.random.randint(*self.faults.expiry_notice)
+        life.after(delay, partial(life.give, "session_lost"))
+        reopen = delay + host.random.randint(1_000, 500_000)
+        life.after(reopen, partial(self._reopen, host, life.session.session))
+
+    def _reopen(self, host: Host, lost: int) -> None:
+        life = host.life
+        if life is None:
+            return
+        if life.paused:
+            life.backlog.append(partial(self._reopen, host, lost))
+        elif life.session is not None and life.session.session == lost:
+            life.open_session()
