@@ -16,6 +16,13 @@ from tidelog.errors import InvalidOption
 
 LISTENER_PREFIX = "listener.name."
 _SAME = ("node.id", "broker.id")
+_PER_MECHANISM = (
+    "sasl.jaas.config",
+    "sasl.login.class",
+    "sasl.login.callback.handler.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
 
 
 class OwnOptions(Options):
@@ -77,7 +84,7 @@ class BrokerConfig(
     @classmethod
     def validate(cls, given: Mapping[str, str]) -> None:
         """InvalidOption at the first value out of bounds or pair that contradicts itself; unknown names pass."""
-        super().validate({name.removeprefix(_listener(name)): text for name, text in given.items()})
+        super().validate({base_name(name): text for name, text in given.items()})
         if all(name in given for name in _SAME) and given["node.id"].strip() != given["broker.id"].strip():
             raise InvalidOption(
                 f"node.id and broker.id must be the same, not {given['node.id']} and {given['broker.id']}"
@@ -91,7 +98,7 @@ class BrokerConfig(
     @classmethod
     def unknown(cls, given: Mapping[str, str]) -> list[str]:
         """The given names that no option has, in order; options of a listener are known by their own name."""
-        return [name for name in given if name.removeprefix(_listener(name)) not in cls.OPTIONS]
+        return [name for name in given if base_name(name) not in cls.OPTIONS]
 
     @classmethod
     def ignored(cls, given: Mapping[str, str]) -> list[str]:
@@ -108,12 +115,12 @@ _ORDERED: Sequence[tuple[str, str]] = (
 """Pairs of which the first may not exceed the second."""
 
 
-def _listener(name: str) -> str:
-    """The prefix of an option for one listener: `listener.name.external.` of `listener.name.external.ssl.protocol`."""
+def base_name(name: str) -> str:
+    """The option that `listener.name.NAME.` or `listener.name.NAME.MECHANISM.` before it narrows to one listener."""
     if not name.startswith(LISTENER_PREFIX):
-        return ""
-    listener, dot, _ = name.removeprefix(LISTENER_PREFIX).partition(".")
-    return f"{LISTENER_PREFIX}{listener}{dot}"
+        return name
+    base = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return next((each for each in _PER_MECHANISM if base.endswith(f".{each}")), base)
 
 
 def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:

@@ -39,7 +39,8 @@ def _whole(bits: int) -> Callable[[str], int]:
 
 
 def _names(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",")] if text else []
+    """A name that is repeated counts once."""
+    return list(dict.fromkeys(item.strip() for item in text.split(","))) if text else []
 
 
 BOOLEAN = Kind("boolean", 1, "true or false", _boolean)

@@ -56,7 +56,9 @@ class Option(Generic[T]):
         ignored: bool = False,
         internal: bool = False,
     ) -> None:
-        """`check` answers what a valid value would be, or None; `ignored`: accepted, without effect here."""
+        """`check` answers what a valid value would be, or None; `ignored`: accepted, without effect here;
+        `internal`: for tests, shown only where it is given.
+        """
         self.kind = kind
         self.default = default
         self.doc = doc
@@ -93,6 +95,10 @@ class Option(Generic[T]):
         return self.kind is kinds.PASSWORD
 
     @property
+    def is_read_only(self) -> bool:
+        return self.dynamic is Dynamic.READ_ONLY
+
+    @property
     def bounds(self) -> str:
         """The bounds in words, '' where every value of the type will do."""
         if self.choices:
@@ -124,14 +130,13 @@ class Option(Generic[T]):
     def _wanted(self, value: Any) -> str | None:
         if isinstance(value, list):
             within = not self.choices or all(item in self.choices for item in value)
-            within = within and len(set(value)) == len(value)
         elif self.choices:
             within = value in self.choices
         else:
             within = (self.at_least is None or value >= self.at_least) and (
                 self.at_most is None or value <= self.at_most
             )
-        return None if within else self.bounds or "a list without repetition"
+        return None if within else self.bounds
 
 
 class Options:

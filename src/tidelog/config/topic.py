@@ -25,6 +25,10 @@ def _throttled(replicas: list[str]) -> str | None:
     return "'*', 'none' or pairs partition:broker separated by commas"
 
 
+def _no_remote(enable: bool) -> str | None:
+    return "false, for there is no remote storage" if enable else None
+
+
 def _of(*names: str) -> tuple[Synonym, ...]:
     return tuple(Synonym(name) for name in names)
 
@@ -173,7 +177,9 @@ class TopicConfig(Options):
     remote_log_delete_on_disable = boolean(
         False, "Whether remote segments go when remote storage is switched off for the topic.", ignored=True
     )
-    remote_storage_enable = boolean(False, "Keeps old segments in remote storage.", ignored=True)
+    remote_storage_enable = boolean(
+        False, "Keeps old segments in remote storage, which Tidelog has not.", check=_no_remote, ignored=True
+    )
     retention_bytes = long(
         -1,
         "Size above which a partition's oldest segments are deleted; -1 sets no limit.",
@@ -240,13 +246,13 @@ class TopicConfig(Options):
         return option.default
 
     @classmethod
-    def validate(cls, given: Mapping[str, str]) -> None:
+    def validate(cls, given: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
         """InvalidOption at the first unknown name, value out of bounds, or pair that contradicts itself."""
         for name in given:
             if name not in cls.OPTIONS:
                 raise InvalidOption(f"{name} is not an option of a topic")
         super().validate(given)
-        config = cls(given, BrokerConfig({}))
+        config = cls(given, broker or BrokerConfig({}))
         if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
             raise InvalidOption(
                 f"min.compaction.lag.ms must be at most max.compaction.lag.ms ({config.max_compaction_lag_ms}), "

@@ -30,13 +30,13 @@ class ReplicationOptions(Options):
     )
     num_replica_alter_log_dirs_threads = integer(None, "Threads that move replicas between folders.", ignored=True)
     follower_replication_throttled_rate = long(
-        (1 << 63) - 1, "Bytes per second of throttled fetching.", at_least=0, dynamic=CLUSTER_WIDE
+        (1 << 63) - 1, "Bytes per second of throttled fetching.", at_least=0, dynamic=CLUSTER_WIDE, internal=True
     )
     leader_replication_throttled_rate = long(
-        (1 << 63) - 1, "Bytes per second of throttled serving.", at_least=0, dynamic=CLUSTER_WIDE
+        (1 << 63) - 1, "Bytes per second of throttled serving.", at_least=0, dynamic=CLUSTER_WIDE, internal=True
     )
     replica_alter_log_dirs_io_max_bytes_per_second = long(
-        (1 << 63) - 1, "Bytes per second of moves between folders.", at_least=0, dynamic=CLUSTER_WIDE
+        (1 << 63) - 1, "Bytes per second of moves between folders.", at_least=0, dynamic=CLUSTER_WIDE, internal=True
     )
 
     fetch_max_bytes = integer(57_671_680, "Most bytes in one answer to a fetch.", at_least=1024)

@@ -1,0 +1,127 @@
+"""What IncrementalAlterConfigs and AlterConfigs do to the given values: old values and wishes in, new values out.
+
+A wish that cannot be granted is an ApiError with Kafka's code, and nothing of the request is applied: INVALID_CONFIG
+for a topic's wrong value, INVALID_REQUEST for a broker's and for a malformed request.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidelog.config import kinds
+from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config.option import Dynamic, Options
+from tidelog.config.topic import TopicConfig
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
+
+
+class Operation(IntEnum):
+    """What to do with one option, by the number in IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    name: str
+    operation: int
+    value: str | None
+
+
+def alter_topic(current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig) -> dict[str, str]:
+    """A topic's overrides after `changes`; `broker` gives the values that stand behind them."""
+    altered = _altered(current, changes, TopicConfig)
+    check_topic(altered, broker)
+    return altered
+
+
+def replace_topic(given: Sequence[tuple[str, str | None]], broker: BrokerConfig) -> dict[str, str]:
+    """A topic's overrides as AlterConfigs gives them: what is not given goes."""
+    return alter_topic({}, [Change(name, Operation.SET, value) for name, value in given], broker)
+
+
+def check_topic(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """INVALID_CONFIG where a topic may not have these overrides; CreateTopics asks too."""
+    _checked(lambda: TopicConfig.validate(overrides, broker), ErrorCode.INVALID_CONFIG)
+
+
+def alter_broker(current: Mapping[str, str], changes: Sequence[Change], *, cluster: bool) -> dict[str, str]:
+    """The dynamic options of one broker, or with `cluster` of all, after `changes`."""
+    altered = _altered(current, changes, BrokerConfig)
+    check_broker(altered, cluster=cluster)
+    return altered
+
+
+def replace_broker(given: Sequence[tuple[str, str | None]], *, cluster: bool) -> dict[str, str]:
+    """The dynamic options as AlterConfigs gives them: what is not given goes."""
+    return alter_broker({}, [Change(name, Operation.SET, value) for name, value in given], cluster=cluster)
+
+
+def check_broker(dynamic: Mapping[str, str], *, cluster: bool) -> None:
+    """INVALID_REQUEST where these options cannot be set while brokers run; unknown names pass, as in Kafka."""
+    for breaks_rule, sentence in _CLUSTER_RULES if cluster else _BROKER_RULES:
+        names = [name for name in dynamic if breaks_rule(name)]
+        if names:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{', '.join(names)}: {sentence}")
+    _checked(lambda: BrokerConfig.validate(dynamic), ErrorCode.INVALID_REQUEST)
+
+
+def _altered(current: Mapping[str, str], changes: Sequence[Change], options: type[Options]) -> dict[str, str]:
+    names = [change.name for change in changes]
+    if len(set(names)) < len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "an option may be named once in a request")
+    altered = dict(current)
+    for change in changes:
+        if change.operation == Operation.DELETE:
+            altered.pop(change.name, None)
+        else:
+            altered[change.name] = _new_value(altered, change, options)
+    return altered
+
+
+def _new_value(current: Mapping[str, str], change: Change, options: type[Options]) -> str:
+    if change.value is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.name} needs a value")
+    if change.operation == Operation.SET:
+        return change.value
+    if change.operation not in (Operation.APPEND, Operation.SUBTRACT):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.operation} is no operation on {change.name}")
+    option = options.OPTIONS.get(change.name)
+    if option is None or option.kind is not kinds.LIST:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{change.name} is no list, which APPEND and SUBTRACT need")
+    text = current.get(change.name)
+    old = (option.default or []) if text is None else option.parse(text)
+    named = kinds.LIST.parse(change.value)
+    if change.operation == Operation.SUBTRACT:
+        return ",".join(item for item in old if item not in named)
+    return ",".join(dict.fromkeys([*old, *named]))
+
+
+def _checked(check: Callable[[], None], code: ErrorCode) -> None:
+    try:
+        check()
+    except InvalidOption as error:
+        raise ApiError(code, str(error)) from error
+
+
+def _is_read_only(name: str) -> bool:
+    option = BrokerConfig.OPTIONS.get(name)
+    return option is not None and option.is_read_only
+
+
+def _needs_listener(name: str) -> bool:
+    return name in BrokerConfig.OPTIONS and name.startswith(("ssl.keystore.", "ssl.truststore.", "ssl.key."))
+
+
+def _is_per_broker(name: str) -> bool:
+    option = BrokerConfig.OPTIONS.get(base_name(name))
+    return option is not None and (option.dynamic is Dynamic.PER_BROKER or option.name != name)
+
+
+_BROKER_RULES: Sequence[tuple[Callable[[str], bool], str]] = (
+    (_is_read_only, "can only be given in the broker's file"),
+    (_needs_listener, "needs a listener's prefix"),
+)
+_CLUSTER_RULES = (*_BROKER_RULES, (_is_per_broker, "must be set for a named broker"))

@@ -1,0 +1,152 @@
+"""What DescribeConfigs answers: every option with its value, where the value comes from, and what else could give it.
+
+Sources and synonyms follow Kafka 4.3.1, its edges included: a topic's option lists its own override and then the
+first broker option that stands in for it in every layer, so a value that comes from that option's coarser twin
+(log.retention.hours) is reported as a default.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from tidelog.config import kinds
+from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config.option import Option
+from tidelog.config.topic import TopicConfig
+
+
+class Source(IntEnum):
+    """Where a value comes from, by the number in DescribeConfigs."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Origin(NamedTuple):
+    """One of the places that give a value, the one in force first; a sensitive value is None."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class Described(NamedTuple):
+    """One line of the answer; `type` is Kafka's number of the option's type, 0 for an unknown option."""
+
+    name: str
+    value: str | None
+    source: Source
+    is_sensitive: bool
+    read_only: bool
+    type: int
+    documentation: str | None
+    synonyms: list[Origin]
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is Source.DEFAULT
+
+
+_REQUIRED = ("node.id", "process.roles", "controller.listener.names")
+"""What Kafka has no default for."""
+
+_TWINS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Broker options that say the same in different units, the finest first."""
+
+_SAME_AS: Mapping[str, tuple[str, ...]] = {
+    **{name: twins for twins in _TWINS for name in twins},
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+
+
+def topic(overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+    """The options of a topic; `names` None or empty means all."""
+    config = TopicConfig(overrides, broker)
+    return [
+        _topic_option(config, option)
+        for option in TopicConfig.OPTIONS.values()
+        if _asked(option.name, names) and (not option.internal or option.name in overrides)
+    ]
+
+
+def broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+    """The options of one broker, the unknown ones of its file included."""
+    shown = {name for name, option in BrokerConfig.OPTIONS.items() if not option.internal} | set(config.explicit)
+    return [_broker_option(config, name) for name in sorted(shown) if _asked(name, names)]
+
+
+def cluster(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+    """The dynamic options of all brokers, which DescribeConfigs answers for the broker named ''."""
+    described = [_broker_option(config, name) for name in sorted(config.cluster) if _asked(name, names)]
+    return [_of_cluster(each, config.cluster[each.name]) for each in described]
+
+
+def _asked(name: str, names: Collection[str] | None) -> bool:
+    return not names or name in names
+
+
+def _topic_option(config: TopicConfig, option: Option[Any]) -> Described:
+    value = kinds.show(option.__get__(config, TopicConfig))
+    synonyms: list[Origin] = []
+    if option.name in config.explicit:
+        synonyms.append(Origin(option.name, value, Source.TOPIC))
+    if option.synonyms:
+        synonyms += _origins(config.broker, option.synonyms[0].name, is_sensitive=False)
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    return Described(option.name, value, source, False, False, option.kind.code, option.doc, synonyms)
+
+
+def _broker_option(config: BrokerConfig, name: str) -> Described:
+    option = BrokerConfig.OPTIONS.get(base_name(name))
+    is_sensitive = option is None or option.is_sensitive  # what is not known may be a secret
+    synonyms = _origins(config, name, is_sensitive)
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    if option is None:
+        return Described(name, None, source, True, True, 0, None, synonyms)
+    kind = option.kind.code
+    if option.name != name:  # the option of one listener
+        value = None if is_sensitive else config.explicit[name]
+        return Described(name, value, source, is_sensitive, True, kind, None, synonyms)
+    value = None if is_sensitive else kinds.show(option.__get__(config, BrokerConfig))
+    return Described(name, value, source, is_sensitive, option.is_read_only, kind, option.doc, synonyms)
+
+
+def _of_cluster(described: Described, text: str) -> Described:
+    origins = [each for each in described.synonyms if each.source is Source.DYNAMIC_DEFAULT_BROKER]
+    value = None if described.is_sensitive else text
+    return described._replace(value=value, source=Source.DYNAMIC_DEFAULT_BROKER, synonyms=origins)
+
+
+def _origins(config: BrokerConfig, name: str, is_sensitive: bool) -> list[Origin]:
+    """Every layer's values of the option and its twins, from the first one of the option's own name on."""
+    found = list(_layers(config, _SAME_AS.get(name, (name,)), is_sensitive))
+    own = [position for position, origin in enumerate(found) if origin.name == name]
+    return found[own[0] :] if own else []
+
+
+def _layers(config: BrokerConfig, names: tuple[str, ...], is_sensitive: bool) -> Iterator[Origin]:
+    layers = (
+        (config.broker, Source.DYNAMIC_BROKER),
+        (config.cluster, Source.DYNAMIC_DEFAULT_BROKER),
+        (config.properties, Source.STATIC_BROKER),
+        (_DEFAULTS, Source.DEFAULT),
+    )
+    for values, source in layers:
+        for name in names:
+            if name in values:
+                yield Origin(name, None if is_sensitive else values[name], source)
+
+
+_DEFAULTS = {
+    name: text
+    for name, option in BrokerConfig.OPTIONS.items()
+    if name not in _REQUIRED and (text := kinds.show(option.default)) is not None
+}
