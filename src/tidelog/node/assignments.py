@@ -1,0 +1,133 @@
+"""Carrying out what the controller says of this broker's replicas: LeaderAndIsr and StopReplica."""
+
+from collections.abc import Callable
+
+from tidelog.controller import tree
+from tidelog.effects import Effect, Event, Reply
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
+from tidelog.model import Time, TopicPartition
+from tidelog.node.configs import ConfigMirror
+from tidelog.node.fetching import Fetching
+from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import Assignment, Partition
+from tidelog.wire.messages.cluster.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
+)
+
+DELETE_EPOCH = -2
+"""StopReplica's leader epoch for a deletion that comes whatever the epoch."""
+
+
+class Assignments:
+    """`on_role` hears of every replica whose role or epoch changed, and of those that went (with no role)."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: HeldReplicas,
+        fetching: Fetching,
+        mirror: ConfigMirror,
+        effects: list[Effect],
+        *,
+        on_role: Callable[[Partition], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._fetching = fetching
+        self._mirror = mirror
+        self._effects = effects
+        self._on_role = on_role
+
+    def take(self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time]) -> None:
+        """Read the configuration of topics that are new here, then lead and follow, then answer."""
+        unread = [
+            tree.topic_config_path(topic.topic_name)
+            for topic in request.topic_states
+            if any(self._replicas.get(topic.topic_name, s.partition_index) is None for s in topic.partition_states)
+        ]
+
+        def read() -> None:
+            self._effects.append(Reply(token, self._apply(request, now())))
+
+        self._mirror.read(unread, read)
+
+    def _apply(self, request: LeaderAndIsrRequest, now: Time) -> LeaderAndIsrResponse:
+        return LeaderAndIsrResponse(topics=[self._topic(topic, now) for topic in request.topic_states])
+
+    def _topic(self, topic: LeaderAndIsrTopicState, now: Time) -> LeaderAndIsrTopicError:
+        return LeaderAndIsrTopicError(
+            topic_id=topic.topic_id,
+            partition_errors=[
+                LeaderAndIsrPartitionError(
+                    partition_index=state.partition_index, error_code=self._partition(topic, state, now)
+                )
+                for state in topic.partition_states
+            ],
+        )
+
+    def _partition(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time) -> ErrorCode:
+        name = TopicPartition(topic.topic_name, state.partition_index)
+        try:
+            partition = self._replicas.create(name, topic.topic_id, now)
+            if partition.failed:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            before = partition.log.log_end_offset
+            given = Assignment(
+                state.leader, state.leader_epoch, tuple(state.isr), state.partition_epoch, tuple(state.replicas)
+            )
+            if not partition.assign(given, now):
+                return ErrorCode.STALE_CONTROLLER_EPOCH if state.leader_epoch < partition.epoch else ErrorCode.NONE
+        except DiskFailed as failure:
+            self._replicas.folder_failed(failure.folder, failure.reason)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except CorruptLog as error:
+            self._effects.append(Event("log.corrupt", {"partition": str(name), "reason": str(error)}, level="error"))
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except ApiError as error:
+            return error.code
+        self._changed(partition, before)
+        return ErrorCode.NONE
+
+    def _changed(self, partition: Partition, end_before: int) -> None:
+        leads = isinstance(partition.role, Leader)
+        fields = {
+            "partition": str(partition.name),
+            "broker": self._broker_id,
+            "epoch": partition.epoch,
+            "leader": partition.leader_id,
+            "partition_epoch": partition.partition_epoch,
+            "high_watermark": partition.high_watermark,
+            "end": partition.log.log_end_offset,
+        }
+        if partition.log.log_end_offset < end_before:
+            cut = {**fields, "before": end_before, "offset": partition.log.log_end_offset}
+            self._effects.append(Event("log.truncate", cut))
+        self._effects.append(Event("partition.leader" if leads else "partition.follower", fields, level="debug"))
+        self._fetching.follow(partition)
+        self._on_role(partition)
+
+    def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
+        """Stop the replica, and delete it where told so by an epoch that is not older than its own."""
+        partition = self._replicas.get(*name)
+        if partition is None:
+            return ErrorCode.NONE
+        if leader_epoch not in (-1, DELETE_EPOCH) and leader_epoch < partition.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._fetching.forget(name)
+        partition.role = None
+        partition.mark_news()
+        self._on_role(partition)
+        if delete:
+            try:
+                self._replicas.delete(name)
+            except DiskFailed as failure:
+                self._replicas.folder_failed(failure.folder, failure.reason)
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            self._effects.append(Event("replica.deleted", {"partition": str(name), "broker": self._broker_id}))
+        return ErrorCode.NONE

@@ -1,0 +1,31 @@
+"""Open connections from clients and other brokers, and the requests on them that wait for their answers."""
+
+from dataclasses import dataclass, field
+
+from tidelog.wire.connection import Pipeline, Slot
+
+
+@dataclass(slots=True)
+class Connection:
+    """An inbound connection. `paused`: nothing is read from it, because too many answers are outstanding."""
+
+    number: int
+    listener: str
+    peer: str
+    principal: str
+    pipeline: Pipeline = field(default_factory=Pipeline)
+    paused: bool = False
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A request whose answer is deferred: where it goes, and in which form. `connection` is None for the broker's own
+    requests to itself, which are answered to `owner` by `token`."""
+
+    connection: Connection | None
+    slot: Slot | None
+    key: int
+    version: int
+    correlation_id: int
+    owner: str = ""
+    token: int = 0

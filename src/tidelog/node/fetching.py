@@ -1,0 +1,298 @@
+"""Following leaders: one fetch session for each leader carries all partitions that follow it (KIP-227).
+
+A partition is in one of three states: `due` (its offset goes into the next request), in the session (the leader tells
+when there is news), or `resting` after an error until a moment. A request is under way all the time; the leader holds
+it until it has news.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Ask, Effect, Event
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
+from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
+from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.follower import Follower
+from tidelog.partition.partition import Partition
+from tidelog.partition.truncation import EpochEnd
+from tidelog.wire.messages.records import offset_for_leader_epoch as epochs
+from tidelog.wire.messages.records.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+
+OWNER = "fetch"
+ASKING = "epochs"
+SHORTEST_REST_MS = 20
+LARGEST_EPOCH = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Following:
+    """One partition of a fetcher. `epoch` is the leader epoch in which it was last asked for."""
+
+    partition: Partition
+    epoch: int
+    rest_ms: int = SHORTEST_REST_MS
+
+
+@dataclass(slots=True)
+class Fetcher:
+    """One leader, and what is fetched from it. `session` 0 means that the next request opens one."""
+
+    leader: int
+    session: int = 0
+    session_epoch: int = 0
+    busy: bool = False
+    rest_until: int = 0
+    all: dict[TopicPartition, Following] = field(default_factory=dict)
+    due: dict[TopicPartition, None] = field(default_factory=dict)
+    resting: dict[TopicPartition, int] = field(default_factory=dict)
+    forgotten: dict[TopicPartition, bytes] = field(default_factory=dict)
+
+    def reset(self) -> None:
+        """The session is gone: everything must be named again."""
+        self.session = self.session_epoch = 0
+        self.forgotten.clear()
+        self.due = {name: None for name in self.all if name not in self.resting}
+
+    @property
+    def has_work(self) -> bool:
+        return not self.busy and bool(self.due or self.forgotten or len(self.all) > len(self.resting))
+
+
+class Fetching:
+    """All fetchers of a broker."""
+
+    def __init__(self, broker_id: int, config: BrokerConfig, replicas: HeldReplicas, effects: list[Effect]) -> None:
+        self._broker_id = broker_id
+        self._config = config
+        self._replicas = replicas
+        self._effects = effects
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self.broker_epoch = -1
+
+    def follow(self, partition: Partition) -> None:
+        """The partition's role changed: fetch from its leader, or stop fetching."""
+        name, role = partition.name, partition.role
+        leader = role.leader if isinstance(role, Follower) and not partition.failed else NO_LEADER
+        old = self._leaders.get(name)
+        if old is not None and old != leader:
+            self.forget(name)
+        if leader in (NO_LEADER, self._broker_id):
+            return
+        fetcher = self._fetchers.setdefault(leader, Fetcher(leader))
+        self._leaders[name] = leader
+        fetcher.all[name] = Following(partition, partition.epoch)
+        fetcher.resting.pop(name, None)
+        fetcher.forgotten.pop(name, None)
+        fetcher.due[name] = None
+
+    def forget(self, name: TopicPartition) -> None:
+        fetcher = self._fetchers.get(self._leaders.pop(name, NO_LEADER))
+        if fetcher is None:
+            return
+        following = fetcher.all.pop(name)
+        fetcher.due.pop(name, None)
+        fetcher.resting.pop(name, None)
+        fetcher.forgotten[name] = following.partition.log.topic_id
+
+    def pump(self, now: Time) -> None:
+        """Send a request on every fetcher that has something to ask and none under way."""
+        for fetcher in list(self._fetchers.values()):
+            self._wake_resting(fetcher, now.mono)
+            if not fetcher.all:
+                if not fetcher.busy:
+                    del self._fetchers[fetcher.leader]
+                continue
+            if fetcher.has_work and fetcher.rest_until <= now.mono:
+                self._ask_epochs(fetcher)
+                self._fetch(fetcher)
+
+    def _wake_resting(self, fetcher: Fetcher, now: int) -> None:
+        if fetcher.resting:
+            for name in [name for name, until in fetcher.resting.items() if until <= now]:
+                del fetcher.resting[name]
+                fetcher.due[name] = None
+
+    def _fetch(self, fetcher: Fetcher) -> None:
+        asked = [name for name in fetcher.due if not self._must_wait(fetcher, name)]
+        for name in asked:
+            del fetcher.due[name]
+        if fetcher.session == 0 and not asked:
+            return
+        config = self._config
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=fetcher.session,
+            session_epoch=fetcher.session_epoch,
+            topics=self._topics(fetcher, asked),
+            forgotten_topics_data=_forgotten(fetcher),
+        )
+        fetcher.forgotten.clear()
+        fetcher.busy = True
+        self._effects.append(Ask(fetcher.leader, request, OWNER, fetcher.leader))
+
+    def _must_wait(self, fetcher: Fetcher, name: TopicPartition) -> bool:
+        """For an answer on epochs (older generations), or for a flush that the topic demands (rule 2)."""
+        partition = fetcher.all[name].partition
+        asking = isinstance(partition.role, Follower) and partition.role.asking
+        return asking or partition.log.durable_end < partition.log.log_end_offset
+
+    def _topics(self, fetcher: Fetcher, names: Iterable[TopicPartition]) -> list[FetchTopic]:
+        topics: dict[bytes, FetchTopic] = {}
+        for name in names:
+            following = fetcher.all[name]
+            partition = following.partition
+            following.epoch = partition.epoch
+            log, fenced = partition.log, partition.generation.fenced
+            if log.topic_id not in topics:
+                topics[log.topic_id] = FetchTopic(topic=name.topic, topic_id=log.topic_id, partitions=[])
+            topics[log.topic_id].partitions.append(
+                FetchPartition(
+                    partition=name.partition,
+                    current_leader_epoch=partition.epoch if fenced else NO_EPOCH,
+                    fetch_offset=log.log_end_offset,
+                    last_fetched_epoch=log.epochs.latest if fenced else NO_EPOCH,
+                    log_start_offset=log.log_start_offset,
+                    partition_max_bytes=self._config.replica_fetch_max_bytes,
+                )
+            )
+        return list(topics.values())
+
+    def answered(self, leader: int, response: FetchResponse | None, now: Time) -> None:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            return
+        fetcher.busy = False
+        if response is None:
+            fetcher.reset()
+            fetcher.rest_until = now.mono + SHORTEST_REST_MS * 5
+            return
+        if response.error_code:
+            fetcher.reset()
+            return
+        if response.session_id != fetcher.session:
+            fetcher.session, fetcher.session_epoch = response.session_id, 0
+        if fetcher.session:
+            fetcher.session_epoch = 1 if fetcher.session_epoch == LARGEST_EPOCH else fetcher.session_epoch + 1
+        else:
+            fetcher.reset()
+        for topic in response.responses:
+            name = self._replicas.topic_name(topic.topic_id) or topic.topic
+            for data in topic.partitions:
+                following = fetcher.all.get(TopicPartition(name, data.partition_index))
+                if following is not None:
+                    self._take(fetcher, following, data, now)
+
+    def _take(self, fetcher: Fetcher, following: Following, data: PartitionData, now: Time) -> None:
+        partition = following.partition
+        if partition.epoch != following.epoch or not isinstance(partition.role, Follower):
+            return
+        try:
+            self._apply(fetcher, following, data, now)
+        except DiskFailed as failure:
+            self._replicas.folder_failed(failure.folder, failure.reason)
+        except (ApiError, CorruptLog) as error:
+            self._event("fetch.refused", partition, reason=str(error))
+            self._rest(fetcher, following, now)
+
+    def _apply(self, fetcher: Fetcher, following: Following, data: PartitionData, now: Time) -> None:
+        partition = following.partition
+        code = data.error_code
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > partition.log.log_end_offset:
+            self._event("log.start_over", partition, offset=data.log_start_offset)
+            partition.start_over_at(data.log_start_offset)
+        elif code:
+            self._rest(fetcher, following, now)
+            return
+        elif data.diverging_epoch.end_offset >= 0:
+            self._reconcile(partition, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
+        else:
+            following.rest_ms = SHORTEST_REST_MS
+            records = data.records
+            assert isinstance(records, bytes | memoryview)
+            start = partition.log.log_start_offset
+            partition.append_from_leader(records, data.high_watermark, data.log_start_offset, now)
+            if len(records) == 0 and partition.log.log_start_offset == start:
+                return
+        fetcher.due[partition.name] = None
+
+    def _reconcile(self, partition: Partition, leader: EpochEnd) -> bool:
+        """Cut the log where the leader's answer says; whether the logs agree now (rule 5)."""
+        before = partition.log.log_end_offset
+        cut = partition.reconcile(leader)
+        if partition.log.log_end_offset < before:
+            self._event("log.truncate", partition, before=before, offset=cut.offset, leader_epoch=partition.epoch)
+        return cut.settled
+
+    def _rest(self, fetcher: Fetcher, following: Following, now: Time) -> None:
+        """Leave the partition out for a while, longer each time in a row."""
+        name = following.partition.name
+        fetcher.due.pop(name, None)
+        fetcher.resting[name] = now.mono + following.rest_ms
+        fetcher.forgotten[name] = following.partition.log.topic_id
+        following.rest_ms = min(2 * following.rest_ms, self._config.replica_fetch_backoff_ms)
+
+    def _ask_epochs(self, fetcher: Fetcher) -> None:
+        """Older generations compare the logs' ends by OffsetsForLeaderEpoch before they fetch (KIP-101, KIP-279)."""
+        topics = []
+        for name in fetcher.due:
+            partition = fetcher.all[name].partition
+            if isinstance(partition.role, Follower) and partition.role.asking:
+                asked = epochs.OffsetForLeaderPartition(
+                    partition=name.partition, leader_epoch=partition.log.epochs.latest
+                )
+                topics.append(epochs.OffsetForLeaderTopic(topic=name.topic, partitions=[asked]))
+        if topics:
+            request = epochs.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=topics)
+            self._effects.append(Ask(fetcher.leader, request, ASKING, fetcher.leader))
+            fetcher.rest_until = LARGEST_EPOCH
+
+    def epochs_answered(
+        self, leader: int, response: epochs.OffsetForLeaderEpochResponse | None, now: Time
+    ) -> None:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            return
+        fetcher.rest_until = now.mono if response else now.mono + SHORTEST_REST_MS * 5
+        for topic in response.topics if response else ():
+            for answer in topic.partitions:
+                following = fetcher.all.get(TopicPartition(topic.topic, answer.partition))
+                role = following.partition.role if following else None
+                if following is None or not isinstance(role, Follower) or answer.error_code:
+                    continue
+                role.asking = not self._reconcile(
+                    following.partition, EpochEnd(answer.leader_epoch, answer.end_offset)
+                )
+
+    def _event(self, kind: str, partition: Partition, **fields: Any) -> None:
+        self._effects.append(Event(kind, {"partition": str(partition.name), "broker": self._broker_id, **fields}))
+
+    @property
+    def next_deadline(self) -> int | None:
+        moments = [moment for fetcher in self._fetchers.values() for moment in fetcher.resting.values()]
+        moments += [f.rest_until for f in self._fetchers.values() if f.has_work and 0 < f.rest_until < LARGEST_EPOCH]
+        return min(moments, default=None)
+
+
+def _forgotten(fetcher: Fetcher) -> list[ForgottenTopic]:
+    if not fetcher.session:
+        return []
+    topics: dict[bytes, ForgottenTopic] = {}
+    for name, topic_id in fetcher.forgotten.items():
+        if name not in fetcher.due:
+            topic = topics.setdefault(topic_id, ForgottenTopic(topic=name.topic, topic_id=topic_id, partitions=[]))
+            topic.partitions.append(name.partition)
+    return list(topics.values())

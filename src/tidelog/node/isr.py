@@ -1,0 +1,145 @@
+"""Changes of in-sync sets, asked of the controller: one AlterPartition under way, everything else in the next (KIP-497).
+
+A proposal stays in force (the maximal ISR) until it is answered or the controller pushes a newer state.
+"""
+
+from collections.abc import Callable
+
+from tidelog.effects import CONTROLLER, Ask, Effect, Event
+from tidelog.errors import ErrorCode
+from tidelog.model import Time, TopicPartition
+from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.leader import Leader, Proposal
+from tidelog.partition.partition import Partition
+from tidelog.wire.messages.cluster.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    PartitionDataResponse,
+    TopicData,
+)
+
+OWNER = "isr"
+RETRY_MS = 100
+
+WITHDRAW = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""The proposal is void: back to the committed ISR. INELIGIBLE_REPLICA is proposed anew by a later fetch."""
+
+AWAIT_PUSH = frozenset(
+    {
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The controller knows better: its newer state is on the way, until then the larger set counts."""
+
+
+class InSyncChanges:
+    """Collects proposals and sends them."""
+
+    def __init__(self, broker_id: int, replicas: HeldReplicas, effects: list[Effect], epoch: Callable[[], int]) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._effects = effects
+        self._epoch = epoch
+        self._wishes: dict[TopicPartition, Proposal] = {}
+        self._sent: dict[TopicPartition, Proposal] = {}
+        self._retry_at: int | None = None
+        self.shrinks = 0
+        self.expands = 0
+
+    def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
+        self._wishes[partition] = proposal
+
+    def pump(self, now: Time) -> None:
+        if self._sent or not self._wishes or (self._retry_at is not None and now.mono < self._retry_at):
+            return
+        self._retry_at = None
+        topics: dict[bytes, TopicData] = {}
+        for name, proposal in self._wishes.items():
+            partition = self._replicas.get(*name)
+            if partition is None or not _stands(partition, proposal):
+                continue
+            topic_id = partition.log.topic_id
+            topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[]))
+            topic.partitions.append(_wish(partition, proposal))
+            self._sent[name] = proposal
+        self._wishes = {}
+        if topics:
+            request = AlterPartitionRequest(
+                broker_id=self._broker_id, broker_epoch=self._epoch(), topics=list(topics.values())
+            )
+            self._effects.append(Ask(CONTROLLER, request, OWNER, 0))
+
+    def answered(self, response: AlterPartitionResponse | None, now: Time) -> None:
+        sent, self._sent = self._sent, {}
+        if response is None or response.error_code:
+            self._again(sent, now)
+            return
+        for topic in response.topics:
+            name = self._replicas.topic_name(topic.topic_id)
+            for answer in topic.partitions:
+                key = TopicPartition(name or "", answer.partition_index)
+                proposal = sent.pop(key, None)
+                partition = self._replicas.get(*key)
+                if proposal is not None and partition is not None:
+                    self._take(partition, proposal, answer, now)
+        self._again(sent, now)
+
+    def _again(self, unanswered: dict[TopicPartition, Proposal], now: Time) -> None:
+        if unanswered:
+            self._wishes = {**unanswered, **self._wishes}
+            self._retry_at = now.mono + RETRY_MS
+
+    def _take(
+        self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time
+    ) -> None:
+        code = answer.error_code
+        if code in WITHDRAW:
+            partition.proposal_refused(proposal)
+        elif code in AWAIT_PUSH:
+            return
+        elif code:
+            self._again({partition.name: proposal}, now)
+        else:
+            self._accepted(partition, proposal, answer)
+
+    def _accepted(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse) -> None:
+        before = partition.role.isr if isinstance(partition.role, Leader) else ()
+        if answer.leader_epoch != partition.epoch:
+            return
+        if partition.proposal_accepted(proposal, answer.isr, answer.partition_epoch):
+            partition.mark_news()
+            kind = "isr.shrink" if len(answer.isr) < len(before) else "isr.expand"
+            self.shrinks += kind == "isr.shrink"
+            self.expands += kind == "isr.expand"
+            fields = {
+                "partition": str(partition.name),
+                "isr": list(answer.isr),
+                "epoch": partition.epoch,
+                "partition_epoch": partition.partition_epoch,
+            }
+            self._effects.append(Event(kind, {"broker": self._broker_id, **fields}))
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self._retry_at if self._wishes else None
+
+
+def _stands(partition: Partition, proposal: Proposal) -> bool:
+    return isinstance(partition.role, Leader) and partition.role.proposal is proposal
+
+
+def _wish(partition: Partition, proposal: Proposal) -> PartitionData:
+    return PartitionData(
+        partition_index=partition.name.partition,
+        leader_epoch=partition.epoch,
+        new_isr_with_epochs=[
+            BrokerState(broker_id=member, broker_epoch=proposal.broker_epochs[member]) for member in proposal.isr
+        ],
+        partition_epoch=proposal.partition_epoch,
+    )

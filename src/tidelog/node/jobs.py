@@ -1,0 +1,101 @@
+"""Everything that is due by the clock, as one table: what, how often, and the function that does it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Effect, Event, Remove, Replace
+from tidelog.errors import DiskFailed
+from tidelog.log import checkpoints
+from tidelog.model import Time
+from tidelog.node.isr import InSyncChanges
+from tidelog.node.replicas import HeldReplicas
+
+NOT_AWAITED = 0
+
+
+class Job(NamedTuple):
+    name: str
+    every_ms: int
+    run: Callable[[Time], None]
+
+
+class Jobs:
+    """Runs each job every so often, from the first `start` on."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        replicas: HeldReplicas,
+        in_sync: InSyncChanges,
+        effects: list[Effect],
+        epoch: Callable[[], int],
+    ) -> None:
+        self._replicas = replicas
+        self._in_sync = in_sync
+        self._effects = effects
+        self._epoch = epoch
+        self._written: dict[str, bytes] = {}
+        self._due: dict[str, int] = {}
+        self.table = (
+            Job("check in-sync sets", max(1, config.replica_lag_time_max_ms // 2), self._shrink),
+            Job(
+                "write high watermarks",
+                config.replica_high_watermark_checkpoint_interval_ms,
+                lambda _: self._checkpoint(checkpoints.REPLICATION_OFFSETS, replicas.high_watermarks),
+            ),
+            Job(
+                "write recovery points",
+                config.log_flush_offset_checkpoint_interval_ms,
+                lambda _: self._checkpoint(checkpoints.RECOVERY_POINTS, replicas.recovery_points),
+            ),
+            Job(
+                "write log starts",
+                config.log_flush_start_offset_checkpoint_interval_ms,
+                lambda _: self._checkpoint(checkpoints.START_OFFSETS, replicas.starts),
+            ),
+            Job("delete old segments", config.log_retention_check_interval_ms, self._retain),
+        )
+
+    def start(self, now: Time) -> None:
+        self._due = {job.name: now.mono + job.every_ms for job in self.table}
+
+    def wake(self, now: Time) -> None:
+        for job in self.table:
+            if self._due.get(job.name, now.mono + 1) <= now.mono:
+                self._due[job.name] = now.mono + job.every_ms
+                job.run(now)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min(self._due.values(), default=None)
+
+    def _shrink(self, now: Time) -> None:
+        for partition in self._replicas:
+            proposal = partition.shrink(now, self._epoch())
+            if proposal is not None:
+                self._in_sync.propose(partition.name, proposal)
+
+    def _checkpoint(self, name: str, content_of: Callable[[str], bytes]) -> None:
+        """Write what changed since it was last written."""
+        for folder in self._replicas.live_folders:
+            path, content = f"{folder}/{name}", content_of(folder)
+            if self._written.get(path) != content:
+                self._written[path] = content
+                self._effects.append(Replace(NOT_AWAITED, path, content))
+
+    def _retain(self, now: Time) -> None:
+        for partition in self._replicas:
+            if partition.failed:
+                continue
+            start = partition.log.log_start_offset
+            try:
+                doomed = partition.log.delete_old_segments(now, partition.high_watermark)
+            except DiskFailed as failure:
+                self._replicas.folder_failed(failure.folder, failure.reason)
+                continue
+            self._effects.extend(Remove(path) for path in doomed)
+            if partition.log.log_start_offset != start:
+                fields = {"partition": str(partition.name), "log_start": partition.log.log_start_offset}
+                self._effects.append(Event("log.retention", fields))
+                partition.mark_news()

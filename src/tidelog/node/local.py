@@ -1,0 +1,154 @@
+"""The broker as its handlers see it (`api.context.Broker`): what it knows, holds and can be asked to do."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from tidelog.api.context import HANDED, Context, Handed
+from tidelog.api.records.sessions import Sessions
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.topic import TopicConfig
+from tidelog.controller.controller import Controller
+from tidelog.controller.image import ClusterImage
+from tidelog.coordinator.group import GroupCoordinator
+from tidelog.effects import Effect, Event
+from tidelog.errors import ErrorCode
+from tidelog.model import INTER_BROKER_LISTENER, Endpoint, Time, TopicPartition
+from tidelog.node.assignments import Assignments
+from tidelog.node.configs import ConfigMirror
+from tidelog.node.fetching import Fetching
+from tidelog.node.forwarding import Forwarding
+from tidelog.node.isr import InSyncChanges
+from tidelog.node.membership import Membership
+from tidelog.node.producer_ids import ProducerIdBlocks
+from tidelog.node.replicas import HeldReplicas
+from tidelog.node.store import StoreCalls
+from tidelog.partition.leader import Proposal
+from tidelog.partition.partition import Partition
+from tidelog.partition.truncation import Generation
+from tidelog.ports import Disk
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
+
+
+class LocalBroker:
+    """Puts a broker's parts together. `effects` is the list that all of them put their wishes into."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        disk: Disk,
+        endpoints: Sequence[Endpoint],
+        *,
+        entropy: Callable[[int], bytes],
+        generation: Generation,
+        effects: list[Effect],
+        store: StoreCalls,
+        on_role: Callable[[Partition], None],
+        on_registered: Callable[[int], None],
+        wake_producers: Callable[[], None],
+    ) -> None:
+        self.broker_id = config.broker_id
+        self.config = config
+        self.effects = effects
+        self.inter_broker_listener = config.inter_broker_listener_name or INTER_BROKER_LISTENER
+        self.image = ClusterImage()
+        self.replicas = HeldReplicas(config, disk, effects, self.topic_config, generation)
+        self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
+        self.fetching = Fetching(self.broker_id, config, self.replicas, effects)
+        self.in_sync = InSyncChanges(self.broker_id, self.replicas, effects, lambda: self.broker_epoch)
+        self.configs = ConfigMirror(store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed)
+        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, wake_producers)
+        self.forwarding = Forwarding(effects)
+        self.groups = GroupCoordinator(config, entropy=entropy)
+        self.controller = Controller(self.broker_id, config, entropy=entropy)
+        self.membership = Membership(
+            self.broker_id,
+            endpoints,
+            config.broker_rack,
+            store.submit,
+            effects,
+            entropy=entropy,
+            on_registered=on_registered,
+        )
+        self.assignments = Assignments(
+            self.broker_id, self.replicas, self.fetching, self.configs, effects, on_role=on_role
+        )
+        self.now = Time(0, 0)
+        self._controller_epoch = 0
+        self._topic_configs: dict[str, TopicConfig] = {}
+
+    def __repr__(self) -> str:
+        return f"<broker {self.broker_id} epoch={self.broker_epoch} {len(self.replicas)} replicas>"
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.membership.epoch
+
+    @property
+    def cluster_id(self) -> str:
+        return self.membership.cluster_id
+
+    @property
+    def eligible(self) -> Collection[int]:
+        return self.image.brokers
+
+    # Configuration.
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """Shared by all partitions of the topic; a change makes a new one."""
+        found = self._topic_configs.get(topic)
+        if found is None:
+            found = self._topic_configs[topic] = TopicConfig(self.configs.topic(topic), self.config)
+        return found
+
+    def _topic_changed(self, topic: str) -> None:
+        self._topic_configs.pop(topic, None)
+        for partition in self.replicas:
+            if partition.name.topic == topic:
+                partition.config = partition.log.config = self.topic_config(topic)
+                partition.mark_news()
+
+    def _broker_changed(self) -> None:
+        self.config = self.config.changed(self.configs.broker(None), self.configs.broker(self.broker_id))
+        self._topic_configs.clear()
+        for partition in self.replicas:
+            partition.config = partition.log.config = self.topic_config(partition.name.topic)
+
+    # What handlers ask for.
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self.replicas.topic_name(topic_id) or self.image.topic_names.get(topic_id)
+
+    def forward(self, context: Context, request: Any) -> Handed:
+        return self.forwarding.forward(context, request)
+
+    def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
+        self.in_sync.propose(partition, proposal)
+
+    def folder_failed(self, folder: str, reason: str) -> None:
+        self.replicas.folder_failed(folder, reason)
+
+    def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        if controller_epoch < self._controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if broker_epoch not in (-1, self.broker_epoch):
+            return ErrorCode.STALE_BROKER_EPOCH
+        self._controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    def take_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Handed:
+        self.assignments.take(request, context.token, lambda: self.now)
+        return HANDED
+
+    def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
+        return self.assignments.stop(partition, leader_epoch, delete=delete)
+
+    def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
+        alive = set(self.image.brokers)
+        self.image.apply(request)
+        self.image.cluster_id = self.cluster_id
+        for partition in self.replicas:
+            partition.advance(now, self.eligible)
+        if alive != set(self.image.brokers):
+            fields = {"broker": self.broker_id, "alive": sorted(self.image.brokers)}
+            self.effects.append(Event("metadata.brokers", fields, level="debug"))

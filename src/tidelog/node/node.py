@@ -1,0 +1,378 @@
+"""One broker without I/O or clock: inputs in, effects out, and the moment at which it wants to be woken.
+
+An input changes state and leaves wishes in one list; `_finish` carries out those that are the node's own business
+(requests to brokers, appends of coordinators, replies) until only effects for the world are left. So there is no
+recursion and one order for everything. Waiting answers are resumed when their partition has news.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import CONTROLLER, Append, Ask, Effect, Event, Reply, Stop, Store
+from tidelog.errors import ApiError, DiskFailed, ErrorCode, ProtocolViolation
+from tidelog.model import GROUP_TOPIC, Endpoint, Time, TopicPartition
+from tidelog.node import fetching, forwarding, isr
+from tidelog.node.dispatch import Dispatch
+from tidelog.node.jobs import Jobs
+from tidelog.node.local import LocalBroker
+from tidelog.node.peers import VERSIONS, Peers
+from tidelog.node.stopping import Stopping
+from tidelog.node.store import StoreCalls
+from tidelog.node.syncing import Syncing
+from tidelog.node.waiting import Waiting
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import Partition
+from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.ports import Disk, StoreResult
+
+PEER_TIMEOUT_MS = 30_000
+CONTROLLER_OWNER = "controller"
+LOAD_BYTES = 1 << 20
+
+
+class Node:
+    """A broker. Every input returns the effects to carry out, in order."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        disk: Disk,
+        endpoints: Sequence[Endpoint],
+        *,
+        entropy: Callable[[int], bytes],
+        generation: Generation = KIP_320,
+    ) -> None:
+        self._effects: list[Effect] = []
+        self._out: list[Effect] = []
+        self.waiting = Waiting()
+        self.store = StoreCalls(self._out)
+        self.broker = LocalBroker(
+            config,
+            disk,
+            endpoints,
+            entropy=entropy,
+            generation=generation,
+            effects=self._effects,
+            store=self.store,
+            on_role=self._role_changed,
+            on_registered=self._registered,
+            wake_producers=lambda: self.waiting.signal(("producer-ids",)),
+        )
+        broker = self.broker
+        self.replicas = broker.replicas
+        self.dispatch = Dispatch(broker, self.waiting, self._effects, broker.inter_broker_listener)
+        self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, PEER_TIMEOUT_MS)
+        self.jobs = Jobs(config, broker.replicas, broker.in_sync, self._effects, lambda: broker.broker_epoch)
+        self.syncing = Syncing(broker.replicas, self._out)
+        self.stopping = Stopping(config, self._effects)
+        self.now = Time(0, 0)
+        self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
+            fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
+            fetching.ASKING: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
+            isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
+            forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
+            CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
+            Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
+        }
+
+    def __repr__(self) -> str:
+        return f"<Node {self.broker!r}>"
+
+    # Inputs.
+
+    def start(self, now: Time) -> list[Effect]:
+        """Open the logs. The world then opens a session with the metadata store."""
+        self._at(now)
+        self.replicas.load(now)
+        self.broker.membership.clean_epoch = self.replicas.clean_epoch
+        self.jobs.start(now)
+        return self._finish()
+
+    def session_started(self, session: int, now: Time) -> list[Effect]:
+        self._at(now)
+        self.broker.configs.start()
+        self.broker.membership.start(session, now)
+        return self._finish()
+
+    def session_lost(self, now: Time) -> list[Effect]:
+        self._at(now)
+        self.broker.membership.lost()
+        self._effects.extend(self.broker.controller.session_lost(now))
+        self.store.session_lost()
+        return self._finish()
+
+    def store_result(self, token: int, result: StoreResult, now: Time) -> list[Effect]:
+        self._at(now)
+        self.store.result(token, result)
+        return self._finish()
+
+    def store_event(self, path: str, now: Time) -> list[Effect]:
+        self._at(now)
+        self.broker.configs.changed(path)
+        self.broker.membership.event(path, now)
+        self._effects.extend(self.broker.controller.store_event(path, now))
+        return self._finish()
+
+    def connected(self, connection: int, listener: str, peer: str, principal: str, now: Time) -> list[Effect]:
+        """Inbound connections have positive numbers; a negative one answers a `Connect`."""
+        self._at(now)
+        if connection > 0:
+            self.dispatch.opened(connection, listener, peer, principal)
+        else:
+            self.peers.connected(connection, now.mono)
+        return self._finish()
+
+    def connect_failed(self, connection: int, reason: str, now: Time) -> list[Effect]:
+        self._at(now)
+        self._effects.append(Event("peer.unreachable", {"connection": connection, "reason": reason}, level="debug"))
+        self.peers.lost(connection)
+        return self._finish()
+
+    def receive(self, connection: int, frames: Sequence[memoryview], now: Time) -> list[Effect]:
+        """Complete frames without their length; the views are not used after the call."""
+        self._at(now)
+        if connection > 0:
+            self.dispatch.receive(connection, frames, now)
+        else:
+            self._peer_answered(connection, frames)
+        return self._finish()
+
+    def disconnected(self, connection: int, now: Time) -> list[Effect]:
+        self._at(now)
+        if connection > 0:
+            self.dispatch.closed(connection)
+        else:
+            self.peers.lost(connection)
+        return self._finish()
+
+    def synced(self, token: int, now: Time) -> list[Effect]:
+        self._at(now)
+        for partition in self.syncing.done(token):
+            partition.advance(now, self.broker.eligible)
+            partition.mark_news()
+            self.broker.fetching.follow(partition)
+        return self._finish()
+
+    def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> list[Effect]:
+        """A failed fsync is final: the folder goes offline."""
+        self._at(now)
+        self.syncing.done(token)
+        self.replicas.folder_failed(folder, reason)
+        return self._finish()
+
+    def stop(self, now: Time) -> list[Effect]:
+        """Hand leaderships over, then close everything; the `Stop` effect says when that is done."""
+        self._at(now)
+        self.stopping.begin(self.broker.broker_id, self.broker.broker_epoch, now)
+        return self._finish()
+
+    def wake(self, now: Time) -> list[Effect]:
+        self._at(now)
+        broker = self.broker
+        self.waiting.expire(now.mono)
+        self.jobs.wake(now)
+        self.peers.expire(now.mono)
+        broker.membership.wake(now)
+        broker.forwarding.wake(now)
+        self.stopping.wake(now)
+        self._effects.extend(broker.groups.wake(now))
+        self._effects.extend(broker.controller.wake(now))
+        self.syncing.wake(now)
+        return self._finish()
+
+    @property
+    def next_deadline(self) -> int | None:
+        """The monotonic millisecond at which `wake` is due."""
+        broker = self.broker
+        moments = (
+            self.waiting.next_deadline,
+            self.jobs.next_deadline,
+            self.peers.next_deadline,
+            broker.fetching.next_deadline,
+            broker.in_sync.next_deadline,
+            broker.forwarding.next_deadline,
+            broker.membership.retry_at,
+            broker.groups.next_deadline,
+            broker.controller.next_deadline,
+            self.stopping.next_deadline,
+            self.syncing.next_deadline,
+        )
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # Carrying out.
+
+    def _at(self, now: Time) -> None:
+        self.now = self.broker.now = now
+
+    def _finish(self) -> list[Effect]:
+        """Carry out what is the node's own business until nothing of it is left."""
+        while True:
+            if self._effects:
+                self._carry_out()
+            elif self.peers.answers or self.dispatch.own_answers:
+                self._hand_down()
+            elif self.replicas.changed:
+                self._tell_news()
+            else:
+                self.dispatch.resume(self.now)
+                self.broker.in_sync.pump(self.now)
+                self.broker.fetching.pump(self.now)
+                if not (self._effects or self.replicas.changed):
+                    break
+        self.dispatch.flush()
+        out = self._out[:]
+        self._out.clear()
+        return out
+
+    def _carry_out(self) -> None:
+        batch = self._effects[:]
+        self._effects.clear()
+        for effect in batch:
+            if isinstance(effect, Reply):
+                self.dispatch.reply(effect.token, effect.response)
+            elif isinstance(effect, Ask):
+                self._ask(effect)
+            elif isinstance(effect, Append):
+                self._append(effect)
+            elif isinstance(effect, Store):
+                self._submit(effect)
+            else:
+                if isinstance(effect, Stop):
+                    self._close()
+                self._out.append(effect)
+
+    def _ask(self, ask: Ask) -> None:
+        broker = self.broker
+        target = broker.image.controller_id if ask.target == CONTROLLER else ask.target
+        version = broker.forwarding.version(ask.token) if ask.owner == forwarding.OWNER else None
+        if target != broker.broker_id:
+            self.peers.ask(replace(ask, target=target), version, self.now.mono)
+        elif ask.target == CONTROLLER and not broker.controller.leading:
+            self._answer(ask.owner, ask.token, None)
+        else:
+            key = ask.request.__key__
+            chosen = VERSIONS[key] if version is None else version
+            self.dispatch.ask_self(key, chosen, ask.request, ask.owner, ask.token, self.now)
+
+    def _append(self, wish: Append) -> None:
+        """A coordinator's records: appended as leader, with as many in-sync replicas as acks=all needs."""
+        groups = self.broker.groups
+        partition = self.replicas.get(*wish.partition)
+        try:
+            if partition is None:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            appended = partition.append(wish.batch, -1, self.now, from_client=False)
+        except ApiError as error:
+            self._effects.extend(groups.append_failed(wish.token, error.code, self.now))
+        except DiskFailed as failure:
+            self.replicas.folder_failed(failure.folder, failure.reason)
+            self._effects.extend(groups.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, self.now))
+        else:
+            self._effects.extend(
+                groups.appended(wish.token, appended.first_offset, appended.last_offset, self.now)
+            )
+            partition.advance(self.now, self.broker.eligible)
+
+    def _submit(self, wish: Store) -> None:
+        """The controller's operations; its tokens are its own."""
+
+        def then(result: StoreResult) -> None:
+            self._effects.extend(self.broker.controller.store_result(wish.token, result, self.now))
+
+        self.store.submit(wish.operations, then)
+
+    def _hand_down(self) -> None:
+        answers, self.peers.answers[:] = list(self.peers.answers), []
+        own, self.dispatch.own_answers[:] = list(self.dispatch.own_answers), []
+        for owner, token, response in (*answers, *own):
+            self._answer(owner, token, response)
+
+    def _answer(self, owner: str, token: int, response: Any) -> None:
+        self._effects.extend(self._owners[owner](token, response) or ())
+
+    def _peer_answered(self, connection: int, frames: Iterable[memoryview]) -> None:
+        for frame in frames:
+            try:
+                for owner, token, response in self.peers.received(connection, frame):
+                    self._answer(owner, token, response)
+            except ProtocolViolation as violation:
+                self.peers.close(connection, str(violation))
+                return
+
+    def _tell_news(self) -> None:
+        """Answer whoever waited for what these partitions now have."""
+        changed = list(self.replicas.changed)
+        self.replicas.changed.clear()
+        for name in changed:
+            partition = self.replicas.get(*name)
+            if partition is None or partition.failed:
+                self.waiting.changed(name, -1, 0, 0)
+                continue
+            leads = isinstance(partition.role, Leader)
+            self.waiting.changed(
+                name, partition.epoch if leads else -1, partition.high_watermark, partition.log.durable_end
+            )
+            for session in partition.sessions:
+                self.waiting.signal(("session", session))
+            if leads and name.topic == GROUP_TOPIC:
+                groups = self.broker.groups
+                self._effects.extend(groups.committed(name.partition, partition.high_watermark, self.now))
+            self.syncing.check(partition, self.now)
+
+    # Roles and membership.
+
+    def _role_changed(self, partition: Partition) -> None:
+        if partition.name.topic == GROUP_TOPIC:
+            self._coordinate(partition)
+        partition.advance(self.now, self.broker.eligible)
+
+    def _coordinate(self, partition: Partition) -> None:
+        """Leading a partition of the groups' topic is coordinating its groups: replay it, or let go."""
+        groups, index = self.broker.groups, partition.name.partition
+        if not isinstance(partition.role, Leader):
+            self._effects.extend(groups.resigned(index, self.now))
+            return
+        self._effects.extend(groups.elected(index, partition.epoch, self.now))
+        offset, end = partition.log.log_start_offset, partition.log.log_end_offset
+        while offset < end:
+            piece = partition.log.read(offset, LOAD_BYTES, end, at_least_one=True)
+            if piece is None:
+                break
+            data = piece.file.read(piece.position, piece.length)
+            self._effects.extend(groups.load(index, [data], self.now))
+            offset = partition.log.offset_after(data)
+        self._effects.extend(groups.loaded(index, self.now))
+
+    def _registered(self, epoch: int) -> None:
+        broker = self.broker
+        broker.fetching.broker_epoch = epoch
+        broker.image.cluster_id = broker.cluster_id
+        broker.producer_ids.restart()
+        self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
+
+    def _endpoint(self, broker_id: int) -> Endpoint | None:
+        """Where a broker is reached; the controller knows of a new one before anybody is told."""
+        found = self.broker.controller.endpoint(broker_id)
+        known = self.broker.image.brokers.get(broker_id)
+        if found is None and known is not None:
+            found = known.endpoints.get(self.broker.inter_broker_listener)
+        return found
+
+    def _close(self) -> None:
+        self.replicas.close(self.broker.broker_epoch)
+
+    def check_invariants(self) -> None:
+        for partition in self.replicas:
+            partition.check_invariants()
+        self.broker.image.check_invariants()
+
+    def __contains__(self, name: TopicPartition) -> bool:
+        return self.replicas.get(*name) is not None
+
+    def wishes_sync(self) -> bool:
+        """Whether an fsync is under way (for tests and the simulator)."""
+        return self.syncing.busy
+
+

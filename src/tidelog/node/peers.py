@@ -1,0 +1,141 @@
+"""Requests to other brokers, and their answers.
+
+A channel is a connection to one broker for one owner (a fetcher, the ISR, the controller, forwarding), so that a slow
+answer of one kind never holds up another. An answer that cannot come is handed down as None. A broker asks itself the
+same way, without a socket.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidelog.effects import Ask, Close, Connect, Effect, Send
+from tidelog.model import Endpoint
+from tidelog.wire.codec import decode_response, encode_request
+
+VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 56: 3}
+"""The version in which brokers ask each other; forwarded requests keep their own."""
+
+
+class Sent(NamedTuple):
+    correlation_id: int
+    key: int
+    version: int
+    token: int
+    deadline: int
+
+
+@dataclass(slots=True)
+class Channel:
+    """`queue` holds what was asked before the connection was open."""
+
+    target: int
+    owner: str
+    connection: int
+    open: bool = False
+    queue: deque[tuple[Any, int, int]] = field(default_factory=deque)
+    sent: deque[Sent] = field(default_factory=deque)
+    correlation_id: int = 0
+
+
+class Answer(NamedTuple):
+    owner: str
+    token: int
+    response: Any
+
+
+class Peers:
+    """All channels of a broker. `find` gives a broker's inter-broker endpoint, None while it is not known."""
+
+    def __init__(
+        self, client_id: str, find: Callable[[int], Endpoint | None], effects: list[Effect], timeout_ms: int
+    ) -> None:
+        self._client_id = client_id
+        self._find = find
+        self._effects = effects
+        self._timeout_ms = timeout_ms
+        self._channels: dict[tuple[int, str], Channel] = {}
+        self._by_connection: dict[int, Channel] = {}
+        self._last_connection = 0
+        self.answers: list[Answer] = []
+        """Answers to hand down; the node empties it."""
+
+    def ask(self, ask: Ask, version: int | None, now: int) -> None:
+        """Send, or connect first. `ask.target` is a broker other than this one."""
+        version = VERSIONS[ask.request.__key__] if version is None else version
+        channel = self._channels.get((ask.target, ask.owner)) or self._connect(ask.target, ask.owner)
+        if channel is None:
+            self.answers.append(Answer(ask.owner, ask.token, None))
+        elif channel.open:
+            self._send(channel, ask.request, version, ask.token, now)
+        else:
+            channel.queue.append((ask.request, version, ask.token))
+
+    def _connect(self, target: int, owner: str) -> Channel | None:
+        endpoint = self._find(target)
+        if endpoint is None:
+            return None
+        self._last_connection -= 1
+        channel = Channel(target, owner, self._last_connection)
+        self._channels[target, owner] = channel
+        self._by_connection[channel.connection] = channel
+        self._effects.append(Connect(channel.connection, endpoint.host, endpoint.port))
+        return channel
+
+    def _send(self, channel: Channel, request: Any, version: int, token: int, now: int) -> None:
+        channel.correlation_id = (channel.correlation_id + 1) & 0x7FFFFFFF
+        key: int = request.__key__
+        channel.sent.append(Sent(channel.correlation_id, key, version, token, now + self._timeout_ms))
+        parts = encode_request(key, version, channel.correlation_id, self._client_id, request)
+        self._effects.append(Send(channel.connection, parts))
+
+    def connected(self, connection: int, now: int) -> None:
+        channel = self._by_connection.get(connection)
+        if channel is None:
+            self._effects.append(Close(connection))
+            return
+        channel.open = True
+        while channel.queue:
+            request, version, token = channel.queue.popleft()
+            self._send(channel, request, version, token, now)
+
+    def received(self, connection: int, frame: memoryview) -> Iterator[Answer]:
+        """The answer in this frame; views in it live as long as the caller's turn."""
+        channel = self._by_connection.get(connection)
+        if channel is None or not channel.sent:
+            return
+        sent = channel.sent.popleft()
+        correlation_id, response = decode_response(sent.key, sent.version, frame)
+        if correlation_id != sent.correlation_id:
+            self.close(connection, "an answer to something that was not asked")
+            return
+        yield Answer(channel.owner, sent.token, response)
+
+    def lost(self, connection: int) -> None:
+        """The connection failed or broke: everything asked on it has no answer."""
+        channel = self._by_connection.pop(connection, None)
+        if channel is None:
+            return
+        del self._channels[channel.target, channel.owner]
+        self.answers.extend(Answer(channel.owner, sent.token, None) for sent in channel.sent)
+        self.answers.extend(Answer(channel.owner, token, None) for _, _, token in channel.queue)
+
+    def close(self, connection: int, reason: str) -> None:
+        self._effects.append(Close(connection, reason))
+        self.lost(connection)
+
+    def drop(self, target: int) -> None:
+        """The broker is gone, or back as another life at another address."""
+        for channel in [channel for channel in self._channels.values() if channel.target == target]:
+            self.close(channel.connection, "the broker registered anew")
+
+    def expire(self, now: int) -> None:
+        """Close channels whose oldest request is overdue: the broker hangs."""
+        for channel in list(self._by_connection.values()):
+            if channel.sent and channel.sent[0].deadline <= now:
+                self.close(channel.connection, "no answer in time")
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min((c.sent[0].deadline for c in self._by_connection.values() if c.sent), default=None)

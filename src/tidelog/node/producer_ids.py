@@ -1,0 +1,58 @@
+"""Ids for idempotent producers, in blocks taken from the metadata tree by compare-and-set (KIP-730's classic form)."""
+
+from collections.abc import Callable, Sequence
+
+from tidelog.controller import tree
+from tidelog.ports import Node, Operation, Read, StoreResult, Write
+
+BLOCK = 1000
+
+Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
+
+
+class ProducerIdBlocks:
+    """Gives ids of the present block; when it runs dry the next is taken. A lost or unknown block is never given."""
+
+    def __init__(self, broker_id: int, submit: Submit, wake: Callable[[], None]) -> None:
+        self._broker_id = broker_id
+        self._submit = submit
+        self._wake = wake
+        self._next = 0
+        self._end = 0
+        self._busy = False
+
+    def give(self) -> int | None:
+        if self._next < self._end:
+            self._next += 1
+            return self._next - 1
+        self.fill()
+        return None
+
+    def fill(self) -> None:
+        """Take a block, unless one is being taken."""
+        if not self._busy:
+            self._busy = True
+            self._submit([Read(tree.PRODUCER_ID_BLOCK)], self._read)
+
+    def _read(self, result: StoreResult) -> None:
+        node = result.values[0] if result.outcome == "ok" else None
+        if not isinstance(node, Node):
+            self._failed()
+            return
+        first = tree.parse_producer_id_block(node.data)[1] + 1
+        content = tree.format_producer_id_block(self._broker_id, first, first + BLOCK - 1)
+
+        def written(outcome: StoreResult) -> None:
+            self._busy = False
+            if outcome.outcome != "ok":
+                self.fill()
+                return
+            self._next, self._end = first, first + BLOCK
+            self._wake()
+
+        self._submit([Write(tree.PRODUCER_ID_BLOCK, content, node.version)], written)
+
+    def _failed(self) -> None:
+        """The store did not answer: the next request for an id tries again."""
+        self._busy = False
+        self._wake()

@@ -1,0 +1,186 @@
+"""The replicas that this broker holds: found at start, created, stopped, deleted, and lost with their folder."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.topic import TopicConfig
+from tidelog.effects import Effect, Event, Remove
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.log import checkpoints
+from tidelog.log.log import Log
+from tidelog.model import Time, TopicPartition
+from tidelog.node.folders import DELETING, partitions, read_marks, take_clean_shutdown
+from tidelog.partition.partition import Partition
+from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.ports import Disk
+
+
+class HeldReplicas:
+    """All replicas, by name. `changed` collects those with news for whoever waits."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        disk: Disk,
+        effects: list[Effect],
+        topic_config: Callable[[str], TopicConfig],
+        generation: Generation = KIP_320,
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._effects = effects
+        self._topic_config = topic_config
+        self._generation = generation
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._ids: dict[bytes, str] = {}
+        self._folders: dict[TopicPartition, str] = {}
+        self._deletions = count()
+        self.live_folders = list(config.folders)
+        self.changed: dict[TopicPartition, None] = {}
+        self.clean_epoch = -1
+        """The broker epoch of the life before, where it stopped cleanly in every folder (rule 8)."""
+
+    def get(self, topic: str, partition: int) -> Partition | None:
+        return self._partitions.get((topic, partition))  # type: ignore[call-overload, no-any-return]
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def folder_of(self, partition: TopicPartition) -> str:
+        return self._folders[partition]
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._ids.get(topic_id)
+
+    # Start.
+
+    def load(self, now: Time) -> None:
+        """Open every log, recovering those that were not closed cleanly."""
+        epochs = []
+        for folder in self.live_folders:
+            self._disk.make_folder(folder)
+            clean = take_clean_shutdown(self._disk, folder)
+            epochs.append(clean)
+            self._load_folder(folder, now, clean=clean is not None)
+        if epochs and all(epoch == epochs[0] for epoch in epochs) and epochs[0] is not None:
+            self.clean_epoch = epochs[0]
+
+    def _load_folder(self, folder: str, now: Time, *, clean: bool) -> None:
+        marks = read_marks(self._disk, folder)
+        for name, path, topic_id in partitions(self._disk, folder):
+            log = Log.open(
+                self._disk,
+                path,
+                name,
+                topic_id,
+                self._topic_config(name.topic),
+                recovery_point=marks.recovery_points.get(name, 0),
+                log_start_offset=marks.starts.get(name, 0),
+                clean=clean,
+                now=now,
+            )
+            self._hold(log, folder, marks.high_watermarks.get(name, 0))
+
+    def _hold(self, log: Log, folder: str, high_watermark: int) -> Partition:
+        name = log.partition
+        partition = Partition(
+            name,
+            self._config.broker_id,
+            log,
+            self._topic_config(name.topic),
+            high_watermark=high_watermark,
+            lag_ms=self._config.replica_lag_time_max_ms,
+            changed=self.changed,
+            generation=self._generation,
+        )
+        self._partitions[name] = partition
+        self._folders[name] = folder
+        self._ids[log.topic_id] = name.topic
+        return partition
+
+    # Changes.
+
+    def create(self, name: TopicPartition, topic_id: bytes, now: Time) -> Partition:
+        """A new replica, in the folder that holds the fewest. A replica of an earlier topic of that name goes."""
+        old = self._partitions.get(name)
+        if old is not None:
+            if old.log.topic_id == topic_id:
+                return old
+            self.delete(name)
+        if not self.live_folders:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        folder = self.live_folders[0]
+        if len(self.live_folders) > 1:
+            folder = min(self.live_folders, key=list(self._folders.values()).count)
+        log = Log.open(
+            self._disk,
+            f"{folder}/{name}",
+            name,
+            topic_id,
+            self._topic_config(name.topic),
+            recovery_point=0,
+            log_start_offset=0,
+            clean=False,
+            now=now,
+        )
+        return self._hold(log, folder, 0)
+
+    def delete(self, name: TopicPartition) -> None:
+        """Forget the replica and remove its files; what is still being sent from them stays readable."""
+        partition = self._partitions.pop(name, None)
+        if partition is None:
+            return
+        folder = self._folders.pop(name)
+        self.changed[name] = None
+        partition.log.close()
+        if not any(topic == name.topic for topic, _ in self._partitions):
+            self._ids.pop(partition.log.topic_id, None)
+        doomed = f"{folder}/{name}.{next(self._deletions)}{DELETING}"
+        self._disk.rename(f"{folder}/{name}", doomed)
+        self._effects.append(Remove(doomed))
+
+    def folder_failed(self, folder: str, reason: str) -> None:
+        """The folder refused: its replicas are offline until a restart (STORAGE, disk failure)."""
+        home = next((live for live in self.live_folders if folder.startswith(live)), None)
+        if home is None:
+            return
+        self.live_folders.remove(home)
+        self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))
+        for name, partition in self._partitions.items():
+            if self._folders[name] == home:
+                partition.failed = True
+                self.changed[name] = None
+
+    # What the jobs write down.
+
+    def high_watermarks(self, folder: str) -> bytes:
+        return checkpoints.format_offsets({p.name: p.high_watermark for p in self._in(folder)})
+
+    def recovery_points(self, folder: str) -> bytes:
+        return checkpoints.format_offsets({p.name: p.log.recovery_point for p in self._in(folder)})
+
+    def starts(self, folder: str) -> bytes:
+        return checkpoints.format_offsets(
+            {p.name: p.log.log_start_offset for p in self._in(folder) if p.log.log_start_offset > 0}
+        )
+
+    def _in(self, folder: str) -> Iterator[Partition]:
+        return (p for name, p in sorted(self._partitions.items()) if self._folders[name] == folder)
+
+    def close(self, broker_epoch: int) -> None:
+        """Flush and close every log, write the checkpoints, and vouch for it all by the clean-shutdown file."""
+        for partition in self._partitions.values():
+            if not partition.failed:
+                partition.log.close(clean=True)
+        for folder in self.live_folders:
+            for name, content in (
+                (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
+                (checkpoints.RECOVERY_POINTS, self.recovery_points(folder)),
+                (checkpoints.START_OFFSETS, self.starts(folder)),
+                (checkpoints.CLEAN_SHUTDOWN, checkpoints.format_clean_shutdown(broker_epoch)),
+            ):
+                self._disk.replace(f"{folder}/{name}", content)

@@ -1,0 +1,65 @@
+"""Stopping on purpose: the controller moves the leaders away first (controlled shutdown), a few times at most."""
+
+from typing import ClassVar
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import CONTROLLER, Ask, Effect, Event, Stop
+from tidelog.model import Time
+from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+
+class Stopping:
+    """Nothing until `begin`; then requests until no leadership is left or the attempts are used up; then `Stop`."""
+
+    OWNER: ClassVar[str] = "shutdown"
+
+    def __init__(self, config: BrokerConfig, effects: list[Effect]) -> None:
+        self._effects = effects
+        self._enabled = config.controlled_shutdown_enable
+        self._attempts = config.controlled_shutdown_max_retries
+        self._backoff_ms = config.controlled_shutdown_retry_backoff_ms
+        self._request: ControlledShutdownRequest | None = None
+        self._retry_at: int | None = None
+        self.done = False
+
+    def begin(self, broker_id: int, broker_epoch: int, now: Time) -> None:
+        if self._request is not None:
+            return
+        self._request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
+        if self._enabled and broker_epoch >= 0:
+            self._ask(now)
+        else:
+            self._end()
+
+    def _ask(self, now: Time) -> None:
+        self._retry_at = now.mono + self._backoff_ms
+        self._attempts -= 1
+        self._effects.append(Ask(CONTROLLER, self._request, self.OWNER, 0))
+
+    def answered(self, response: ControlledShutdownResponse | None, now: Time) -> None:
+        if self.done or self._request is None:
+            return
+        if response is not None and not response.error_code and not response.remaining_partitions:
+            self._end()
+            return
+        if response is not None and response.remaining_partitions:
+            left = len(response.remaining_partitions)
+            self._effects.append(Event("shutdown.leaders_left", {"partitions": left}))
+        self._retry_at = now.mono + min(self._backoff_ms, 500)
+
+    def wake(self, now: Time) -> None:
+        if self.done or self._retry_at is None or self._retry_at > now.mono:
+            return
+        if self._attempts > 0:
+            self._ask(now)
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        self.done = True
+        self._retry_at = None
+        self._effects.append(Stop())
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self._retry_at

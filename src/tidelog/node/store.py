@@ -1,0 +1,34 @@
+"""The node's side of the metadata store: each submission has a token, and what goes on when its result comes."""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from tidelog.effects import Effect, Store
+from tidelog.ports import Operation, StoreResult
+
+UNKNOWN = StoreResult("unknown")
+
+
+class StoreCalls:
+    """Submissions under way. `out` takes the `Store` effects."""
+
+    def __init__(self, out: list[Effect]) -> None:
+        self._out = out
+        self._tokens = count(1)
+        self._then: dict[int, Callable[[StoreResult], None]] = {}
+
+    def submit(self, operations: Sequence[Operation], then: Callable[[StoreResult], None]) -> None:
+        token = next(self._tokens)
+        self._then[token] = then
+        self._out.append(Store(token, tuple(operations)))
+
+    def result(self, token: int, result: StoreResult) -> None:
+        then = self._then.pop(token, None)
+        if then is not None:
+            then(result)
+
+    def session_lost(self) -> None:
+        """Whatever was under way may or may not have happened."""
+        pending, self._then = self._then, {}
+        for then in pending.values():
+            then(UNKNOWN)
