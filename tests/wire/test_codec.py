@@ -125,7 +125,7 @@ def test_an_unknown_api_or_version_is_a_violation(key, version):
     sent = start + b"\x00\x00\x00\x07\xff\xff\x00" + bytes(50)
     with pytest.raises(ProtocolViolation, match=f"version {version} of API {key}"):
         codec.decode_request(sent)
-    assert codec.decode_header(sent)[0] == (key, version, 7, None)
+    assert codec.decode_header(sent) == (key, version, 7, None)
 
 
 def test_bytes_after_the_message_are_ignored():

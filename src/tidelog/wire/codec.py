@@ -38,37 +38,48 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-def decode_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """A request's header and the position of its body, whether or not the API's version is known."""
+def decode_header(frame: Buffer) -> RequestHeader:
+    """A request's header, whether or not the API and its version are known."""
+    view = memoryview(frame)
     try:
-        return _header(memoryview(frame))
+        key, version, correlation_id, length = _HEADER.unpack_from(view)
+        schema = SCHEMAS.get(key)
+        flexible = schema is not None and schema.is_flexible(version)
+        client_id, _ = _rest_of_header(view, length, len(view), flexible)
     except _MALFORMED as fault:
-        raise ProtocolViolation("malformed request header") from fault
+        raise ProtocolViolation("malformed request header: shorter than its fields") from fault
+    return RequestHeader(key, version, correlation_id, client_id)
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     """A request. An unknown API or version is a violation, except that ApiVersions in an unknown version comes as an
     empty request under its header: it must be answered."""
     view = memoryview(frame)
+    size = len(view)
     try:
-        header, position = _header(view)
-        key, version = header.api_key, header.api_version
-        decoder = _request_decoders.get((key, version)) or _request_decoder(key, version)
-        return header, decoder(view, position)
+        key, version, correlation_id, length = _HEADER.unpack_from(view)
+        reader = _requests.get((key, version)) or _request_reader(key, version)
+        source, read = reader.choose(view, size)
+        client_id, position = _rest_of_header(source, length, size, reader.flexible)
+        request, _ = read(source, view, position, size)
     except _MALFORMED as fault:
         raise ProtocolViolation("malformed request: shorter than its fields") from fault
+    return RequestHeader(key, version, correlation_id, client_id), request
 
 
 def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
     """The correlation id and the response of an API in the version that was asked."""
     view = memoryview(frame)
+    size = len(view)
     try:
-        decoder = _response_decoders.get((key, version)) or _response_decoder(key, version)
+        reader = _responses.get((key, version)) or _response_reader(key, version)
+        source, read = reader.choose(view, size)
         (correlation_id,) = _INT32.unpack_from(view)
-        position = skip_tagged_fields(view, 4, len(view)) if _has_tags(key, version) else 4
-        return correlation_id, decoder(view, position)
+        position = skip_tagged_fields(source, 4, size) if reader.flexible and key != API_VERSIONS else 4
+        response, _ = read(source, view, position, size)
     except _MALFORMED as fault:
         raise ProtocolViolation("malformed response: shorter than its fields") from fault
+    return correlation_id, response
 
 
 def encode_request(key: int, version: int, correlation_id: int, client_id: str | None, request: Any) -> list[Part]:
@@ -85,8 +96,7 @@ def encode_request(key: int, version: int, correlation_id: int, client_id: str |
 
 def encode_response(key: int, version: int, correlation_id: int, response: Any) -> list[Part]:
     """A response's frame, length and header included."""
-    encoder = _response_encoders.get((key, version)) or _response_encoder(key, version)
-    start = _TAGGED_RESPONSE if _has_tags(key, version) else _RESPONSE
+    encoder, start = _response_encoders.get((key, version)) or _response_encoder(key, version)
     return _frame(encoder, response, bytearray(start.pack(0, correlation_id)))
 
 
@@ -101,16 +111,37 @@ def encode(message: Any, version: int) -> bytes:
 
 def decode(cls: type[T], version: int, buffer: Buffer) -> T:
     """One message alone."""
-    decoder = _decoders.get((cls, version)) or _decoder(cls, version)
+    view = memoryview(buffer)
+    size = len(view)
+    reader = _readers.get((cls, version)) or _reader(cls, version)
     try:
-        found: T = decoder(memoryview(buffer), 0)
+        source, read = reader.choose(view, size)
+        found: T = read(source, view, 0, size)[0]
     except _MALFORMED as fault:
         raise ProtocolViolation(f"malformed {cls.__name__}: shorter than its fields") from fault
     return found
 
 
-_Decode = Callable[[memoryview, int], Any]
+_Read = Callable[[Buffer, memoryview, int, int], tuple[Any, int]]
 _Encode = Callable[[Any, bytearray, list[Any]], bytearray]
+
+
+class _Reader:
+    """The decoders of a message: one for bytes, which is the faster, and for a message that carries records one that
+    reads a long frame where it lies."""
+
+    __slots__ = ("flexible", "from_bytes", "in_place")
+
+    def __init__(self, from_bytes: _Read, in_place: _Read | None, *, flexible: bool) -> None:
+        self.from_bytes = from_bytes
+        self.in_place = in_place
+        self.flexible = flexible
+
+    def choose(self, view: memoryview, size: int) -> tuple[Buffer, _Read]:
+        if size > _COPIED_UP_TO and self.in_place is not None:
+            return view, self.in_place
+        return bytes(view), self.from_bytes
+
 
 _INT32 = Struct(">i")
 _HEADER = Struct(">hhih")
@@ -118,33 +149,25 @@ _REQUEST = Struct(">ihhih")
 _RESPONSE = Struct(">ii")
 _TAGGED_RESPONSE = Struct(">iix")
 
-_decoders: dict[tuple[type[Any], int], _Decode] = {}
+_readers: dict[tuple[type[Any], int], _Reader] = {}
+_requests: dict[tuple[int, int], _Reader] = {}
+_responses: dict[tuple[int, int], _Reader] = {}
 _encoders: dict[tuple[type[Any], int], _Encode] = {}
-_request_decoders: dict[tuple[int, int], _Decode] = {}
-_response_decoders: dict[tuple[int, int], _Decode] = {}
-_response_encoders: dict[tuple[int, int], _Encode] = {}
+_response_encoders: dict[tuple[int, int], tuple[_Encode, Struct]] = {}
 
 
-def _header(view: memoryview) -> tuple[RequestHeader, int]:
-    key, version, correlation_id, length = _HEADER.unpack_from(view)
+def _rest_of_header(source: Buffer, length: int, size: int, flexible: bool) -> tuple[str | None, int]:
+    """The client id of this length, and where the body begins."""
     position = _HEADER.size
     client_id = None
     if length >= 0:
-        end = position + length
-        if end > len(view):
+        position += length
+        if position > size:
             refuse("client id: longer than its frame")
-        client_id = str(view[position:end], "utf-8", "replace")
-        position = end
-    schema = SCHEMAS.get(key)
-    if schema is not None and schema.is_flexible(version):
-        position = position + 1 if view[position] == 0 else skip_tagged_fields(view, position, len(view))
-    return RequestHeader(key, version, correlation_id, client_id), position
-
-
-def _has_tags(key: int, version: int) -> bool:
-    """Whether a response's header ends with tagged fields. That of ApiVersions never does, so that a client can read it
-    before it knows what the broker speaks."""
-    return key != API_VERSIONS and SCHEMAS[key].is_flexible(version)
+        client_id = str(source[_HEADER.size : position], "utf-8", "replace")
+    if flexible:
+        position = skip_tagged_fields(source, position, size) if source[position] else position + 1
+    return client_id, position
 
 
 def _schema(key: int, version: int) -> Schema:
@@ -154,41 +177,38 @@ def _schema(key: int, version: int) -> Schema:
     return schema
 
 
-def _request_decoder(key: int, version: int) -> _Decode:
+def _request_reader(key: int, version: int) -> _Reader:
     if key == API_VERSIONS and not SCHEMAS[key].has(version):
-        return lambda _view, _position: SCHEMAS[API_VERSIONS].request()
-    found = _request_decoders[key, version] = _decoder(_schema(key, version).request, version)
+        schema = SCHEMAS[key]
+        return _Reader(lambda *_: (schema.request(), 0), None, flexible=schema.is_flexible(version))
+    found = _requests[key, version] = _reader(_schema(key, version).request, version)
     return found
 
 
-def _response_decoder(key: int, version: int) -> _Decode:
-    found = _response_decoders[key, version] = _decoder(_schema(key, version).response, version)
+def _response_reader(key: int, version: int) -> _Reader:
+    found = _responses[key, version] = _reader(_schema(key, version).response, version)
     return found
 
 
-def _response_encoder(key: int, version: int) -> _Encode:
-    found = _response_encoders[key, version] = _encoder(_schema(key, version).response, version)
-    return found
-
-
-def _decoder(cls: type[Any], version: int) -> _Decode:
-    """Where nothing is a view into the frame, and where the frame is short, decoding from bytes is faster."""
+def _reader(cls: type[Any], version: int) -> _Reader:
     flexible = _is_flexible(cls, version)
     from_bytes = compile_decoder(cls, version, flexible=flexible, view=False)
-    from_view = compile_decoder(cls, version, flexible=flexible, view=True) if _has_records(cls) else None
-
-    def decoder(view: memoryview, position: int) -> Any:
-        size = len(view)
-        if from_view is None or size <= _COPIED_UP_TO:
-            return from_bytes(bytes(view), view, position, size)[0]
-        return from_view(view, view, position, size)[0]
-
-    _decoders[cls, version] = decoder
-    return decoder
+    in_place = compile_decoder(cls, version, flexible=flexible, view=True) if _has_records(cls) else None
+    found = _readers[cls, version] = _Reader(from_bytes, in_place, flexible=flexible)
+    return found
 
 
 def _encoder(cls: type[Any], version: int) -> _Encode:
     found = _encoders[cls, version] = compile_encoder(cls, version, flexible=_is_flexible(cls, version))
+    return found
+
+
+def _response_encoder(key: int, version: int) -> tuple[_Encode, Struct]:
+    """The encoder, and the start of the frame. The header of ApiVersions never has tagged fields, so that a client can
+    read the answer before it knows what the broker speaks."""
+    schema = _schema(key, version)
+    start = _TAGGED_RESPONSE if schema.is_flexible(version) and key != API_VERSIONS else _RESPONSE
+    found = _response_encoders[key, version] = _encoder(schema.response, version), start
     return found
 
 

@@ -168,15 +168,19 @@ class _Decoder(Source):
             self.fixed_elements(name, element, count)
             return
         self.line(f"{name} = []")
-        add = self.fresh("a")
-        self.line(f"{add} = {name}.append")
-        with self.block(f"for _ in range({count}):"):
-            if isinstance(element, Kind):
-                item = self.fresh("v")
-                self.text(item, element, where, nullable=False)
-            else:
-                item = self.structure(element)
-            self.line(f"{add}({item})")
+        with self.block(f"if {count}:"):
+            add = self.fresh("a")
+            self.line(f"{add} = {name}.append")
+            with self.block(f"for _ in range({count}):"):
+                self.line(f"{add}({self.element(element, where)})")
+
+    def element(self, element: Any, where: str) -> str:
+        """Read one element that is not of a fixed size; answers its variable."""
+        if not isinstance(element, Kind):
+            return self.structure(element)
+        item = self.fresh("v")
+        self.text(item, element, where, nullable=False)
+        return item
 
     def fixed_elements(self, name: str, element: Kind, count: str) -> None:
         codes = f'">" + "{element.code}" * {count}' if len(element.code) > 1 else f'f">{{{count}}}{element.code}"'

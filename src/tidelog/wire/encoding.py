@@ -8,7 +8,7 @@ the version does not have are left out. A value that cannot be encoded is a faul
 AttributeError or TypeError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct, pack
 from typing import Any
 
@@ -21,6 +21,10 @@ COPIED_BELOW = 8192
 """Records of fewer bytes are copied beside their neighbours: one more part would cost more than the copy."""
 
 _INT32 = Struct(">i")
+_BYTES = (bytes, bytearray, memoryview)
+_PIECE = (FileSlice, *_BYTES)
+_ZERO = ("x", "")
+"""A pad byte of `struct`: the count of tagged fields where there are none."""
 
 
 def compile_encoder(cls: type[Any], version: int, *, flexible: bool) -> Callable[..., bytearray]:
@@ -37,16 +41,16 @@ def put_records(records: Records, w: bytearray, parts: list[Part], flexible: boo
     if records is None:
         w += b"\x00" if flexible else b"\xff\xff\xff\xff"
         return w
-    pieces = (records,) if isinstance(records, FileSlice | bytes | bytearray | memoryview) else records
-    size = sum(part_size(piece) for piece in pieces)
+    pieces: Sequence[Part] = (records,) if isinstance(records, _PIECE) else records
+    size = part_size(pieces[0]) if len(pieces) == 1 else sum(map(part_size, pieces))
     w += uvarint(size + 1) if flexible else _INT32.pack(size)
     for piece in pieces:
-        if isinstance(piece, FileSlice) or len(piece) >= COPIED_BELOW:
+        if isinstance(piece, _BYTES) and len(piece) < COPIED_BELOW:
+            w += piece
+        elif part_size(piece):
             parts.append(w)
             parts.append(piece)
             w = bytearray()
-        else:
-            w += piece
     return w
 
 
@@ -62,7 +66,8 @@ class _Encoder(Source):
     def flush(self) -> None:
         """Write the fixed-size fields that have gathered."""
         if self.run:
-            self.line(f"w += {self.packed(self.run)}")
+            is_zero = self.run == [_ZERO]
+            self.line("w.append(0)" if is_zero else f"w += {self.packed(self.run)}")
             self.run = []
 
     def packed(self, run: list[tuple[str, str]]) -> str:
@@ -167,7 +172,7 @@ class _Encoder(Source):
         """Write the tagged fields whose values are not their defaults."""
         conditions = [self.differs(f"{name}.{field.name}", field) for field in tagged]
         if not tagged:
-            self.fixed("x", "")
+            self.run.append(_ZERO)
             return
         self.flush()
         with self.block(f"if {' or '.join(conditions)}:"):

@@ -4,12 +4,13 @@ A field is written as `name: type = kind(versions, default=…, nullable=…, ta
 "2-7", "9"); left out they mean every version of the message. `nullable` gives the versions in which null may be sent,
 `tag` makes the field a tagged one, in all its versions. The classes that come out are plain: slots, keyword
 construction, a default for every field, equality and a repr; they have no methods, codecs are compiled from
-`__fields__` by `wire.codec`. They are not dataclasses of the standard library because some 300 of those would cost a
+`__fields__` by `wire.codec`. `__key__` is the key of the API, the type of the record, or -1; `__versions__` and
+`__flexible__` are None but for `data`: the ranges of requests and responses stand in the table of `wire.messages`. They are not dataclasses of the standard library because some 300 of those would cost a
 broker a quarter of a second at every start; here `__init__` is compiled when a class is first used.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from tidelog.effects import FileSlice
 from tidelog.model import NO_ID
@@ -116,17 +117,6 @@ def struct(
 ) -> Any:
     """A nested structure. Its default is one of all defaults, or None where so given."""
     return Field(_STRUCT, versions, of if default is ... else default, nullable, tag, of)
-
-
-class Message(Protocol):
-    """What every declared class has. `__key__` is the API's key, the record's type or -1; `__versions__` and
-    `__flexible__` are None on nested structs and on requests and responses, whose ranges stand in the table of
-    `wire.messages`."""
-
-    __key__: ClassVar[int]
-    __versions__: ClassVar[str | None]
-    __flexible__: ClassVar[str | None]
-    __fields__: ClassVar[tuple[Field, ...]]
 
 
 @dataclass_transform(kw_only_default=True)
