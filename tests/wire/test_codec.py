@@ -83,6 +83,13 @@ def test_records_may_come_in_pieces():
     assert parts[4] == b"cd"
 
 
+def test_an_empty_slice_of_a_file_is_no_part():
+    """A world that sends zero bytes of a file might take it for the end."""
+    parts = codec.encode_response(FETCH, 12, 7, fetched(FileSlice(file=None, position=0, length=0)))
+    assert [type(part) for part in parts] == [bytearray]
+    assert codec.decode_response(FETCH, 12, frame(parts))[1].responses[0].partitions[0].records == b""
+
+
 def test_long_records_are_not_copied_and_short_ones_are():
     long, short = bytes(COPIED_BELOW), bytes(COPIED_BELOW - 1)
     assert any(part is long for part in produce(long))

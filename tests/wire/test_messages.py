@@ -10,7 +10,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from tidelog.model import NO_ID
-from tidelog.wire.message import ALL, NEVER, Versions, fields, replace, versions_of
+from tidelog.wire.message import ALL, NEVER, Versions, fields, key_of, replace, versions_of
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.groups.group_records import GroupMetadataKey, OffsetCommitKey
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, ReplicaState
@@ -69,8 +69,8 @@ def test_versions_in_kafkas_notation(text, inside, outside):
 
 
 def test_keys_of_internal_topics_say_their_record_type():
-    assert OffsetCommitKey.__key__ == 1
-    assert GroupMetadataKey.__key__ == 2
+    assert key_of(OffsetCommitKey(group="g")) == 1
+    assert key_of(GroupMetadataKey) == 2
 
 
 @pytest.mark.parametrize("key", sorted(set(SCHEMAS) - set(BETWEEN_BROKERS)))
@@ -80,7 +80,7 @@ def test_the_versions_are_kios(key):
     requests = [version for version, types in known.items() if EntityType.request in types]
     expected = [version for version in requests if (key, version) != (22, 6)]  # InitProducerId 6 is unstable
     assert (schema.min_version, schema.max_version) == (min(expected), max(expected))
-    assert schema.request.__key__ == schema.response.__key__ == schema.key == key
+    assert key_of(schema.request) == key_of(schema.response) == schema.key == key
     assert schema.request.__name__ == f"{schema.name}Request"
 
 

@@ -5,8 +5,10 @@ A field is written as `name: type = kind(versions, default=…, nullable=…, ta
 `tag` makes the field a tagged one, in all its versions. The classes that come out are plain: slots, keyword
 construction, a default for every field, equality and a repr; they have no methods, codecs are compiled from
 `__fields__` by `wire.codec`. `__key__` is the key of the API, the type of the record, or -1; `__versions__` and
-`__flexible__` are None but for `data`: the ranges of requests and responses stand in the table of `wire.messages`. They are not dataclasses of the standard library because some 300 of those would cost a
-broker a quarter of a second at every start; here `__init__` is compiled when a class is first used.
+`__flexible__` are None but for `data`: the ranges of requests and responses stand in the table of `wire.messages`.
+
+They are not dataclasses of the standard library because some 300 of those would cost a broker a quarter of a second at
+every start; here `__init__` is compiled when a class is first used.
 """
 
 from collections.abc import Callable, Sequence
@@ -141,6 +143,12 @@ def data(versions: str, *, flexible: str | None = None, record: int = -1) -> Cal
 def fields(message_or_class: Any) -> tuple[Field, ...]:
     """The declarations of a message's fields, in order."""
     found: tuple[Field, ...] = message_or_class.__fields__
+    return found
+
+
+def key_of(message_or_class: Any) -> int:
+    """The key of a request's or a response's API; of a key in an internal topic, the type of its record."""
+    found: int = message_or_class.__key__
     return found
 
 
