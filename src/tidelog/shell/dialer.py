@@ -1,0 +1,130 @@
+"""Connections to other brokers, opened without waiting."""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.shell.chores import Chores
+
+Done = Callable[[socket.socket | str], None]
+Address = tuple[Any, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Attempt:
+    """`done` gets the connected socket, or the reason why there is none; never within the call that dialled."""
+
+    number: int
+    host: str
+    port: int
+    done: Done
+    addresses: list[Address] = field(default_factory=list)
+    timer: asyncio.TimerHandle | None = None
+    sock: socket.socket | None = None
+
+
+class Dialer:
+    """`timeout_ms`: after so long an attempt has failed (socket.connection.setup.timeout.ms)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, chores: Chores, timeout_ms: int) -> None:
+        self._loop = loop
+        self._chores = chores
+        self._timeout_ms = timeout_ms
+        self._attempts: dict[int, Attempt] = {}
+
+    def __repr__(self) -> str:
+        return f"Dialer({len(self._attempts)} attempts)"
+
+    def dial(self, number: int, host: str, port: int, done: Done) -> None:
+        attempt = self._attempts[number] = Attempt(number, host, port, done)
+        attempt.timer = self._loop.call_later(self._timeout_ms / 1000, self._end, attempt, "timed out")
+        numeric = _numeric(host, port)
+        if numeric:
+            self._found(attempt, numeric)
+        else:
+            self._chores.submit("name", host, lambda: self._look_up(attempt))
+
+    def forget(self, number: int) -> None:
+        """The node no longer wants this connection."""
+        attempt = self._attempts.pop(number, None)
+        if attempt is not None:
+            self._release(attempt)
+
+    def close(self) -> None:
+        for number in list(self._attempts):
+            self.forget(number)
+
+    def _look_up(self, attempt: Attempt) -> None:
+        """On a thread: names are resolved by the operating system, which may take its time."""
+        try:
+            found = socket.getaddrinfo(attempt.host, attempt.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            self._loop.call_soon_threadsafe(self._end, attempt, f"{attempt.host}: {error.strerror}")
+            return
+        addresses = [(each[0], each[4]) for each in found]
+        self._loop.call_soon_threadsafe(self._found, attempt, addresses)
+
+    def _found(self, attempt: Attempt, addresses: list[Address]) -> None:
+        attempt.addresses = addresses
+        self._try_next(attempt)
+
+    def _try_next(self, attempt: Attempt) -> None:
+        if attempt.number not in self._attempts:
+            return
+        family, address = attempt.addresses.pop(0)
+        sock = attempt.sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = sock.connect_ex(address)
+        if code in (0, errno.EINPROGRESS):
+            self._loop.add_writer(sock.fileno(), self._answered, attempt)
+        else:
+            self._loop.call_soon(self._failed, attempt, code)
+
+    def _answered(self, attempt: Attempt) -> None:
+        sock = attempt.sock
+        assert sock is not None
+        self._loop.remove_writer(sock.fileno())
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._failed(attempt, code)
+        else:
+            attempt.sock = None
+            self._end(attempt, sock)
+
+    def _failed(self, attempt: Attempt, code: int) -> None:
+        if attempt.addresses:
+            self._close_socket(attempt)
+            self._try_next(attempt)
+        else:
+            self._end(attempt, os.strerror(code))
+
+    def _end(self, attempt: Attempt, result: socket.socket | str) -> None:
+        if self._attempts.pop(attempt.number, None) is attempt:
+            self._release(attempt)
+            attempt.done(result)
+
+    def _release(self, attempt: Attempt) -> None:
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        self._close_socket(attempt)
+
+    def _close_socket(self, attempt: Attempt) -> None:
+        if attempt.sock is not None:
+            self._loop.remove_writer(attempt.sock.fileno())
+            attempt.sock.close()
+            attempt.sock = None
+
+
+def _numeric(host: str, port: int) -> list[Address]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return [(family, (host, port))]
+    return []

@@ -1,0 +1,60 @@
+"""One connection of the event loop: its socket, its reader of frames, and what is not sent yet."""
+
+from socket import socket
+
+from tidelog.shell.outgoing import Outgoing
+from tidelog.wire.frames import FrameReader
+
+UNSENT_BOUND = 4 * 1024 * 1024
+"""Answers that a client does not read: above this it is not read from either; it is again below half of it."""
+
+
+class Link:
+    """`number` is positive for clients that connected, negative for brokers that the node connected to."""
+
+    __slots__ = (
+        "asked_to_pause",
+        "closing",
+        "congested",
+        "fd",
+        "host",
+        "last_used",
+        "listener",
+        "number",
+        "outgoing",
+        "reader",
+        "reading",
+        "sock",
+        "writing",
+    )
+
+    def __init__(self, number: int, sock: socket, listener: str, host: str, reader: FrameReader) -> None:
+        self.number = number
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.listener = listener
+        self.host = host
+        self.reader = reader
+        self.outgoing = Outgoing(sock)
+        self.last_used = 0
+        self.reading = False
+        self.writing = False
+        self.asked_to_pause = False
+        self.congested = False
+        self.closing = False
+
+    def __repr__(self) -> str:
+        state = "".join(f", {word}" for word in ("closing", "congested", "asked_to_pause") if getattr(self, word))
+        return f"Link({self.number} {self.listener or 'outbound'} {self.host}{state}, {self.outgoing.unsent} unsent)"
+
+    def judge_congestion(self) -> None:
+        self.congested = self.outgoing.unsent > (UNSENT_BOUND // 2 if self.congested else UNSENT_BOUND)
+
+    @property
+    def may_read(self) -> bool:
+        return not (self.asked_to_pause or self.congested or self.closing)
+
+    @property
+    def may_flush(self) -> bool:
+        """Whether there is something to send that nothing else will send in time."""
+        return self.outgoing.unsent > 0 and not self.writing and self.outgoing.cold is None

@@ -1,0 +1,198 @@
+"""What waits to be sent on one socket: bytes, and slices of files that go from the page cache to the socket.
+
+Parts leave in order. Small neighbours share one system call; a small slice is read into it, a large one is sent by
+sendfile. A slice that is not in the page cache would stall the loop: it is noticed by reading with RWF_NOWAIT, and the
+owner brings it in on a thread (`cold`) before sending goes on.
+"""
+
+import errno
+import os
+from collections import deque
+from collections.abc import Sequence
+from socket import MSG_DONTWAIT, MSG_MORE, socket
+
+from tidelog.effects import FileSlice, Part
+from tidelog.ports import Buffer
+from tidelog.shell.disk import OsFile
+
+READ_BELOW = 16 * 1024
+JOIN_BELOW = 64 * 1024
+PARTS_A_CALL = 256
+SLICE_A_TURN = 4 * 1024 * 1024
+_PROBE_EVERY = 128 * 1024
+
+
+class ShortSlice(Exception):
+    """A file ended before its slice did: what was promised cannot be sent."""
+
+
+class Outgoing:
+    """The unsent parts of one connection. `unsent` counts their bytes."""
+
+    __slots__ = ("_cached", "_parts", "_socket", "cold", "unsent")
+
+    probing = True
+    """Whether the file system knows RWF_NOWAIT; learned at the first slice."""
+
+    def __init__(self, sock: socket) -> None:
+        self._socket = sock
+        self._parts: deque[Part] = deque()
+        self._cached = False  # whether the first slice was found, or brought, in the page cache
+        self.unsent = 0
+        self.cold: FileSlice | None = None
+
+    def __repr__(self) -> str:
+        return f"Outgoing({self.unsent} bytes in {len(self._parts)} parts{', cold' if self.cold else ''})"
+
+    def put(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            length = part.length if isinstance(part, FileSlice) else len(part)
+            if length:
+                self.unsent += length
+                self._parts.append(part)
+
+    def brought_in(self) -> None:
+        """The cold slice was read on a thread."""
+        self.cold = None
+        self._cached = True
+
+    def flush(self) -> bool:
+        """Send what the socket takes; whether everything is gone. OSError and ShortSlice end the connection."""
+        parts = self._parts
+        turn = SLICE_A_TURN
+        while parts:
+            if self.cold is not None or turn <= 0:
+                return False
+            before = self.unsent
+            if not (self._send_slice() if self._starts_with_long_slice() else self._send_bytes()):
+                return False
+            turn -= before - self.unsent
+        return True
+
+    def _starts_with_long_slice(self) -> bool:
+        first = self._parts[0]
+        return isinstance(first, FileSlice) and first.length >= READ_BELOW
+
+    def _send_bytes(self) -> bool:
+        """Send up to the next long slice; False where the socket or a cold slice stops it."""
+        parts = self._parts
+        first = parts[0]
+        if len(parts) == 1 and not isinstance(first, FileSlice):
+            return self._sent(self._send(first), len(first))
+        buffers: list[Buffer] = []
+        size = 0
+        for part in parts:
+            data = self._small_slice(part) if isinstance(part, FileSlice) else part
+            if data is None or len(buffers) == PARTS_A_CALL:
+                break
+            buffers.append(data)
+            size += len(data)
+        if not buffers:
+            return False
+        flags = MSG_MORE if len(buffers) < len(parts) else 0
+        if size <= JOIN_BELOW:
+            return self._sent(self._send(b"".join(buffers), flags), size)
+        return self._sent(self._send_many(buffers, flags), size)
+
+    def _send(self, data: Buffer, flags: int = 0) -> int:
+        try:
+            return self._socket.send(data, flags)
+        except BlockingIOError:
+            return 0
+
+    def _send_many(self, buffers: list[Buffer], flags: int) -> int:
+        try:
+            return self._socket.sendmsg(buffers, (), flags | MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def _sent(self, count: int, wished: int) -> bool:
+        """Forget the `count` bytes that are gone."""
+        parts = self._parts
+        self.unsent -= count
+        left = count
+        while left:
+            first = parts[0]
+            length = first.length if isinstance(first, FileSlice) else len(first)
+            if length > left:
+                parts[0] = _rest(first, left)
+                break
+            parts.popleft()
+            self._cached = False
+            left -= length
+        return count == wished
+
+    def _small_slice(self, part: FileSlice) -> bytes | bytearray | None:
+        """The slice's bytes; None where it is long, or cold (which is told only where it comes first)."""
+        if part.length >= READ_BELOW:
+            return None
+        is_first = part is self._parts[0]
+        if Outgoing.probing and not (is_first and self._cached):
+            data = bytearray(part.length)
+            count = _read_cached(part, data, part.position)
+            if count == part.length:
+                return data
+            if count < 0:
+                self.cold = part if is_first else None
+                return None
+        data_read = part.file.read(part.position, part.length)
+        if len(data_read) < part.length:
+            raise ShortSlice(f"{part.file.path} ended before {part.position + part.length}")
+        return data_read
+
+    def _send_slice(self) -> bool:
+        part = self._parts[0]
+        assert isinstance(part, FileSlice)
+        assert isinstance(part.file, OsFile)
+        if not self._cached and not _is_cached(part):
+            self.cold = part
+            return False
+        self._cached = True
+        try:
+            count = os.sendfile(self._socket.fileno(), part.file.fd, part.position, part.length)
+        except BlockingIOError:
+            return False
+        if count == 0:
+            raise ShortSlice(f"{part.file.path} ended before {part.position + part.length}")
+        whole = self._sent(count, part.length)
+        self._cached = not whole
+        return whole
+
+
+def _is_cached(part: FileSlice) -> bool:
+    """Whether the page cache holds the slice, as far as a few probes can tell."""
+    if not Outgoing.probing:
+        return True
+    byte = bytearray(1)
+    end = part.position + part.length
+    return all(_read_cached(part, byte, at) >= 0 for at in (*range(part.position, end, _PROBE_EVERY), end - 1))
+
+
+def _read_cached(part: FileSlice, into: bytearray, position: int) -> int:
+    """Read without waiting for the disk; -1 where that would be needed."""
+    assert isinstance(part.file, OsFile)
+    try:
+        return os.preadv(part.file.fd, [into], position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return -1
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        Outgoing.probing = False
+        return 0
+
+
+def _rest(part: Part, sent: int) -> Part:
+    if isinstance(part, FileSlice):
+        return FileSlice(part.file, part.position + sent, part.length - sent)
+    return memoryview(part)[sent:]
+
+
+def bring_in(part: FileSlice) -> None:
+    """Read the slice into the page cache; for a thread. An error shows when the slice is sent."""
+    position, end = part.position, part.position + part.length
+    while position < end:
+        count = len(part.file.read(position, min(1 << 20, end - position)))
+        if count == 0:
+            return
+        position += count

@@ -1,0 +1,95 @@
+"""The thread on which a metadata store is called, since a commit waits for the disk.
+
+Operations are carried out in the order of submission; their results, the watched paths that changed, and the end of
+the session go to the loop in the order in which they happened. When a session ends a new one is opened; what was
+submitted before the loop heard of the new one is answered `unknown`, since it was meant for the old.
+"""
+
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Protocol
+
+from tidelog.ports import MetadataStore, Operation, StoreResult
+
+RETRY_S = 1.0
+
+
+class Session(MetadataStore, Protocol):
+    """A store that knows when others have ended its session."""
+
+    lost: bool
+
+
+class Listener(Protocol):
+    """Where the thread reports; called on the thread, so each of these hands over to the loop."""
+
+    def session_started(self, session: int) -> None: ...
+
+    def store_result(self, token: int, result: StoreResult) -> None: ...
+
+    def store_event(self, path: str) -> None: ...
+
+    def session_lost(self) -> None: ...
+
+
+class StoreThread:
+    """`open_session(notify)` opens a session; `notify` may be called from any thread."""
+
+    def __init__(self, open_session: Callable[[Callable[[], None]], Session]) -> None:
+        self._open_session = open_session
+        self._queue: SimpleQueue[tuple[int, int, Sequence[Operation]] | None] = SimpleQueue()
+        self._stopping = Event()
+        self.store: Session = open_session(self._wake)
+        """The present session; the caller may use it until `start`."""
+        self._accepted = self.store.session
+
+    def __repr__(self) -> str:
+        return f"StoreThread({self.store}, {self._queue.qsize()} waiting)"
+
+    def start(self, listener: Listener) -> None:
+        self._listener = listener
+        self._thread = Thread(target=self._run, name="store", daemon=True)
+        self._thread.start()
+
+    def accept(self, session: int) -> None:
+        """The loop has heard of this session: what it submits from now on is meant for it."""
+        self._accepted = session
+
+    def submit(self, token: int, operations: Sequence[Operation]) -> None:
+        self._queue.put((self._accepted, token, operations))
+
+    def stop(self) -> None:
+        """Carry out what was submitted, then end the session."""
+        self._stopping.set()
+        self._wake()
+        self._thread.join()
+        self.store.close()
+
+    def _wake(self) -> None:
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        self._listener.session_started(self.store.session)
+        while not (self._stopping.is_set() and self._queue.empty()):
+            item = self._queue.get()
+            if item is not None:
+                session, token, operations = item
+                meant = session == self.store.session
+                self._listener.store_result(token, self.store.apply(operations) if meant else StoreResult("unknown"))
+            for path in self.store.events():
+                self._listener.store_event(path)
+            if self.store.lost and not self._stopping.is_set():
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._listener.session_lost()
+        self.store.close()
+        while not self._stopping.is_set():
+            try:
+                self.store = self._open_session(self._wake)
+            except OSError:
+                self._stopping.wait(RETRY_S)
+            else:
+                self._listener.session_started(self.store.session)
+                return

@@ -1,0 +1,330 @@
+"""The event loop against real sockets: order, back pressure, limits, timers, the disk off the loop, and faults."""
+
+import socket
+import time
+
+import pytest
+from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
+
+from tidelog.effects import Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
+from tidelog.errors import DiskFailed
+from tidelog.shell import outgoing
+from tidelog.shell.disk import OsDisk
+from tidelog.shell.link import UNSENT_BOUND
+
+
+@pytest.fixture
+def disk(tmp_path):
+    return OsDisk([str(tmp_path)])
+
+
+def file_of(disk, tmp_path, content):
+    file = disk.open(f"{tmp_path}/{len(disk.list(str(tmp_path)))}.log", create=True)
+    file.write(0, content)
+    return file
+
+
+def test_frames_come_back_in_order_however_the_stream_is_cut():
+    frames = [b"%d" % number * (number * 37 % 400 + 1) for number in range(60)]
+    stream = b"".join(map(framed, frames))
+    with serving() as running, running.connect() as client:
+        for start in range(0, len(stream), 7):
+            client.sendall(stream[start : start + 7])
+        assert [receive_frame(client) for _ in frames] == frames
+
+
+def test_a_large_frame_between_small_ones():
+    large = bytes(range(256)) * 12_000
+    with serving() as running, running.connect() as client:
+        client.sendall(framed(b"a") + framed(large) + framed(b"b"))
+        assert [receive_frame(client) for _ in range(3)] == [b"a", large, b"b"]
+
+
+def test_the_node_learns_who_came_and_who_left():
+    with serving() as running:
+        with running.connect() as client:
+            assert running.node.wait_for("connected", 1) == ("connected", 1, "PLAINTEXT", "127.0.0.1", "User:ANONYMOUS")
+            client.sendall(framed(b"x"))
+            assert receive_frame(client) == b"x"
+        running.node.wait_for("disconnected", 1)
+        with running.connect():
+            running.node.wait_for("connected", 2)
+
+
+def test_slices_of_files_and_bytes_leave_in_order(disk, tmp_path):
+    content = bytes(range(251)) * 4000
+    file = file_of(disk, tmp_path, content)
+    pieces = [(0, 10), (10, 20_000), (5, 300), (20_010, 900_000), (920_010, 3), (920_013, 0), (920_013, 16_384)]
+    parts = []
+    for position, length in pieces:
+        parts += [b"<", memoryview(b"head"), bytearray(b">"), FileSlice(file, position, length)]
+    expected = b"".join(b"<head>" + content[position : position + length] for position, length in pieces)
+    with serving(folder=str(tmp_path)) as running, running.connect() as client:
+        running.node.answer = lambda connection, frame: [Send(connection, parts), Send(connection, [b"end"])]
+        client.sendall(framed(b"1") + framed(b"2"))
+        assert receive(client, 2 * (len(expected) + 3)) == 2 * (expected + b"end")
+
+
+def test_a_removed_file_is_sent_as_long_as_a_slice_holds_it(disk, tmp_path):
+    content = b"0123456789abcdef" * 4096 * 64
+    files = [file_of(disk, tmp_path, content)]
+    with serving(folder=str(tmp_path)) as running, running.connect() as client:
+        running.node.answer = lambda connection, frame: [Send(connection, [FileSlice(files[0], 0, len(content))])]
+        client.sendall(framed(b"1"))
+        head = receive(client, 10)
+        files[0].close()
+        disk.remove(files.pop().path)
+        assert head + receive(client, len(content) - 10) == content
+
+
+@pytest.mark.parametrize("size", [100, 300_000])
+def test_a_cold_slice_is_brought_in_off_the_loop_and_order_is_kept(disk, tmp_path, monkeypatch, size):
+    content = b"0123456789" * (size // 10)
+    file = file_of(disk, tmp_path, content)
+    brought = []
+
+    def bring_in(part):
+        brought.append(part)
+        original(part)
+
+    original = outgoing.bring_in
+    monkeypatch.setattr(outgoing, "_read_cached", lambda part, into, position: -1)
+    monkeypatch.setattr("tidelog.shell.server.bring_in", bring_in)
+    parts = [b"a", FileSlice(file, 0, size), b"b", FileSlice(file, 0, size)]
+    with serving(folder=str(tmp_path)) as running, running.connect() as client:
+        running.node.answer = lambda connection, frame: [Send(connection, parts), Send(connection, [bytes(frame)])]
+        client.sendall(framed(b"1") + framed(b"2"))
+        expected = b"".join(b"a" + content + b"b" + content + end for end in (b"1", b"2"))
+        assert receive(client, len(expected)) == expected
+    assert len(brought) == 4
+
+
+def test_where_the_file_system_cannot_tell_slices_are_read_directly(disk, tmp_path, monkeypatch):
+    def preadv(*arguments):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("os.preadv", preadv)
+    monkeypatch.setattr(outgoing.Outgoing, "probing", True)
+    file = file_of(disk, tmp_path, b"x" * 50_000)
+    with serving(folder=str(tmp_path)) as running, running.connect() as client:
+        running.node.answer = lambda connection, frame: [
+            Send(connection, [FileSlice(file, 0, 50), FileSlice(file, 0, 50_000)])
+        ]
+        client.sendall(framed(b"1"))
+        assert receive(client, 50_050) == b"x" * 50_050
+    assert outgoing.Outgoing.probing is False
+
+
+@pytest.mark.parametrize("length", [2000, 60_000])
+def test_a_slice_beyond_the_end_of_its_file_closes_the_connection(disk, tmp_path, length, capfd):
+    file = file_of(disk, tmp_path, b"y" * 1000)
+    with serving(folder=str(tmp_path)) as running, running.connect() as client:
+        running.node.answer = lambda connection, frame: [Send(connection, [FileSlice(file, 0, length)])]
+        client.sendall(framed(b"1"))
+        while not is_closed(client):
+            pass
+        running.node.wait_for("disconnected", 1)
+    assert capfd.readouterr().err.count("short_slice") == 1
+
+
+def test_a_client_that_does_not_read_is_not_read_from_until_it_does():
+    answer = b"z" * 400_000
+    asked = []
+    with serving() as running, running.connect() as client:
+
+        def answers(connection, frame):
+            asked.append(bytes(frame))
+            return [Send(connection, [answer])]
+
+        running.node.answer = answers
+        client.setblocking(False)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        frame, sent = framed(b"q" * 50_000), 0
+        deadline = time.monotonic() + 20
+        quiet_since = time.monotonic()
+        while time.monotonic() - quiet_since < 0.3:
+            assert time.monotonic() < deadline, "nothing ever pushed back"
+            try:
+                sent += client.send(frame[sent % len(frame) :])
+                quiet_since = time.monotonic()
+            except BlockingIOError:
+                continue
+        (link,) = running.server._links.values()
+        assert link.congested
+        assert not link.reading
+        assert link.outgoing.unsent < UNSENT_BOUND + 20 * len(answer)
+        waiting = len(asked)
+        client.setblocking(True)
+        client.settimeout(20)
+        whole = sent // len(frame)
+        assert waiting < whole + 1
+        for _ in range(whole):
+            receive(client, len(answer))
+        assert not link.congested
+
+
+def test_garbage_closes_the_connection_with_one_line_and_disturbs_nobody(capfd):
+    with serving() as running, running.connect() as good:
+        for prefix in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"):
+            with running.connect() as bad:
+                bad.sendall(prefix)
+                assert is_closed(bad)
+        good.sendall(framed(b"still"))
+        assert receive_frame(good) == b"still"
+    lines = capfd.readouterr().err.splitlines()
+    assert [("connection.violation" in line, "WARNING test" in line) for line in lines] == [(True, True)] * 3
+
+
+def test_a_close_wish_lets_the_last_bytes_out_first():
+    last = b"w" * 30_000_000
+    with serving() as running, running.connect() as client:
+        running.node.answer = lambda connection, frame: [
+            Send(connection, [framed(last)]),
+            Close(connection),
+            Send(connection, [b"never"]),
+        ]
+        client.sendall(framed(b"1"))
+        assert receive_frame(client) == last
+        assert is_closed(client)
+        assert ("disconnected", 1) not in running.node.inputs
+
+
+def test_a_paused_connection_is_not_read_from():
+    with serving() as running, running.connect() as client:
+        running.node.wait_for("connected", 1)
+        running.wish(Pause(1, paused=True))
+        running.wish(Sync(7, []))
+        running.node.wait_for("synced", 7)
+        client.sendall(framed(b"1"))
+        (link,) = running.server._links.values()
+        assert not link.reading
+        running.wish(Pause(1, paused=False))
+        assert receive_frame(client) == b"1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_connections_to_others_carry_frames_both_ways(host):
+    with serving() as there, serving() as here:
+        here.wish(Connect(-1, host, there.port))
+        assert here.node.wait_for("connected", -1) == ("connected", -1, "", host, "")
+        there.node.answer = lambda connection, frame: [Send(connection, [framed(b"answer to " + frame)])]
+        here.node.answer = lambda connection, frame: here.node.remember("got", bytes(frame)) or []
+        here.wish(Send(-1, [framed(b"question")]))
+        here.node.wait_for("got", b"answer to question")
+        here.wish(Close(-1))
+        there.node.wait_for("disconnected", 1)
+
+
+def test_a_connection_that_cannot_be_opened_is_told_and_a_forgotten_one_is_not():
+    with serving() as running, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        running.wish(Connect(-1, "127.0.0.1", nobody.getsockname()[1]))
+        assert "refused" in running.node.wait_for("connect_failed", -1)[2]
+        running.wish(Connect(-2, "no.such.name.invalid", 1))
+        assert "no.such.name.invalid" in running.node.wait_for("connect_failed", -2)[2]
+        running.wish(Connect(-3, "127.0.0.1", running.port), Close(-3), Sync(1, []))
+        running.node.wait_for("synced", 1)
+        assert not running.server._dialer._attempts
+        assert ("connected", -3) not in [each[:2] for each in running.node.inputs]
+
+
+def test_the_timer_follows_the_nodes_next_deadline():
+    with serving() as running, running.connect() as client:
+
+        def answers(connection, frame):
+            running.node.next_deadline = int(frame)
+            return []
+
+        running.node.answer = answers
+        start = time.monotonic_ns() // 1_000_000
+        client.sendall(framed(b"%d" % (start + 60_000)) + framed(b"%d" % (start + 50)))
+        assert start + 50 <= running.node.wait_for("wake")[1]
+
+
+def test_syncs_replaces_and_removals_happen_off_the_loop_and_are_reported(disk, tmp_path):
+    file = file_of(disk, tmp_path, b"x")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "file").write_bytes(b"")
+    with serving(folder=str(tmp_path)) as running:
+        running.wish(Sync(1, [file]), Replace(2, f"{tmp_path}/checkpoint", b"1"), Remove(f"{tmp_path}/old"))
+        running.wish(Replace(3, f"{tmp_path}/checkpoint", b"2"), Replace(4, f"{tmp_path}/gone/checkpoint", b"2"))
+        for token in (1, 2, 3, 4):
+            running.node.wait_for("synced", token)
+    assert (tmp_path / "checkpoint").read_bytes() == b"2"
+    assert not (tmp_path / "old").exists()
+
+
+def test_a_failed_sync_names_its_folder(disk, tmp_path):
+    class Broken:
+        path = f"{tmp_path}/t-0/0.log"
+
+        def sync(self):
+            raise DiskFailed(str(tmp_path), "Input/output error")
+
+    with serving(folder=str(tmp_path)) as running:
+        running.wish(Sync(5, [Broken()]))
+        assert running.node.wait_for("disk_failed", 5) == ("disk_failed", 5, str(tmp_path), "Input/output error")
+
+
+def test_store_operations_are_submitted_in_order():
+    submitted = []
+    with serving(store=lambda token, operations: submitted.append((token, operations))) as running:
+        running.wish(Store(1, ()), Store(2, ()), Sync(1, []))
+        running.node.wait_for("synced", 1)
+    assert submitted == [(1, ()), (2, ())]
+
+
+def test_beyond_max_connections_others_wait_until_one_leaves():
+    with serving({"max.connections": "2"}) as running:
+        first, second, third = running.connect(), running.connect(), running.connect()
+        running.node.wait_for("connected", 2)
+        third.sendall(framed(b"3"))
+        second.sendall(framed(b"2"))
+        assert receive_frame(second) == b"2"
+        assert [each for each in running.node.inputs if each[0] == "connected"][2:] == []
+        first.close()
+        assert receive_frame(third) == b"3"
+        second.close()
+        third.close()
+
+
+def test_a_connection_too_many_from_one_address_is_closed_at_once(capfd):
+    options = {"max.connections.per.ip": "5", "max.connections.per.ip.overrides": "10.0.0.1:9,127.0.0.1:1"}
+    with serving(options) as running, running.connect() as first, running.connect() as second:
+        assert is_closed(second)
+        first.sendall(framed(b"1"))
+        assert receive_frame(first) == b"1"
+    assert "max.connections.per.ip is 1" in capfd.readouterr().err
+
+
+def test_a_silent_client_is_closed_after_connections_max_idle_ms():
+    with serving({"connections.max.idle.ms": "100"}) as running, running.connect() as client:
+        assert is_closed(client)
+        running.node.wait_for("disconnected", 1)
+
+
+def test_an_event_is_one_plain_line(capfd):
+    with serving() as running:
+        running.wish(
+            Event("isr.shrink", {"partition": "t-0", "isr": [1, 2], "reason": "a\nb"}),
+            Event("quiet", {}, level="debug"),
+            Sync(1, []),
+        )
+        running.node.wait_for("synced", 1)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.split(" ", 1)[1] == r"INFO test isr.shrink partition=t-0 isr='[1, 2]' reason='a\nb'"
+
+
+def test_a_stop_ends_the_loop_and_a_fault_of_the_node_ends_the_process(capfd):
+    with serving() as running:
+        running.wish(Stop())
+    assert running.server.stopping
+    with serving(exit_code=1) as running, running.connect() as client:
+
+        def answers(connection, frame):
+            raise AssertionError("impossible")
+
+        running.node.answer = answers
+        client.sendall(framed(b"1"))
+        running.ended.wait(20)
+    assert "broker.crashed" in capfd.readouterr().err
