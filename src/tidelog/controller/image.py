@@ -97,6 +97,8 @@ class ClusterImage:
     def _apply_topic(self, state: UpdateMetadataTopicState) -> None:
         topic = self.topics.get(state.topic_name)
         if topic is None or topic.id != state.topic_id:
+            if all(partition.leader == LEADER_DURING_DELETE for partition in state.partition_states):
+                return  # the end of a topic that is not known here, or was replaced already
             topic = self._replace(state.topic_name, state.topic_id)
         _apply_partitions(topic.partitions, state.partition_states)
         if not topic.partitions:

@@ -1,0 +1,194 @@
+"""The controller as an actor: inputs from the node, effects back.
+
+Every broker has one for life. `elect` makes it stand for election whenever the store has a session; the first to create
+`/controller` leads, in the same multi that raises `/controller_epoch`; the others watch that node and stand again when
+it goes. Losing the session, or a multi that finds the epoch raised, is resignation. `leader_id` says who leads.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
+from tidelog.controller.refusals import refuse
+from tidelog.controller.reign import Reign
+from tidelog.controller.term import Term
+from tidelog.effects import Effect, Event, Reply, Store
+from tidelog.errors import ErrorCode
+from tidelog.model import Time
+from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
+
+RETRY_MS = 100
+
+
+class Controller:
+    """`leading` once elected (requests then wait until the tree is read); `leader_id` is -1 while nobody is known."""
+
+    def __init__(self, broker_id: int, config: BrokerConfig, *, entropy: Callable[[int], bytes]) -> None:
+        self.broker_id = broker_id
+        self.config = config
+        self.entropy = entropy
+        self.leader_id = -1
+        self.reign: Reign | None = None
+        self.election = ""
+        self.retry_at: int | None = None
+        self.last_token = 0
+        self.waiting: dict[int, Callable[[StoreResult], None]] = {}
+        self.now = Time(0, 0)
+        self.out: list[Effect] = []
+
+    def __repr__(self) -> str:
+        return f"Controller({self.broker_id} {self.reign or f'follows {self.leader_id}'})"
+
+    @property
+    def leading(self) -> bool:
+        return self.reign is not None
+
+    @property
+    def epoch(self) -> int:
+        """The controller epoch while leading, else -1."""
+        return self.reign.term.epoch if self.reign else -1
+
+    def elect(self, now: Time) -> list[Effect]:
+        """A session stands and this broker is registered: find the controller, or become it."""
+        self.now = now
+        self._inquire()
+        return self._drain()
+
+    def handle(self, token: int, request: Any, now: Time) -> list[Effect]:
+        """A request for the controller; answered by a `Reply` with this token, NOT_CONTROLLER if it is not here."""
+        self.now = now
+        if self.reign is None:
+            self.out.append(Reply(token, refuse(request, ErrorCode.NOT_CONTROLLER)))
+        else:
+            self.reign.handle(token, request, now)
+        return self._drain()
+
+    def store_result(self, token: int, result: StoreResult, now: Time) -> list[Effect]:
+        self.now = now
+        if (resume := self.waiting.pop(token, None)) is not None:
+            resume(result)
+        elif self.reign is not None:
+            self.reign.store_result(token, result, now)
+        return self._drain()
+
+    def store_event(self, path: str, now: Time) -> list[Effect]:
+        self.now = now
+        if path in (tree.CONTROLLER, "/"):
+            self._inquire()
+        if self.reign is not None:
+            self.reign.store_event(path, now)
+        return self._drain()
+
+    def answered(self, token: int, response: Any, now: Time) -> list[Effect]:
+        """The answer to an `Ask`, or None where it cannot come."""
+        self.now = now
+        if self.reign is not None:
+            self.reign.answered(token, response, now)
+        return self._drain()
+
+    def session_lost(self, now: Time) -> list[Effect]:
+        """The ephemeral nodes are gone, or will be: nothing may be decided here any more."""
+        self.now = now
+        self.waiting.clear()
+        self.retry_at = None
+        self.leader_id = -1
+        self._resign("session lost")
+        return self._drain()
+
+    def wake(self, now: Time) -> list[Effect]:
+        self.now = now
+        if self.retry_at is not None and now.mono >= self.retry_at:
+            self._inquire()
+        if self.reign is not None:
+            self.reign.wake(now)
+        return self._drain()
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When to call `wake`, in monotonic milliseconds."""
+        deadlines = [self.retry_at, self.reign.next_deadline if self.reign else None]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _store(self, operations: list[Operation], resume: Callable[[StoreResult], None]) -> None:
+        self.last_token += 1
+        self.waiting[self.last_token] = resume
+        self.out.append(Store(self.last_token, operations))
+
+    def _inquire(self) -> None:
+        """Who is it? One inquiry at a time; the watch makes every later change known."""
+        self.retry_at = None
+        if not self.waiting:
+            paths = (tree.CONTROLLER, tree.CONTROLLER_EPOCH)
+            self._store([Watch(tree.CONTROLLER), *(Read(path) for path in paths)], self._found)
+            return
+        self.retry_at = self.now.mono + RETRY_MS
+
+    def _found(self, result: StoreResult) -> None:
+        if result.outcome != "ok":
+            self.retry_at = self.now.mono + RETRY_MS
+            return
+        _, node, epoch = result.values
+        assert isinstance(epoch, Node), "the store holds the skeleton from its first start"
+        if not isinstance(node, Node):
+            self.leader_id = -1
+            self._resign("its node is gone")
+            self._stand(epoch)
+            return
+        assert isinstance(node, Node)
+        found = tree.parse_controller(node.data)
+        self.leader_id = found.broker
+        if (found.broker, found.election) != (self.broker_id, self.election):
+            self._resign(f"broker {found.broker} leads")
+        elif self.reign is None:
+            self._lead(epoch)
+
+    def _stand(self, epoch: Node) -> None:
+        """Create the node and raise the epoch, both or none."""
+        self.election = self.entropy(8).hex()
+        data = tree.format_controller(self.broker_id, self.election, self.now.wall)
+        raised = tree.parse_controller_epoch(epoch.data) + 1
+        self._store(
+            [
+                Create(tree.CONTROLLER, data, ephemeral=True),
+                Write(tree.CONTROLLER_EPOCH, tree.format_controller_epoch(raised), epoch.version),
+            ],
+            self._stood,
+        )
+
+    def _stood(self, result: StoreResult) -> None:
+        if result.outcome != "ok":
+            self._inquire()
+            return
+        epoch = result.values[1]
+        assert isinstance(epoch, Node)
+        self.leader_id = self.broker_id
+        self._lead(epoch)
+
+    def _lead(self, epoch: Node) -> None:
+        number = tree.parse_controller_epoch(epoch.data)
+        self.out.append(Event("controller.elected", {"broker": self.broker_id, "epoch": number}))
+        term = Term(self.broker_id, self.config, self.entropy, number, epoch.version)
+        self.reign = Reign(term, self.last_token, self.now)
+
+    def _resign(self, why: str) -> None:
+        if self.reign is None:
+            return
+        reign, self.reign = self.reign, None
+        self.last_token = max(self.last_token, reign.last_token)
+        self.out += reign.end()
+        self.out.append(Event("controller.resigned", {"broker": self.broker_id, "epoch": reign.term.epoch, "why": why}))
+
+    def _drain(self) -> list[Effect]:
+        if self.reign is not None:
+            self.reign.term.config = self.config
+            self.last_token = max(self.last_token, self.reign.last_token)
+            self.reign.last_token = self.last_token
+            self.reign.pump()
+            self.last_token = self.reign.last_token
+            self.out += self.reign.drain()
+            if self.reign.deposed:
+                self._resign("another controller was elected")
+                self._inquire()
+        out, self.out = self.out, []
+        return out

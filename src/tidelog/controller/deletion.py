@@ -1,0 +1,157 @@
+"""Topics that go: mark, stop every replica, remove the nodes.
+
+The mark is `/admin/delete_topics/T`; from then on the topic is gone for clients. Replicas on live brokers are deleted
+at once, those on dead brokers when they return: until then the topic stays marked, its name is taken, its nodes stand.
+A new controller finds the mark and goes on. A topic under reassignment waits for its end.
+
+The wish to delete is answered when all is done, or when only dead brokers hold it up.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tidelog.controller import tree
+from tidelog.controller.journal import Group, Steps, chunks, submit
+from tidelog.controller.pushes import Answered
+from tidelog.controller.state import Partition, Topic
+from tidelog.controller.term import Term
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_ID, id_text
+from tidelog.ports import Create, Delete
+from tidelog.wire.messages.topics.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+
+class Deletions:
+    """Topics marked for deletion: by topic, the replicas that have not confirmed, by broker."""
+
+    def __init__(self) -> None:
+        self.remaining: dict[Topic, dict[int, set[Partition]]] = {}
+
+    def __repr__(self) -> str:
+        waits = {topic.name: sorted(brokers) for topic, brokers in self.remaining.items()}
+        return f"Deletions({waits})"
+
+    def begin(self, term: Term, topic: Topic) -> None:
+        """Its mark is committed: clients hear that it is gone, live brokers that its replicas go."""
+        topic.deleted = True
+        replicas: dict[int, set[Partition]] = {}
+        for partition in topic.partitions.values():
+            partition.deleted = True
+            partition.touch()
+            for broker in partition.replicas:
+                replicas.setdefault(broker, set()).add(partition)
+        self.remaining[topic] = replicas
+        term.pushes.tell_metadata(topic.partitions.values())
+        for broker in replicas:
+            self._stop(term, topic, broker)
+
+    def _stop(self, term: Term, topic: Topic, broker: int) -> None:
+        moving = topic.assignment.adding or topic.assignment.removing
+        if not moving:
+            term.pushes.tell_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
+
+    def brokers_came(self, term: Term, brokers: Iterable[int]) -> None:
+        """They hold what they held: they are told again."""
+        for broker in brokers:
+            for topic, replicas in self.remaining.items():
+                if broker in replicas:
+                    self._stop(term, topic, broker)
+
+    def answered(self, answered: Answered) -> None:
+        """A broker deleted these replicas, but for those whose log folder failed: they wait for its next life."""
+        for partition in answered.partitions:
+            replicas = self.remaining.get(partition.topic, {})
+            waiting = replicas.get(answered.broker)
+            if waiting is None or answered.errors.get(partition.name) == ErrorCode.KAFKA_STORAGE_ERROR:
+                continue
+            waiting.discard(partition)
+            if not waiting:
+                del replicas[answered.broker]
+
+    def ready(self) -> list[Topic]:
+        """Topics whose every replica is gone; they are handed out once."""
+        done = [topic for topic, replicas in self.remaining.items() if not replicas]
+        for topic in done:
+            del self.remaining[topic]
+        return done
+
+    def held_up(self, topic: Topic, live: Iterable[int]) -> bool:
+        """Whether only brokers that are dead, or lost the log folder, still hold replicas of it."""
+        replicas = self.remaining.get(topic)
+        return replicas is not None and bool(replicas) and replicas.keys().isdisjoint(live)
+
+
+def delete_topics(term: Term, deletions: Deletions, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+    """Mark the topics. (The answer waits until the pushes that follow have settled.)"""
+    if not term.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED
+        wishes = [(t.name, t.topic_id) for t in request.topics] or [(name, NO_ID) for name in request.topic_names]
+        return DeleteTopicsResponse(
+            responses=[DeletableTopicResult(name=name, topic_id=id_, error_code=code) for name, id_ in wishes]
+        )
+    results, topics = resolve(term, request)
+    for chunk in chunks(topics):
+        yield [Create(tree.delete_path(topic.name)) for topic in chunk]
+        for topic in chunk:
+            term.tell("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
+            deletions.begin(term, topic)
+    return DeleteTopicsResponse(responses=results)
+
+
+def resolve(term: Term, request: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[Topic]]:
+    """Each name or id once; the answers of all, and the topics that go."""
+    results: list[DeletableTopicResult] = []
+    topics: dict[Topic, DeletableTopicResult] = {}
+    wishes = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_ID) for name in request.topic_names]
+    counted = Counter(wishes)
+    for (name, topic_id), times in counted.items():
+        result = DeletableTopicResult(name=name, topic_id=topic_id)
+        results.append(result)
+        try:
+            topic = _find(term, name, topic_id, times)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+            continue
+        result.name, result.topic_id = topic.name, topic.id
+        if (other := topics.pop(topic, None)) is None:
+            topics[topic] = result
+            continue
+        for twice in (other, result):
+            twice.error_code = ErrorCode.INVALID_REQUEST
+            twice.error_message = "The name and the id of one topic were given."
+    return results, list(topics)
+
+
+def _find(term: Term, name: str | None, topic_id: bytes, times: int) -> Topic:
+    if times > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
+    if name is None and topic_id == NO_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither a topic name nor an id was given.")
+    if name is not None and topic_id != NO_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A topic name and an id were given; only one may be.")
+    topic = term.cluster.topic_ids.get(topic_id) if name is None else term.cluster.topics.get(name)
+    if topic is None or topic.deleted:
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    return topic
+
+
+def remove_topics(term: Term, topics: Sequence[Topic]) -> Steps[None]:
+    """Every replica is gone: so go the nodes, leaves first, the mark last."""
+    for topic in topics:
+        groups: list[Group] = [
+            [Delete(tree.state_path(topic.name, index)), Delete(tree.partition_path(topic.name, index))]
+            for index in topic.partitions
+        ]
+        tail: Group = [Delete(tree.partitions_path(topic.name)), Delete(tree.topic_path(topic.name))]
+        if f"topics/{topic.name}" in term.cluster.config_versions:
+            tail.append(Delete(tree.topic_config_path(topic.name)))
+        groups.append([*tail, Delete(tree.delete_path(topic.name))])
+        yield from submit(groups)
+        term.cluster.remove_topic(topic)
+        term.tell("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))

@@ -1,0 +1,213 @@
+"""Elections: on brokers that come and go, on failed log folders, on a wish, and by preference every few minutes."""
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.controller.journal import Steps
+from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
+from tidelog.controller.state import Partition
+from tidelog.controller.term import Term
+from tidelog.controller.tree import LeadershipState
+from tidelog.effects import Ask
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_LEADER
+from tidelog.wire.messages.records.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tidelog.wire.messages.topics.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+PREFERRED, UNCLEAN = 0, 1
+LOG_END_QUERY = -3
+"""The replica id in an OffsetForLeaderEpoch by which the controller asks any replica for its (last epoch, LEO)."""
+LATEST_EPOCH = 2**31 - 1
+RETRY_MS = 100
+
+Changes = dict[Partition, LeadershipState]
+
+
+class LogEnds:
+    """Partitions none of whose members counts, all back: their replicas are asked for the ends of their logs.
+
+    Answers hold for one life of a broker only; a partition whose candidates change is asked about anew.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: dict[Partition, dict[int, int]] = {}
+        self.known: dict[Partition, dict[int, tuple[int, int]]] = {}
+        self.flights: dict[int, tuple[int, list[Partition]]] = {}
+        self.retry_at: int | None = None
+
+    def set(self, term: Term, partition: Partition, candidates: Sequence[int]) -> None:
+        """Ask these brokers; none ends the question."""
+        epochs = {broker: term.cluster.lives[broker].epoch for broker in candidates}
+        if not epochs:
+            self.wanted.pop(partition, None)
+            self.known.pop(partition, None)
+        elif self.wanted.get(partition) != epochs:
+            self.wanted[partition] = epochs
+            self.known[partition] = {}
+
+    def take(self, now: int, token: int) -> list[Ask]:
+        """One request to each broker that has something to tell and is not being asked."""
+        if not self.wanted or (self.retry_at is not None and now < self.retry_at):
+            return []
+        self.retry_at = None
+        busy = {broker for broker, _ in self.flights.values()}
+        due: dict[int, list[Partition]] = {}
+        for partition, epochs in self.wanted.items():
+            for broker in epochs.keys() - self.known[partition].keys() - busy:
+                due.setdefault(broker, []).append(partition)
+        asks: list[Ask] = []
+        for broker, partitions in sorted(due.items()):
+            self.flights[token + len(asks)] = broker, partitions
+            asks.append(Ask(broker, _log_end_request(partitions), "controller", token + len(asks)))
+        return asks
+
+    def answered(self, token: int, response: object, now: int) -> list[Partition]:
+        """Take in an answer; the partitions about which all is known now."""
+        broker, partitions = self.flights.pop(token)
+        asked = {partition.name: partition for partition in partitions}
+        for topic in getattr(response, "topics", ()):
+            for end in topic.partitions:
+                partition = asked.get((topic.topic, end.partition))  # type: ignore[call-overload]
+                if partition in self.wanted and broker in self.wanted[partition] and not end.error_code:
+                    self.known[partition][broker] = end.leader_epoch, end.end_offset
+        if any(partition in self.wanted and broker not in self.known[partition] for partition in partitions):
+            self.retry_at = now + RETRY_MS
+        return [p for p in partitions if p in self.wanted and self.wanted[p].keys() == self.known[p].keys()]
+
+
+def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, list[OffsetForLeaderPartition]] = {}
+    for partition in partitions:
+        entry = OffsetForLeaderPartition(partition=partition.index, leader_epoch=LATEST_EPOCH)
+        topics.setdefault(partition.topic.name, []).append(entry)
+    return OffsetForLeaderEpochRequest(
+        replica_id=LOG_END_QUERY,
+        topics=[OffsetForLeaderTopic(topic=name, partitions=entries) for name, entries in topics.items()],
+    )
+
+
+def judge(term: Term, partition: Partition, *, unclean: bool = False) -> Election:
+    """Rule 8 for one partition, unclean where its topic's configuration or the caller allows it."""
+    cluster = term.cluster
+    election = elect(partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean)
+    state = election.state or partition.state
+    if state.leader != NO_LEADER or unclean or election.candidates:
+        return election
+    allowed = term.topic_config(partition.topic.name).unclean_leader_election_enable
+    return judge(term, partition, unclean=True) if allowed else election
+
+
+def elect_where_due(term: Term, logs: LogEnds, partitions: Iterable[Partition], why: str) -> Steps[None]:
+    """Give each partition the leader and ISR that the living brokers call for."""
+    changes: Changes = {}
+    for partition in partitions:
+        election = judge(term, partition)
+        logs.set(term, partition, election.candidates)
+        if election.state is not None:
+            changes[partition] = election.state
+        if election.unclean:
+            _tell_unclean(term, partition, election)
+    yield from term.commit(list(changes.items()), why)
+
+
+def _tell_unclean(term: Term, partition: Partition, election: Election) -> None:
+    assert election.state is not None
+    term.tell(
+        "partition.unclean",
+        "warning",
+        topic=partition.topic.name,
+        partition=partition.index,
+        leader=election.state.leader,
+        previous_isr=list(partition.state.isr),
+    )
+
+
+def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partition]) -> Steps[None]:
+    """All candidates told the ends of their logs: the most complete one leads."""
+    changes: Changes = {}
+    for partition in partitions:
+        ends = logs.known.get(partition, {})
+        candidates = judge(term, partition).candidates
+        if candidates and set(ends) == set(candidates) and not partition.deleted:
+            state = elect_by_logs(partition.state, partition.replicas, term.cluster.lives, ends)
+            changes[partition] = state
+            logs.set(term, partition, ())
+    yield from term.commit(list(changes.items()), "most complete log")
+
+
+def elect_on_wish(term: Term, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
+    """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    wanted = request.topic_partitions
+    asked = (
+        [(topic.name, sorted(topic.partitions)) for topic in term.cluster.topics.values() if not topic.deleted]
+        if wanted is None
+        else [(topic.topic, topic.partitions) for topic in wanted]
+    )
+    changes: Changes = {}
+    results = []
+    for topic, indexes in asked:
+        verdicts = [(index, _wish(term, topic, index, request.election_type, changes)) for index in indexes]
+        shown = [(i, code) for i, code in verdicts if wanted is not None or code != ErrorCode.ELECTION_NOT_NEEDED]
+        results.append(
+            ReplicaElectionResult(
+                topic=topic,
+                partition_result=[_result(topic, index, code) for index, code in shown],
+            )
+        )
+    yield from term.commit(
+        list(changes.items()), "unclean on wish" if request.election_type == UNCLEAN else "preferred on wish"
+    )
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _result(topic: str, index: int, code: ErrorCode) -> PartitionResult:
+    message = {
+        ErrorCode.NONE: None,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: f"There is no partition {topic}-{index}.",
+        ErrorCode.ELECTION_NOT_NEEDED: "The partition already has such a leader.",
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader is not in sync and alive.",
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "No replica that could lead is alive.",
+    }[code]
+    return PartitionResult(partition_id=index, error_code=code, error_message=message)
+
+
+def _wish(term: Term, topic: str, index: int, kind: int, changes: Changes) -> ErrorCode:
+    partition = term.cluster.partition(topic, index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    leader, lives = partition.state.leader, term.cluster.lives
+    if leader == partition.replicas[0] if kind == PREFERRED else leader != NO_LEADER:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    if kind == PREFERRED:
+        state = elect_preferred(partition.state, partition.replicas, lives, offline=partition.offline)
+        failure = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        election = judge(term, partition, unclean=True)
+        state = election.state
+        failure = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        if state is not None:
+            _tell_unclean(term, partition, election)
+    if state is None:
+        return failure
+    changes[partition] = state
+    return ErrorCode.NONE
+
+
+def rebalance(term: Term) -> Steps[None]:
+    """Every leader.imbalance.check.interval.seconds: first replicas lead again where they are in sync."""
+    changes: Changes = {}
+    for partition in term.cluster.partitions():
+        state = elect_preferred(partition.state, partition.replicas, term.cluster.lives, offline=partition.offline)
+        if state is not None:
+            changes[partition] = state
+    yield from term.commit(list(changes.items()), "preferred")

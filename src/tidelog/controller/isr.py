@@ -1,0 +1,116 @@
+"""AlterPartition (KIP-497, 841, 903): a leader changes its in-sync set, by compare-and-set on both epochs.
+
+A retry whose wish already holds succeeds with the current partition epoch. A replica may not join with another broker
+epoch than its own, nor while it shuts down.
+"""
+
+from collections.abc import Sequence
+
+from tidelog.controller.journal import Steps
+from tidelog.controller.leaders import Life
+from tidelog.controller.state import Partition
+from tidelog.controller.term import Term
+from tidelog.controller.tree import LeadershipState
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_EPOCH
+from tidelog.wire.messages.cluster.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    PartitionDataResponse,
+    TopicDataResponse,
+)
+
+Verdict = tuple[TopicDataResponse, PartitionDataResponse, Partition | None]
+
+
+def alter_partitions(term: Term, request: AlterPartitionRequest) -> Steps[AlterPartitionResponse]:
+    life = term.cluster.lives.get(request.broker_id)
+    if life is None or request.broker_epoch not in (NO_EPOCH, life.epoch):
+        return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    changes: dict[Partition, LeadershipState] = {}
+    accepted: list[tuple[PartitionDataResponse, Partition]] = []
+    response = AlterPartitionResponse()
+    for topic in request.topics:
+        answers = []
+        for wish in topic.partitions:
+            code, partition = _decide(term, request.broker_id, topic.topic_id, wish, changes)
+            answer = PartitionDataResponse(partition_index=wish.partition_index, error_code=code)
+            answers.append(answer)
+            if partition is not None:
+                accepted.append((answer, partition))
+        response.topics.append(TopicDataResponse(topic_id=topic.topic_id, partitions=answers))
+    yield from term.commit(list(changes.items()), "alter partition", roles=False)
+    for answer, partition in accepted:
+        _fill(answer, partition)
+    return response
+
+
+def _fill(answer: PartitionDataResponse, partition: Partition) -> None:
+    state = partition.state
+    answer.leader_id = state.leader
+    answer.leader_epoch = state.leader_epoch
+    answer.isr = list(state.isr)
+    answer.partition_epoch = partition.version
+
+
+def _decide(
+    term: Term, broker: int, topic_id: bytes, wish: PartitionData, changes: dict[Partition, LeadershipState]
+) -> tuple[ErrorCode, Partition | None]:
+    """The partition where the wish holds, already or with the change that is added to `changes`."""
+    topic = term.cluster.topic_ids.get(topic_id)
+    if topic is None or topic.deleted:
+        return ErrorCode.UNKNOWN_TOPIC_ID, None
+    partition = topic.partitions.get(wish.partition_index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+    if partition in changes:
+        return ErrorCode.INVALID_REQUEST, None
+    code = check_epochs(partition.state, partition.version, broker, wish)
+    lives, state = term.cluster.lives, partition.state
+    if code in (ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION) and _holds(state, wish.new_isr_with_epochs):
+        return ErrorCode.NONE, partition
+    code = code or check_isr(state, partition.replicas, wish, lives)
+    if code:
+        return code, None
+    # The controller's order: the epochs recorded are those of the registrations, which the wish was checked against.
+    isr = tuple(member.broker_id for member in wish.new_isr_with_epochs)
+    changes[partition] = state._replace(isr=isr, isr_epochs=tuple(lives[member].epoch for member in isr))
+    return ErrorCode.NONE, partition
+
+
+def check_epochs(state: LeadershipState, version: int, broker: int, wish: PartitionData) -> ErrorCode:
+    """Epochs ahead of ours mean that we were deposed and do not know it yet."""
+    if wish.leader_epoch > state.leader_epoch or wish.partition_epoch > version:
+        return ErrorCode.NOT_CONTROLLER
+    if wish.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker != state.leader:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.INVALID_UPDATE_VERSION if wish.partition_epoch < version else ErrorCode.NONE
+
+
+def check_isr(
+    state: LeadershipState, replicas: Sequence[int], wish: PartitionData, lives: dict[int, Life]
+) -> ErrorCode:
+    isr = [member.broker_id for member in wish.new_isr_with_epochs]
+    if not isr or len(set(isr)) < len(isr) or not set(isr) <= set(replicas) or state.leader not in isr:
+        return ErrorCode.INVALID_REQUEST
+    if wish.leader_recovery_state != 0:
+        return ErrorCode.INVALID_REQUEST
+    eligible = all(_eligible(member, lives) for member in wish.new_isr_with_epochs)
+    return ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA
+
+
+def _eligible(member: BrokerState, lives: dict[int, Life]) -> bool:
+    life = lives.get(member.broker_id)
+    return life is not None and not life.leaving and member.broker_epoch in (NO_EPOCH, life.epoch)
+
+
+def _holds(state: LeadershipState, members: Sequence[BrokerState]) -> bool:
+    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    return len(members) == len(recorded) and all(
+        member.broker_id in recorded and member.broker_epoch in (NO_EPOCH, recorded[member.broker_id])
+        for member in members
+    )

@@ -1,0 +1,197 @@
+"""Commands against the metadata tree: one at a time, each checked against the controller's epoch.
+
+A command is a generator that yields lists of store operations, either all queries or all changes, receives their
+values, and returns the answer to its request. So it reads top-down, and commands on one partition queue behind its
+pending commit because all do.
+
+Every list of changes is sent with a check of `/controller_epoch` in front. The outcomes: *ok* goes on; a conflict there
+means that another controller leads (`deposed`); any other conflict means that the image is stale (`stale`): it is read
+anew and the command starts over. After *unknown* the nodes are read again: this controller is the only writer, so what
+they hold tells whether the changes happened. If not, they are sent again.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tidelog.controller import tree
+from tidelog.ports import Change, Check, Create, Delete, Node, Operation, Query, Read, StoreResult, Write
+
+T = TypeVar("T")
+Steps = Generator[Sequence[Operation], Sequence[Any], T]
+
+Group = list[Change]
+"""Changes that belong into one multi."""
+
+CHUNK = 500
+"""Changes in one multi: the largest list that ZooKeeper, too, takes in one message."""
+RETRY_MS = 100
+MAX_ATTEMPTS = 5
+
+
+@dataclass(slots=True)
+class Command:
+    """`start` makes the steps, again after each conflict; `token` names the request to answer, if any."""
+
+    name: str
+    start: Callable[[], Steps[Any]]
+    token: int | None = None
+    attempts: int = 0
+
+
+class Journal:
+    """The queue of commands of one term. The owner submits what `take` gives and hands every result to `result`.
+
+    `finished` lists the commands that came to their end with what they returned; None for those given up.
+    """
+
+    def __init__(self, epoch_version: int) -> None:
+        self.epoch_version = epoch_version
+        self.queue: deque[Command] = deque()
+        self.current: Command | None = None
+        self.steps: Steps[Any] | None = None
+        self.wish: Sequence[Operation] | None = None
+        self.sent: Sequence[Operation] | None = None
+        self.doubted: Sequence[Change] | None = None
+        self.retry_at: int | None = None
+        self.finished: list[tuple[Command, Any]] = []
+        self.deposed = False
+        self.stale = False
+
+    def __repr__(self) -> str:
+        current = self.current.name if self.current else "idle"
+        return f"Journal({current}, {len(self.queue)} queued)"
+
+    def submit(self, command: Command, *, first: bool = False) -> None:
+        if first:
+            self.queue.appendleft(command)
+        else:
+            self.queue.append(command)
+
+    def has(self, name: str) -> bool:
+        return any(command.name == name for command in self.queue)
+
+    def take(self) -> Sequence[Operation] | None:
+        """The next operations to submit to the store, or None while it works or nothing is to do."""
+        while self.sent is None and self.wish is None and self.queue:
+            self.current = self.queue.popleft()
+            self.steps = self.current.start()
+            self._advance(None)
+        if self.sent is not None or self.wish is None or self.retry_at is not None:
+            return None
+        self.sent, self.wish = self.wish, None
+        return self.sent
+
+    def wake(self, now: int) -> None:
+        if self.retry_at is not None and now >= self.retry_at:
+            self.retry_at = None
+
+    def result(self, result: StoreResult, now: int) -> None:
+        sent, self.sent = self.sent, None
+        assert sent is not None, "a result without a question"
+        if self.doubted is not None:
+            self._resolve(self.doubted, result, now)
+        elif isinstance(sent[0], Query):
+            self._queried(sent, result, now)
+        else:
+            self._changed(sent, result, now)
+
+    def _queried(self, sent: Sequence[Operation], result: StoreResult, now: int) -> None:
+        if result.outcome == "ok":
+            self._advance(result.values)
+        else:
+            self.wish, self.retry_at = sent, now + RETRY_MS
+
+    def _changed(self, sent: Sequence[Operation], result: StoreResult, now: int) -> None:
+        if result.outcome == "ok":
+            self._advance(result.values[1:])
+        elif result.outcome == "unknown":
+            self.doubted = [operation for operation in sent[1:] if not isinstance(operation, Query)]
+            self._read_again(now + RETRY_MS)
+        else:
+            self._conflict(result.failed)
+
+    def _conflict(self, failed: int) -> None:
+        self.steps = None
+        self.deposed = failed == 0
+        self.stale = not self.deposed
+        command, self.current = self.current, None
+        assert command is not None
+        command.attempts += 1
+        if command.attempts < MAX_ATTEMPTS:
+            self.queue.appendleft(command)
+        else:
+            self.finished.append((command, None))
+
+    def _read_again(self, at: int) -> None:
+        assert self.doubted is not None
+        self.wish = [Read(tree.CONTROLLER_EPOCH), *(Read(operation.path) for operation in self.doubted)]
+        self.retry_at = at
+
+    def _resolve(self, doubted: Sequence[Change], result: StoreResult, now: int) -> None:
+        if result.outcome != "ok":
+            self._read_again(now + RETRY_MS)
+            return
+        self.doubted = None
+        epoch, *nodes = result.values
+        if happened(doubted[0], nodes[0]):
+            self._advance([_value(operation, node) for operation, node in zip(doubted, nodes, strict=True)])
+        elif isinstance(epoch, Node) and epoch.version == self.epoch_version:
+            self.wish = self._checked(doubted)
+        else:
+            self._conflict(0)
+
+    def _checked(self, changes: Sequence[Operation]) -> Sequence[Operation]:
+        return [Check(tree.CONTROLLER_EPOCH, self.epoch_version), *changes]
+
+    def _advance(self, values: Sequence[Any] | None) -> None:
+        """Run the command to its next wish, or to its end."""
+        assert self.steps is not None
+        assert self.current is not None
+        try:
+            operations = self.steps.send(values) if values is not None else next(self.steps)
+            while not operations:
+                operations = self.steps.send(())
+        except StopIteration as end:
+            self.finished.append((self.current, end.value))
+            self.current = self.steps = None
+            return
+        self.wish = operations if isinstance(operations[0], Query) else self._checked(operations)
+
+
+def happened(change: Change, node: Any) -> bool:
+    """Whether the first of a list of changes, and so all of them, took effect, given its node as it is now."""
+    match change:
+        case Create(_, data):
+            return node is not None and node.data == data
+        case Write(_, data, version):
+            return node is not None and node.data == data and node.version == version + 1
+        case Delete():
+            return node is None
+    return False
+
+
+def _value(change: Change, node: Any) -> Any:
+    return node if isinstance(change, Create | Write) else None
+
+
+def chunks(items: Sequence[T], size: int = CHUNK) -> Sequence[Sequence[T]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def pack(groups: Iterable[Group]) -> list[list[Operation]]:
+    """Groups as they come, several to one multi, none torn."""
+    packed: list[list[Operation]] = []
+    for group in groups:
+        if group and (not packed or len(packed[-1]) + len(group) > CHUNK):
+            packed.append([])
+        if group:
+            packed[-1].extend(group)
+    return packed
+
+
+def submit(groups: Iterable[Group]) -> Steps[None]:
+    """The steps that write all groups, in as few multis as may be."""
+    for operations in pack(groups):
+        _ = yield operations

@@ -1,0 +1,134 @@
+"""Who may lead a partition: rule 8 of the replication rules, as pure functions.
+
+An ISR member *counts* only if it lives with the broker epoch with which it was found in sync, or registered anew with
+that epoch as cleanly shut down: only then does its log surely hold everything committed. The leader is the first in
+assignment order that counts, and the others leave the ISR in the same write. If none counts, the partition waits until
+every recorded member is back; then the most complete log leads. Anything earlier is an unclean election.
+
+The leader epoch is raised only when the leader is elected, lost or re-elected.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.controller.tree import LeadershipState
+from tidelog.model import NO_EPOCH, NO_LEADER
+
+
+class Life(NamedTuple):
+    """A live broker: its epoch, the epoch it proves to have ended cleanly (or -1), and whether it is shutting down."""
+
+    epoch: int
+    clean_epoch: int = NO_EPOCH
+    leaving: bool = False
+
+
+Lives = Mapping[int, Life]
+NOBODY: Collection[int] = frozenset()
+
+
+class Election(NamedTuple):
+    """`state` is what to write, or None where nothing changes; `candidates` must first tell the ends of their logs."""
+
+    state: LeadershipState | None
+    candidates: Sequence[int] = ()
+    unclean: bool = False
+
+
+UNCHANGED = Election(None)
+
+
+def counts(broker: int, recorded: int, lives: Lives) -> bool:
+    life = lives.get(broker)
+    return life is not None and recorded != NO_EPOCH and recorded in (life.epoch, life.clean_epoch)
+
+
+def first_state(replicas: Sequence[int], lives: Lives) -> LeadershipState:
+    """A new partition: the live replicas are in sync, the first of them leads. Without any it has no leader, and its
+    first live replica may lead later: nothing was written yet, so all replicas are recorded as in sync, never seen."""
+    isr = tuple(broker for broker in replicas if broker in lives and not lives[broker].leaving)
+    if not isr:
+        return LeadershipState(NO_LEADER, 0, tuple(replicas), (NO_EPOCH,) * len(replicas))
+    return LeadershipState(isr[0], 0, isr, tuple(lives[broker].epoch for broker in isr))
+
+
+def elect(
+    state: LeadershipState,
+    replicas: Sequence[int],
+    lives: Lives,
+    *,
+    offline: Collection[int] = NOBODY,
+    unclean: bool = False,
+) -> Election:
+    """What becomes of a partition given who lives; `offline` are live replicas whose log folder failed."""
+    standing = [
+        broker
+        for broker, recorded in zip(state.isr, state.isr_epochs, strict=True)
+        if broker not in offline and counts(broker, recorded, lives)
+    ]
+    if standing:
+        return _elect_standing(state, replicas, lives, standing)
+    if unclean:
+        return _elect_unclean(state, replicas, lives, offline)
+    back = [broker for broker in state.isr if broker in lives and broker not in offline]
+    if len(back) < len(state.isr):
+        return _without_leader(state)
+    if len(back) == 1:
+        return Election(_led_by(state, back[0], back, lives))
+    return Election(_without_leader(state).state, tuple(back))
+
+
+def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Lives, standing: list[int]) -> Election:
+    """A member that is shutting down stays only if no other could take over."""
+    staying = [broker for broker in standing if not lives[broker].leaving] or standing
+    epochs = tuple(lives[broker].epoch for broker in staying)
+    leader = state.leader
+    if leader in staying and state.isr_epochs[state.isr.index(leader)] == lives[leader].epoch:
+        if len(staying) == len(state.isr) and epochs == state.isr_epochs:
+            return UNCHANGED
+        return Election(state._replace(isr=tuple(staying), isr_epochs=epochs))
+    first = next(broker for broker in replicas if broker in staying)
+    return Election(_led_by(state, first, staying, lives))
+
+
+def _elect_unclean(state: LeadershipState, replicas: Sequence[int], lives: Lives, offline: Collection[int]) -> Election:
+    """Any live replica, former ISR members first because they miss least."""
+    live = [broker for broker in replicas if broker in lives and broker not in offline]
+    if not live:
+        return _without_leader(state)
+    leader = next((broker for broker in live if broker in state.isr), live[0])
+    return Election(_led_by(state, leader, [leader], lives), unclean=True)
+
+
+def _without_leader(state: LeadershipState) -> Election:
+    """The ISR stays recorded: it says who must be back."""
+    if state.leader == NO_LEADER:
+        return UNCHANGED
+    return Election(state._replace(leader=NO_LEADER, leader_epoch=state.leader_epoch + 1))
+
+
+def _led_by(state: LeadershipState, leader: int, isr: Sequence[int], lives: Lives) -> LeadershipState:
+    epochs = tuple(lives[broker].epoch for broker in isr)
+    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(isr), isr_epochs=epochs)
+
+
+def elect_by_logs(
+    state: LeadershipState, replicas: Sequence[int], lives: Lives, ends: Mapping[int, tuple[int, int]]
+) -> LeadershipState:
+    """Every recorded member is back, none counts: the highest (last epoch, log end offset) leads, alone in sync.
+    Ties go to the first in assignment order."""
+    leader = max(ends, key=lambda broker: (ends[broker], -replicas.index(broker)))
+    return _led_by(state, leader, [leader], lives)
+
+
+def elect_preferred(
+    state: LeadershipState, replicas: Sequence[int], lives: Lives, *, offline: Collection[int] = NOBODY
+) -> LeadershipState | None:
+    """The first replica leads if it is in sync, counts and is not shutting down; None where it cannot or does."""
+    preferred = replicas[0]
+    if preferred == state.leader or preferred in offline or preferred not in state.isr:
+        return None
+    recorded = state.isr_epochs[state.isr.index(preferred)]
+    if not counts(preferred, recorded, lives) or lives[preferred].leaving:
+        return None
+    return state._replace(leader=preferred, leader_epoch=state.leader_epoch + 1)

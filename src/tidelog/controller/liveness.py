@@ -1,0 +1,115 @@
+"""Brokers that come, go and come again; failed log folders; controlled shutdown.
+
+A broker lives while its registration stands; its epoch is the registration's creation number. Registrations that
+vanished are dead at once; one with another epoch is a death and a birth.
+"""
+
+from collections.abc import Iterable
+
+from tidelog.controller import tree
+from tidelog.controller.elections import LogEnds, elect_where_due
+from tidelog.controller.journal import Steps
+from tidelog.controller.leaders import Life
+from tidelog.controller.state import LiveBroker, Partition
+from tidelog.controller.term import Term
+from tidelog.errors import ErrorCode
+from tidelog.ports import Children, Delete, Node, Read
+from tidelog.wire.messages.cluster.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+
+def read_brokers() -> Steps[dict[int, LiveBroker]]:
+    (names,) = yield [Children(tree.BROKER_IDS)]
+    nodes = yield [Read(f"{tree.BROKER_IDS}/{name}") for name in names]
+    return {
+        int(name): LiveBroker(int(name), node.created, tree.parse_registration(node.data))
+        for name, node in zip(names, nodes, strict=True)
+        if isinstance(node, Node)
+    }
+
+
+def adopt(term: Term, brokers: dict[int, LiveBroker]) -> None:
+    """These brokers live now. Who keeps its epoch keeps its place in a controlled shutdown."""
+    cluster = term.cluster
+    lives = {}
+    for id_, broker in brokers.items():
+        old = cluster.lives.get(id_)
+        leaving = old is not None and old.epoch == broker.epoch and old.leaving
+        lives[id_] = Life(broker.epoch, broker.registration.clean_epoch, leaving)
+    cluster.brokers = brokers
+    cluster.lives.clear()
+    cluster.lives.update(lives)
+    term.pushes.set_brokers(brokers.values())
+
+
+def notice_brokers(term: Term, logs: LogEnds) -> Steps[set[int]]:
+    """Compare the registrations with those known and do what follows; the brokers that came."""
+    found = yield from read_brokers()
+    known = term.cluster.brokers
+    gone = {id_ for id_, broker in known.items() if id_ not in found or found[id_].epoch != broker.epoch}
+    came = {id_ for id_, broker in found.items() if id_ not in known or known[id_].epoch != broker.epoch}
+    if not gone and not came:
+        return came
+    for id_ in sorted(gone):
+        term.tell("broker.gone", broker=id_, epoch=known[id_].epoch)
+    adopt(term, found)
+    for id_ in sorted(came):
+        term.tell("broker.registered", broker=id_, epoch=found[id_].epoch, clean=found[id_].registration.clean_epoch)
+    affected = term.cluster.on_brokers(gone | came)
+    for partition in affected:
+        partition.offline -= gone | came
+    term.touch(affected)
+    yield from elect_where_due(term, logs, affected, "brokers changed")
+    term.pushes.tell_roles(affected_by(affected, came))
+    return came
+
+
+def affected_by(partitions: Iterable[Partition], came: set[int]) -> list[Partition]:
+    return [partition for partition in partitions if not came.isdisjoint(partition.replicas)]
+
+
+def notice_log_folders(term: Term) -> Steps[None]:
+    """A broker says that a log folder failed, not which replicas went with it: it is told all its roles again, and
+    answers KAFKA_STORAGE_ERROR for those."""
+    (names,) = yield [Children(tree.LOG_DIR_EVENTS)]
+    paths = [f"{tree.LOG_DIR_EVENTS}/{name}" for name in names]
+    nodes = yield [Read(path) for path in paths]
+    read = {path: node for path, node in zip(paths, nodes, strict=True) if node is not None}
+    for broker in sorted({tree.parse_log_dir_event(node.data) for node in read.values()}):
+        term.pushes.tell_roles(term.cluster.on_brokers({broker}), only=broker)
+    yield [Delete(path) for path in read]
+
+
+def lose_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Partition]) -> Steps[None]:
+    """These replicas of a live broker are gone with their log folder."""
+    lost = [partition for partition in partitions if broker in partition.replicas and not partition.deleted]
+    for partition in lost:
+        partition.offline |= {broker}
+    term.touch(lost)
+    term.tell("replicas.offline", "warning", broker=broker, count=len(lost))
+    yield from elect_where_due(term, logs, lost, "log folder failed")
+
+
+def shut_down(term: Term, logs: LogEnds, request: ControlledShutdownRequest) -> Steps[ControlledShutdownResponse]:
+    """Move leaders and ISR places away from a broker that is about to stop; what it must keep is answered."""
+    lives = term.cluster.lives
+    life = lives.get(request.broker_id)
+    if life is None:
+        return ControlledShutdownResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
+    if request.broker_epoch not in (-1, life.epoch):
+        return ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    if not life.leaving:
+        lives[request.broker_id] = life._replace(leaving=True)
+        term.tell("broker.leaving", broker=request.broker_id, epoch=life.epoch)
+    held = term.cluster.on_brokers({request.broker_id})
+    yield from elect_where_due(term, logs, held, "controlled shutdown")
+    return ControlledShutdownResponse(
+        remaining_partitions=[
+            RemainingPartition(topic_name=partition.topic.name, partition_index=partition.index)
+            for partition in held
+            if partition.state.leader == request.broker_id and len(partition.replicas) > 1
+        ]
+    )

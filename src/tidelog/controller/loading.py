@@ -1,0 +1,110 @@
+"""The image from the tree: what a new controller reads before it decides anything, and again after a conflict."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidelog.controller import tree
+from tidelog.controller.deletion import Deletions
+from tidelog.controller.elections import LogEnds, elect_where_due
+from tidelog.controller.journal import Steps, chunks
+from tidelog.controller.liveness import adopt, notice_log_folders, read_brokers
+from tidelog.controller.state import Topic
+from tidelog.controller.term import Term
+from tidelog.controller.topics import complete
+from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
+
+READS = 2000
+"""Queries in one list: a list is answered at one moment, and no message grows without bound."""
+
+WATCHED = (tree.BROKER_IDS, tree.LOG_DIR_EVENTS, tree.DELETE_TOPICS)
+
+
+def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
+    values: list[Any] = []
+    for chunk in chunks(queries, READS):
+        values += yield chunk
+    return values
+
+
+def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
+    """Read everything, finish what an earlier controller left half done, elect where due, and tell all brokers."""
+    yield [Watch(path) for path in WATCHED]
+    cluster = term.cluster
+    cluster.topics.clear()
+    cluster.topic_ids.clear()
+    deletions.remaining.clear()
+    logs.wanted.clear()
+    logs.known.clear()
+    (cluster_id,) = yield [Read(tree.CLUSTER_ID)]
+    cluster.cluster_id = tree.parse_cluster_id(cluster_id.data) if cluster_id else ""
+    brokers = yield from read_brokers()
+    yield from _load_configs(term)
+    marked, missing, made = yield from _load_topics(term)
+    term.pushes.queues.clear()
+    adopt(term, brokers)
+    for topic in marked:
+        deletions.begin(term, topic)
+    yield from complete(term, missing, made)
+    yield from _drop_stray_marks({topic.name for topic in marked})
+    yield from notice_log_folders(term)
+    yield from elect_where_due(term, logs, list(cluster.partitions()), "new controller")
+    term.pushes.tell_roles(cluster.partitions())
+    term.loaded = True
+    term.tell(
+        "controller.loaded",
+        epoch=term.epoch,
+        brokers=sorted(cluster.brokers),
+        topics=len(cluster.topics),
+        partitions=sum(len(topic.partitions) for topic in cluster.topics.values()),
+    )
+
+
+def _load_topics(term: Term) -> Steps[tuple[list[Topic], dict[str, list[int]], set[str]]]:
+    """Topics with the states there are; those marked for deletion; partitions without a state; partition nodes."""
+    topics, marks = yield [Children(tree.TOPICS), Children(tree.DELETE_TOPICS)]
+    nodes = yield from read_all([Read(tree.topic_path(name)) for name in topics])
+    listed = yield from read_all([Children(tree.partitions_path(name)) for name in topics])
+    made: set[str] = set()
+    for name, node, children in zip(topics, nodes, listed, strict=True):
+        if isinstance(node, Node):
+            term.cluster.add_topic(Topic(name, tree.parse_assignment(node.data), node.version))
+            made.update(tree.partition_path(name, int(child)) for child in children or ())
+    missing = yield from _load_states(term)
+    return [term.cluster.topics[name] for name in marks if name in term.cluster.topics], missing, made
+
+
+def _load_states(term: Term) -> Steps[dict[str, list[int]]]:
+    wanted = [(topic, index) for topic in term.cluster.topics.values() for index in topic.assignment.replicas]
+    nodes = yield from read_all([Read(tree.state_path(topic.name, index)) for topic, index in wanted])
+    missing: dict[str, list[int]] = {}
+    for (topic, index), node in zip(wanted, nodes, strict=True):
+        if node is None:
+            missing.setdefault(topic.name, []).append(index)
+            continue
+        partition = topic.partitions[index] = topic.add(index)
+        partition.commit(tree.parse_state(node.data), node.version)
+    return missing
+
+
+def _load_configs(term: Term) -> Steps[None]:
+    cluster = term.cluster
+    cluster.configs.clear()
+    cluster.config_versions.clear()
+    topics, brokers, changes = yield [
+        Children(tree.TOPIC_CONFIGS),
+        Children(tree.BROKER_CONFIGS),
+        Children(tree.CONFIG_CHANGES),
+    ]
+    entities = [f"topics/{name}" for name in topics] + [f"brokers/{name}" for name in brokers]
+    nodes = yield from read_all([Read(f"{tree.CONFIG}/{entity}") for entity in entities])
+    for entity, node in zip(entities, nodes, strict=True):
+        if node is not None:
+            cluster.configs[entity] = tree.parse_config(node.data)
+            cluster.config_versions[entity] = node.version
+    cluster.config_changes = [int(name.rsplit("_", 1)[1]) for name in changes]
+
+
+def _drop_stray_marks(known: set[str]) -> Steps[None]:
+    """A mark for a topic that does not exist has nothing to wait for."""
+    (marks,) = yield [Children(tree.DELETE_TOPICS)]
+    yield [Delete(tree.delete_path(name)) for name in marks if name not in known]

@@ -1,0 +1,302 @@
+"""What the controller tells brokers: one queue a broker, one request in flight, retried until answered.
+
+A queue holds partitions, not requests: a request is built from the committed state when it leaves, so whatever changed
+meanwhile is merged. Roles (LeaderAndIsr) go before metadata (UpdateMetadata), deletions (StopReplica) last, except that
+a broker hears of the whole cluster before its first roles. A queue ends with its broker's epoch.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from tidelog.controller.image import FULL, INCREMENTAL, SECURITY_NUMBERS
+from tidelog.controller.state import ClusterState, LiveBroker, Partition, Topic
+from tidelog.effects import Ask
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.cluster.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from tidelog.wire.messages.cluster.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from tidelog.wire.messages.cluster.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+
+RETRY_MS = 50
+EPOCH_DURING_DELETE = -2
+"""The leader epoch in a StopReplica that deletes: above every epoch."""
+
+Kind = Literal["roles", "metadata", "deletions"]
+
+
+class Flight(NamedTuple):
+    """The request that is out: what it told, in case it must be told again."""
+
+    token: int
+    kind: Kind
+    partitions: Collection[Partition]
+    full: bool = False
+
+
+@dataclass(slots=True)
+class Queue:
+    """What one broker, by one broker epoch, has not heard yet. Dicts are ordered sets."""
+
+    broker: int
+    epoch: int
+    roles: dict[Partition, None] = field(default_factory=dict)
+    created: set[Partition] = field(default_factory=set)
+    metadata: dict[Partition, None] = field(default_factory=dict)
+    deletions: dict[Partition, None] = field(default_factory=dict)
+    full: bool = True
+    brokers: bool = True
+    flight: Flight | None = None
+    retry_at: int | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self.flight is None and self.next_kind() is None
+
+    def next_kind(self) -> Kind | None:
+        if self.full:
+            return "metadata"
+        if self.roles:
+            return "roles"
+        if self.metadata or self.brokers:
+            return "metadata"
+        return "deletions" if self.deletions else None
+
+
+class Answered(NamedTuple):
+    """What an answer told: partition errors by kind of request. `failed`: the request must be sent again."""
+
+    broker: int
+    kind: Kind
+    partitions: Collection[Partition]
+    errors: dict[TopicPartition, int]
+    failed: bool = False
+    code: int = 0
+
+
+class Pushes:
+    """All queues of one term of a controller."""
+
+    def __init__(self, broker_id: int, epoch: int, listener: str, cluster: ClusterState) -> None:
+        self.broker_id = broker_id
+        self.epoch = epoch
+        self.listener = listener
+        self.cluster = cluster
+        self.queues: dict[int, Queue] = {}
+        self.live_brokers: list[UpdateMetadataBroker] = []
+
+    def __repr__(self) -> str:
+        busy = [broker for broker, queue in self.queues.items() if not queue.idle]
+        return f"Pushes(to {sorted(self.queues)}, busy {busy})"
+
+    def set_brokers(self, brokers: Collection[LiveBroker]) -> None:
+        """Who lives now: queues of others end, new lives get the whole metadata, all hear of the brokers."""
+        self.live_brokers = [_broker(broker) for broker in brokers]
+        epochs = {broker.id: broker.epoch for broker in brokers}
+        self.queues = {id_: queue for id_, queue in self.queues.items() if epochs.get(id_) == queue.epoch}
+        for queue in self.queues.values():
+            queue.brokers = True
+        for broker, epoch in epochs.items():
+            if broker not in self.queues:
+                self.queues[broker] = Queue(broker, epoch)
+
+    def tell_roles(self, partitions: Iterable[Partition], *, only: int | None = None, created: bool = False) -> None:
+        """Tell the live replicas of these partitions, or one of them, what they are."""
+        for partition in partitions:
+            for broker in partition.replicas:
+                queue = self.queues.get(broker) if only in (None, broker) else None
+                if queue is not None:
+                    queue.roles[partition] = None
+                    if created:
+                        queue.created.add(partition)
+
+    def tell_metadata(self, partitions: Iterable[Partition]) -> None:
+        changed = dict.fromkeys(partitions)
+        for queue in self.queues.values():
+            if not queue.full:
+                queue.metadata.update(changed)
+
+    def tell_deletion(self, broker: int, partitions: Iterable[Partition]) -> None:
+        queue = self.queues.get(broker)
+        if queue is not None:
+            for partition in partitions:
+                queue.roles.pop(partition, None)
+                queue.deletions[partition] = None
+
+    def take(self, now: int, token: int) -> list[Ask]:
+        """The requests that may leave now; they take tokens from `token` on."""
+        asks: list[Ask] = []
+        for queue in self.queues.values():
+            if queue.flight is not None or (queue.retry_at is not None and now < queue.retry_at):
+                continue
+            queue.retry_at = None
+            kind = queue.next_kind()
+            if kind is not None:
+                asks.append(self._request(queue, kind, token + len(asks)))
+        return asks
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min((queue.retry_at for queue in self.queues.values() if queue.retry_at is not None), default=None)
+
+    def _request(self, queue: Queue, kind: Kind, token: int) -> Ask:
+        request: Any
+        if kind == "roles":
+            request, told = self._leader_and_isr(queue), queue.roles
+            queue.roles = {}
+        elif kind == "metadata":
+            request, told = self._update_metadata(queue), queue.metadata
+            queue.metadata = {}
+        else:
+            request, told = self._stop_replica(queue), queue.deletions
+            queue.deletions = {}
+        queue.flight = Flight(token, kind, told, full=kind == "metadata" and queue.full)
+        if kind == "metadata":
+            queue.full = queue.brokers = False
+        return Ask(queue.broker, request, "controller", token)
+
+    def _leader_and_isr(self, queue: Queue) -> LeaderAndIsrRequest:
+        leaders = {partition.state.leader for partition in queue.roles}
+        return LeaderAndIsrRequest(
+            controller_id=self.broker_id,
+            controller_epoch=self.epoch,
+            broker_epoch=queue.epoch,
+            topic_states=[
+                LeaderAndIsrTopicState(
+                    topic_name=topic.name,
+                    topic_id=topic.id,
+                    partition_states=[partition.role(is_new=partition in queue.created) for partition in group],
+                )
+                for topic, group in _by_topic(queue.roles)
+            ],
+            live_leaders=[leader for leader in map(self._leader, sorted(leaders)) if leader is not None],
+        )
+
+    def _leader(self, broker: int) -> LeaderAndIsrLiveLeader | None:
+        live = self.cluster.brokers.get(broker)
+        for endpoint in live.registration.endpoints if live else ():
+            if endpoint.listener == self.listener:
+                return LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
+        return None
+
+    def _update_metadata(self, queue: Queue) -> UpdateMetadataRequest:
+        lives = self.cluster.lives
+        partitions: Iterable[Partition] = self.cluster.partitions() if queue.full else queue.metadata
+        return UpdateMetadataRequest(
+            controller_id=self.broker_id,
+            type=FULL if queue.full else INCREMENTAL,
+            controller_epoch=self.epoch,
+            broker_epoch=queue.epoch,
+            topic_states=[
+                UpdateMetadataTopicState(
+                    topic_name=topic.name,
+                    topic_id=topic.id,
+                    partition_states=[partition.metadata(lives) for partition in group],
+                )
+                for topic, group in _by_topic(partitions)
+            ],
+            live_brokers=self.live_brokers,
+        )
+
+    def _stop_replica(self, queue: Queue) -> StopReplicaRequest:
+        return StopReplicaRequest(
+            controller_id=self.broker_id,
+            controller_epoch=self.epoch,
+            broker_epoch=queue.epoch,
+            topic_states=[
+                StopReplicaTopicState(
+                    topic_name=topic.name,
+                    partition_states=[
+                        StopReplicaPartitionState(
+                            partition_index=partition.index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True
+                        )
+                        for partition in group
+                    ],
+                )
+                for topic, group in _by_topic(queue.deletions)
+            ],
+        )
+
+    def answered(self, token: int, response: Any, now: int) -> Answered | None:
+        """Take in an answer (None: it cannot come). None for a flight that ended with its broker's epoch."""
+        queue = next((queue for queue in self.queues.values() if queue.flight and queue.flight.token == token), None)
+        if queue is None:
+            return None
+        flight, queue.flight = queue.flight, None
+        assert flight is not None
+        code = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
+        if code != ErrorCode.NONE:
+            queue.retry_at = now + RETRY_MS
+            _tell_again(queue, flight)
+            return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
+        if flight.kind == "roles":
+            queue.created.difference_update(partition for partition in flight.partitions)
+        return Answered(queue.broker, flight.kind, flight.partitions, self._errors(flight, response))
+
+    def _errors(self, flight: Flight, response: Any) -> dict[TopicPartition, int]:
+        if flight.kind == "metadata":
+            return {}
+        if flight.kind == "deletions":
+            return {
+                TopicPartition(error.topic_name, error.partition_index): error.error_code
+                for error in response.partition_errors
+                if error.error_code
+            }
+        names = {partition.topic.id: partition.topic.name for partition in flight.partitions}
+        return {
+            TopicPartition(names[topic.topic_id], error.partition_index): error.error_code
+            for topic in response.topics
+            if topic.topic_id in names
+            for error in topic.partition_errors
+            if error.error_code
+        }
+
+
+def _tell_again(queue: Queue, flight: Flight) -> None:
+    """What is due now stands behind what was told in vain; roles of topics that are going need no repeat."""
+    if flight.kind == "roles":
+        kept = dict.fromkeys(partition for partition in flight.partitions if not partition.deleted)
+        queue.roles = kept | queue.roles
+    elif flight.kind == "metadata":
+        queue.full = queue.full or flight.full
+        queue.brokers = True
+        queue.metadata = dict.fromkeys(flight.partitions) | queue.metadata
+    else:
+        queue.deletions = dict.fromkeys(flight.partitions) | queue.deletions
+
+
+def _by_topic(partitions: Iterable[Partition]) -> list[tuple[Topic, list[Partition]]]:
+    """By topic, not by name: a deleted topic and its successor may stand in one request."""
+    groups: dict[Topic, list[Partition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.topic, []).append(partition)
+    return list(groups.items())
+
+
+def _broker(broker: LiveBroker) -> UpdateMetadataBroker:
+    return UpdateMetadataBroker(
+        id=broker.id,
+        rack=broker.registration.rack,
+        endpoints=[
+            UpdateMetadataEndpoint(
+                port=endpoint.port,
+                host=endpoint.host,
+                listener=endpoint.listener,
+                security_protocol=SECURITY_NUMBERS.get(endpoint.security, 0),
+            )
+            for endpoint in broker.registration.endpoints
+        ],
+    )

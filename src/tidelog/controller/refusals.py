@@ -1,0 +1,135 @@
+"""The answer to a request that the controller cannot take: the same code at every place that has one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalResourceResponse,
+)
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tidelog.wire.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from tidelog.wire.messages.topics.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tidelog.wire.messages.topics.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from tidelog.wire.messages.topics.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+def _create_topics(request: CreateTopicsRequest, code: ErrorCode, message: str | None) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=message, configs=[])
+            for topic in request.topics
+        ]
+    )
+
+
+def _create_partitions(
+    request: CreatePartitionsRequest, code: ErrorCode, message: str | None
+) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete_topics(request: DeleteTopicsRequest, code: ErrorCode, message: str | None) -> DeleteTopicsResponse:
+    wishes = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(name=wish.name, topic_id=wish.topic_id, error_code=code, error_message=message)
+            for wish in wishes
+        ]
+    )
+
+
+def _elect_leaders(request: ElectLeadersRequest, code: ErrorCode, message: str | None) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=partition, error_code=code, error_message=message)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _alter_configs(request: AlterConfigsRequest, code: ErrorCode, message: str | None) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def _incremental(
+    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            IncrementalResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+_REFUSALS: dict[type, Callable[..., Any]] = {
+    AlterPartitionRequest: lambda _request, code, _message: AlterPartitionResponse(error_code=code),
+    ControlledShutdownRequest: lambda _request, code, _message: ControlledShutdownResponse(error_code=code),
+    CreateTopicsRequest: _create_topics,
+    CreatePartitionsRequest: _create_partitions,
+    DeleteTopicsRequest: _delete_topics,
+    ElectLeadersRequest: _elect_leaders,
+    AlterConfigsRequest: _alter_configs,
+    IncrementalAlterConfigsRequest: _incremental,
+}
+
+
+def refuse(request: Any, code: ErrorCode, message: str | None = None) -> Any:
+    """The response to any request that the controller serves, with this code everywhere."""
+    return _REFUSALS[type(request)](request, code, message)

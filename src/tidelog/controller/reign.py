@@ -1,0 +1,263 @@
+"""What a leading controller does with each input: commands into the journal, pushes out, answers back.
+
+Requests become commands; the finished command's answer is sent at once, or, where clients would look for the effect,
+when the brokers have heard of it (`Settling`), which is bounded by the request's own timeout.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tidelog.controller import tree
+from tidelog.controller.deletion import Deletions, delete_topics, remove_topics
+from tidelog.controller.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
+from tidelog.controller.isr import alter_partitions
+from tidelog.controller.journal import Command, Steps
+from tidelog.controller.liveness import lose_replicas, notice_brokers, notice_log_folders, shut_down
+from tidelog.controller.loading import load
+from tidelog.controller.refusals import refuse
+from tidelog.controller.state import Topic
+from tidelog.controller.term import Term
+from tidelog.controller.topics import create_partitions, create_topics
+from tidelog.effects import Effect, Reply, Store
+from tidelog.errors import ErrorCode
+from tidelog.model import Time
+from tidelog.ports import Check, StoreResult
+from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
+from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
+from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
+
+SETTLE_MS = 2000
+"""The longest that an answer waits for brokers to hear of what it says."""
+
+
+@dataclass(slots=True)
+class Settling:
+    """An answer that waits until `brokers` have heard all and `topics` are deleted (or held up by the dead)."""
+
+    token: int
+    response: Any
+    deadline: int
+    brokers: set[int]
+    topics: list[Topic]
+
+
+class Reign:
+    def __init__(self, term: Term, last_token: int, now: Time) -> None:
+        self.term = term
+        self.last_token = last_token
+        self.logs = LogEnds()
+        self.deletions = Deletions()
+        self.requests: dict[int, Any] = {}
+        self.settling: list[Settling] = []
+        self.store_token = 0
+        self.rebalance_at: int | None = None
+        self.out: list[Effect] = []
+        self.commands: dict[type, tuple[str, Callable[[Any], Steps[Any]]]] = {
+            AlterPartitionRequest: ("alter partition", lambda r: alter_partitions(term, r)),
+            ControlledShutdownRequest: ("controlled shutdown", lambda r: shut_down(term, self.logs, r)),
+            CreateTopicsRequest: ("create topics", lambda r: create_topics(term, r)),
+            CreatePartitionsRequest: ("create partitions", lambda r: create_partitions(term, r)),
+            DeleteTopicsRequest: ("delete topics", lambda r: delete_topics(term, self.deletions, r)),
+            ElectLeadersRequest: ("elect leaders", lambda r: elect_on_wish(term, r)),
+        }
+        self._at(now)
+        self._load()
+
+    def __repr__(self) -> str:
+        return f"Reign({self.term} {self.deletions})"
+
+    @property
+    def deposed(self) -> bool:
+        return self.term.journal.deposed
+
+    def handle(self, token: int, request: Any, now: Time) -> None:
+        self._at(now)
+        name, steps = self.commands[type(request)]
+        self.requests[token] = request
+        self.term.run(name, partial(steps, request), token=token)
+
+    def store_result(self, token: int, result: StoreResult, now: Time) -> None:
+        self._at(now)
+        if token == self.store_token:
+            self.store_token = 0
+            self.term.journal.result(result, now.mono)
+
+    def store_event(self, path: str, now: Time) -> None:
+        self._at(now)
+        if _at_or_below(path, tree.BROKER_IDS):
+            self._run_once("brokers", self._notice_brokers)
+        elif _at_or_below(path, tree.LOG_DIR_EVENTS):
+            self._run_once("log folders", lambda: notice_log_folders(self.term))
+
+    def answered(self, token: int, response: Any, now: Time) -> None:
+        self._at(now)
+        if token in self.logs.flights:
+            known = self.logs.answered(token, response, now.mono)
+            if known:
+                self.term.run("most complete log", lambda: elect_most_complete(self.term, self.logs, known))
+            return
+        answered = self.term.pushes.answered(token, response, now.mono)
+        if answered is None:
+            return
+        if answered.failed:
+            if answered.code == ErrorCode.STALE_CONTROLLER_EPOCH:
+                self._run_once("am I still it", self._probe)
+        elif answered.kind == "deletions":
+            self.deletions.answered(answered)
+        elif answered.kind == "roles":
+            self._notice_lost(answered.broker, answered.partitions, answered.errors)
+
+    def wake(self, now: Time) -> None:
+        self._at(now)
+        self.term.journal.wake(now.mono)
+        if self.rebalance_at is not None and now.mono >= self.rebalance_at:
+            self.rebalance_at = None
+            self._run_once("rebalance", lambda: rebalance(self.term))
+
+    @property
+    def next_deadline(self) -> int | None:
+        term = self.term
+        deadlines = [term.journal.retry_at, term.pushes.next_deadline, self.logs.retry_at, self.rebalance_at]
+        deadlines += [settling.deadline for settling in self.settling]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def end(self) -> list[Effect]:
+        """Resignation: what was asked and is not decided is for another controller; what is decided is answered."""
+        replies: list[Effect] = [Reply(settling.token, settling.response) for settling in self.settling]
+        replies += [Reply(token, refuse(request, ErrorCode.NOT_CONTROLLER)) for token, request in self.requests.items()]
+        return replies
+
+    def pump(self) -> None:
+        """Go on wherever something can go on, after every input."""
+        journal, term = self.term.journal, self.term
+        while not journal.deposed:
+            if journal.stale:
+                journal.stale = False
+                self._load()
+            operations = journal.take()
+            if operations is not None:
+                self.last_token += 1
+                self.store_token = self.last_token
+                self.out.append(Store(self.store_token, operations))
+            finished, journal.finished = journal.finished, []
+            for command, answer in finished:
+                self._finish(command, answer)
+            done = self.deletions.ready() if term.loaded else []
+            if done:
+                term.run("remove topics", partial(remove_topics, term, done))
+            if not finished and not done and not journal.stale:
+                break
+        if term.loaded and not journal.deposed:
+            self._send()
+            self._settle()
+
+    def drain(self) -> list[Effect]:
+        out = self.term.effects + self.out
+        self.term.effects, self.out = [], []
+        return out
+
+    def _at(self, now: Time) -> None:
+        self.term.now = now
+
+    def _load(self) -> None:
+        self.term.loaded = False
+        self.term.run("load", lambda: load(self.term, self.logs, self.deletions), first=True)
+
+    def _run_once(self, name: str, start: Callable[[], Steps[Any]]) -> None:
+        """Reactions go before requests; one that waits already will see the newest state."""
+        if not self.term.journal.has(name) and not self.term.journal.has("load"):
+            self.term.run(name, start, first=True)
+
+    def _notice_brokers(self) -> Steps[None]:
+        came = yield from notice_brokers(self.term, self.logs)
+        self.deletions.brokers_came(self.term, came)
+
+    def _probe(self) -> Steps[None]:
+        yield [Check(tree.CONTROLLER_EPOCH, self.term.journal.epoch_version)]
+
+    def _notice_lost(self, broker: int, partitions: Any, errors: dict[Any, int]) -> None:
+        lost = [
+            partition
+            for partition in partitions
+            if errors.get(partition.name) == ErrorCode.KAFKA_STORAGE_ERROR and broker not in partition.offline
+        ]
+        if lost:
+            self.term.run("lost replicas", lambda: lose_replicas(self.term, self.logs, broker, lost), first=True)
+
+    def _send(self) -> None:
+        for source in (self.term.pushes, self.logs):
+            asks = source.take(self.term.now.mono, self.last_token + 1)
+            self.last_token += len(asks)
+            self.out += asks
+
+    def _finish(self, command: Command, answer: Any) -> None:
+        if command.name in ("load", "rebalance"):
+            self._plan_rebalance()
+        if command.token is None:
+            return
+        request = self.requests.pop(command.token)
+        if answer is None:
+            answer = refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        timeout_ms = _settle_ms(request)
+        if timeout_ms <= 0:
+            self.out.append(Reply(command.token, answer))
+            return
+        topics = self._going(answer) if isinstance(answer, DeleteTopicsResponse) else []
+        queues = self.term.pushes.queues
+        busy = {broker for broker, queue in queues.items() if not queue.idle}
+        self.settling.append(Settling(command.token, answer, self.term.now.mono + timeout_ms, busy, topics))
+
+    def _plan_rebalance(self) -> None:
+        config = self.term.config
+        if config.auto_leader_rebalance_enable:
+            self.rebalance_at = self.term.now.mono + config.leader_imbalance_check_interval_seconds * 1000
+
+    def _going(self, answer: DeleteTopicsResponse) -> list[Topic]:
+        ids = {result.topic_id for result in answer.responses if not result.error_code}
+        return [topic for topic in self.deletions.remaining if topic.id in ids]
+
+    def _settle(self) -> None:
+        if not self.settling:
+            return
+        queues, now = self.term.pushes.queues, self.term.now.mono
+        busy = {broker for broker, queue in queues.items() if not queue.idle}
+        still: list[Settling] = []
+        for settling in self.settling:
+            settling.brokers &= busy
+            settling.topics = [topic for topic in settling.topics if self._awaits(topic)]
+            if (settling.brokers or settling.topics) and now < settling.deadline:
+                still.append(settling)
+                continue
+            _mark_late(settling)
+            self.out.append(Reply(settling.token, settling.response))
+        self.settling = still
+
+    def _awaits(self, topic: Topic) -> bool:
+        if self.term.cluster.topics.get(topic.name) is not topic:
+            return False
+        return not self.deletions.held_up(topic, self.term.cluster.lives)
+
+
+def _at_or_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/") or root.startswith(path.rstrip("/") + "/")
+
+
+def _settle_ms(request: Any) -> int:
+    if isinstance(request, DeleteTopicsRequest):
+        return request.timeout_ms
+    if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and not request.validate_only:
+        return min(request.timeout_ms, SETTLE_MS)
+    return 0
+
+
+def _mark_late(settling: Settling) -> None:
+    """Topics that are not gone in time, although brokers that live hold them, are answered so."""
+    late = {topic.id for topic in settling.topics}
+    for result in settling.response.responses if late else ():
+        if result.topic_id in late:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT

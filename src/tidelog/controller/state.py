@@ -1,0 +1,178 @@
+"""The controller's image of the tree: brokers, topics, partitions and configurations as last committed.
+
+Nothing here changes before a commit returned. A partition's `version` is its node's version, its partition epoch. The
+structures that requests carry are kept with the partition and built once per change.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.controller.image import LEADER_DURING_DELETE
+from tidelog.controller.leaders import Life
+from tidelog.controller.tree import Assignment, LeadershipState, Registration
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrPartitionState
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState
+
+
+class LiveBroker(NamedTuple):
+    id: int
+    epoch: int
+    registration: Registration
+
+
+class Partition:
+    """One partition. `offline` are live replicas whose log folder failed; `deleted` once its topic is marked."""
+
+    __slots__ = (
+        "_metadata",
+        "adding",
+        "deleted",
+        "index",
+        "offline",
+        "removing",
+        "replicas",
+        "state",
+        "topic",
+        "version",
+    )
+
+    def __init__(self, topic: "Topic", index: int, replicas: tuple[int, ...]) -> None:
+        self.topic = topic
+        self.index = index
+        self.replicas = replicas
+        self.adding: tuple[int, ...] = ()
+        self.removing: tuple[int, ...] = ()
+        self.state = LeadershipState()
+        self.version = -1
+        self.offline: frozenset[int] = frozenset()
+        self.deleted = False
+        self._metadata: UpdateMetadataPartitionState | None = None
+
+    def __repr__(self) -> str:
+        return f"Partition({self.name} v{self.version} {self.state})"
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic.name, self.index)
+
+    def commit(self, state: LeadershipState, version: int) -> None:
+        assert version > self.version, f"{self.name}: partition epoch went from {self.version} to {version}"
+        assert state.leader_epoch >= self.state.leader_epoch, f"{self.name}: leader epoch went back"
+        self.state = state
+        self.version = version
+        self._metadata = None
+
+    def touch(self) -> None:
+        """A replica came or went: what brokers are told of the partition is built anew."""
+        self._metadata = None
+
+    def role(self, *, is_new: bool) -> LeaderAndIsrPartitionState:
+        """The partition as its replicas are told."""
+        state = self.state
+        return LeaderAndIsrPartitionState(
+            partition_index=self.index,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            partition_epoch=self.version,
+            replicas=list(self.replicas),
+            adding_replicas=list(self.adding),
+            removing_replicas=list(self.removing),
+            is_new=is_new,
+        )
+
+    def metadata(self, lives: dict[int, Life]) -> UpdateMetadataPartitionState:
+        """The partition as every broker is told."""
+        if self._metadata is None:
+            state = self.state
+            self._metadata = UpdateMetadataPartitionState(
+                partition_index=self.index,
+                controller_epoch=state.controller_epoch,
+                leader=LEADER_DURING_DELETE if self.deleted else state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=list(state.isr),
+                zk_version=self.version,
+                replicas=list(self.replicas),
+                offline_replicas=[b for b in self.replicas if b not in lives or b in self.offline],
+            )
+        return self._metadata
+
+
+class Topic:
+    """One topic. `version` is that of its assignment node; `partitions` are those whose state is committed."""
+
+    __slots__ = ("assignment", "deleted", "name", "partitions", "version")
+
+    def __init__(self, name: str, assignment: Assignment, version: int) -> None:
+        self.name = name
+        self.assignment = assignment
+        self.version = version
+        self.partitions: dict[int, Partition] = {}
+        self.deleted = False
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name} {len(self.partitions)} partitions{' deleted' if self.deleted else ''})"
+
+    @property
+    def id(self) -> bytes:
+        return self.assignment.topic_id
+
+    def add(self, index: int) -> Partition:
+        """A partition of the assignment whose state is about to be committed or was just read."""
+        partition = Partition(self, index, self.assignment.replicas[index])
+        partition.adding = self.assignment.adding.get(index, ())
+        partition.removing = self.assignment.removing.get(index, ())
+        return partition
+
+
+class ClusterState:
+    """Everything the controller knows. `lives` is what elections look at: one entry a live broker."""
+
+    def __init__(self) -> None:
+        self.cluster_id = ""
+        self.brokers: dict[int, LiveBroker] = {}
+        self.lives: dict[int, Life] = {}
+        self.topics: dict[str, Topic] = {}
+        self.topic_ids: dict[bytes, Topic] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        self.config_versions: dict[str, int] = {}
+        self.config_changes: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"ClusterState(brokers={sorted(self.brokers)} topics={len(self.topics)})"
+
+    def add_topic(self, topic: Topic) -> None:
+        self.topics[topic.name] = topic
+        self.topic_ids[topic.id] = topic
+
+    def remove_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        del self.topic_ids[topic.id]
+        self.configs.pop(f"topics/{topic.name}", None)
+        self.config_versions.pop(f"topics/{topic.name}", None)
+
+    def partitions(self) -> Iterator[Partition]:
+        """All partitions but those of topics marked for deletion."""
+        for topic in self.topics.values():
+            if not topic.deleted:
+                yield from topic.partitions.values()
+
+    def on_brokers(self, brokers: set[int]) -> list[Partition]:
+        """The partitions with a replica on any of these brokers."""
+        return [partition for partition in self.partitions() if not brokers.isdisjoint(partition.replicas)]
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """None also where the topic is marked for deletion."""
+        found = self.topics.get(topic)
+        return None if found is None or found.deleted else found.partitions.get(index)
+
+    def check_invariants(self) -> None:
+        """I14: the leader is in the ISR or there is none; the ISR is among the assigned replicas."""
+        for partition in self.partitions():
+            state = partition.state
+            assert state.leader == -1 or state.leader in state.isr, f"{partition}: the leader is outside the ISR"
+            assert set(state.isr) <= set(partition.replicas), f"{partition}: ISR outside the replicas"
+            assert len(state.isr) == len(set(state.isr)) == len(state.isr_epochs), f"{partition}: broken ISR"
+            assert state.isr, f"{partition}: the ISR is empty"

@@ -1,0 +1,110 @@
+"""One term of leading the cluster: what all commands share. It begins with an election and ends with resignation."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.topic import TopicConfig
+from tidelog.controller import tree
+from tidelog.controller.journal import Command, Journal, Steps, chunks
+from tidelog.controller.pushes import Pushes
+from tidelog.controller.state import ClusterState, Partition
+from tidelog.controller.tree import LeadershipState
+from tidelog.effects import Effect, Event
+from tidelog.model import INTER_BROKER_LISTENER, Time
+from tidelog.ports import Write
+
+LOUD = 20
+"""Up to so many changes of one command are log lines each; more are told as one line (and each to the timeline)."""
+
+
+class Term:
+    """`epoch` is the controller epoch; `cluster` the image; `effects` collects what the current input asks for."""
+
+    def __init__(
+        self, broker_id: int, config: BrokerConfig, entropy: Callable[[int], bytes], epoch: int, epoch_version: int
+    ) -> None:
+        self.broker_id = broker_id
+        self.config = config
+        self.entropy = entropy
+        self.epoch = epoch
+        self.cluster = ClusterState()
+        self.journal = Journal(epoch_version)
+        listener = config.inter_broker_listener_name or INTER_BROKER_LISTENER
+        self.pushes = Pushes(broker_id, epoch, listener, self.cluster)
+        self.now = Time(0, 0)
+        self.loaded = False
+        self.effects: list[Effect] = []
+
+    def __repr__(self) -> str:
+        return f"Term(epoch={self.epoch} {self.cluster} {self.journal})"
+
+    def tell(self, kind: str, level: str = "info", **fields: Any) -> None:
+        self.effects.append(Event(kind, fields, level))
+
+    def run(self, name: str, start: Callable[[], Steps[Any]], *, token: int | None = None, first: bool = False) -> None:
+        self.journal.submit(Command(name, start, token), first=first)
+
+    def number(self, below: int) -> int:
+        """A random number in [0, below)."""
+        return int.from_bytes(self.entropy(8)) % below
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """What applies to the topic now, the cluster-wide dynamic defaults included."""
+        return TopicConfig(self.cluster.configs.get(f"topics/{topic}", {}), self.broker_config())
+
+    def broker_config(self) -> BrokerConfig:
+        dynamic = self.cluster.configs.get(f"brokers/{tree.DEFAULT_ENTITY}", {})
+        return BrokerConfig({**self.config.explicit, **dynamic}) if dynamic else self.config
+
+    def usable_racks(self) -> dict[int, str | None]:
+        """The brokers that new replicas may be put on, with their racks."""
+        lives = self.cluster.lives
+        return {
+            id_: broker.registration.rack
+            for id_, broker in self.cluster.brokers.items()
+            if id_ in lives and not lives[id_].leaving
+        }
+
+    def commit(
+        self, changes: Sequence[tuple[Partition, LeadershipState]], why: str, *, roles: bool = True
+    ) -> Steps[None]:
+        """Write new states over the current ones and, when the commit returns, tell whom it concerns."""
+        loud = len(changes) <= LOUD
+        for chunk in chunks(changes):
+            written = [(partition, state._replace(controller_epoch=self.epoch)) for partition, state in chunk]
+            nodes = yield [
+                Write(tree.state_path(*partition.name), tree.format_state(state), partition.version)
+                for partition, state in written
+            ]
+            for (partition, state), node in zip(written, nodes, strict=True):
+                self._tell_change(partition, state, why, "info" if loud else "debug")
+                partition.commit(state, node.version)
+            if roles:
+                self.pushes.tell_roles(partition for partition, _ in written)
+            self.pushes.tell_metadata(partition for partition, _ in written)
+        if changes and not loud:
+            self.tell("partitions.changed", count=len(changes), why=why)
+
+    def _tell_change(self, partition: Partition, state: LeadershipState, why: str, level: str) -> None:
+        old = partition.state
+        topic, index = partition.name
+        self.tell(
+            "isr.change" if state.leader_epoch == old.leader_epoch else "partition.elected",
+            level,
+            topic=topic,
+            partition=index,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            previous_leader=old.leader,
+            previous_isr=list(old.isr),
+            why=why,
+        )
+
+    def touch(self, partitions: Iterable[Partition]) -> None:
+        """Their offline replicas changed: build anew what brokers are told, and tell it."""
+        touched = list(partitions)
+        for partition in touched:
+            partition.touch()
+        self.pushes.tell_metadata(touched)

@@ -1,0 +1,321 @@
+"""Topics created and extended: checks in Kafka's order, placement, and the nodes that make a topic.
+
+A topic exists once its node is committed; partitions whose state is missing then (the controller died between two
+multis) are made by the next controller (`complete`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tidelog.config.topic import TopicConfig
+from tidelog.controller import names, tree
+from tidelog.controller.journal import Group, Steps, submit
+from tidelog.controller.leaders import first_state
+from tidelog.controller.placement import Start, check_assignment, order_of, place
+from tidelog.controller.state import Partition, Topic
+from tidelog.controller.term import Term
+from tidelog.controller.tree import Assignment, LeadershipState
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.model import NO_ID, id_text
+from tidelog.ports import Change, Create, Write
+from tidelog.wire.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from tidelog.wire.messages.topics.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+MAX_PARTITIONS = 10_000
+"""Kafka's bound on the records of one request, and so on the partitions that it may create."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """Partitions about to be made, with the changes that make them."""
+
+    topic: Topic
+    head: Group
+    partitions: list[tuple[Partition, LeadershipState]]
+
+
+def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+    results: list[CreatableTopicResult] = []
+    plans: list[Plan] = []
+    planned: dict[str, tuple[Plan, dict[str, str]]] = {}
+    counted = Counter(topic.name for topic in request.topics)
+    unified = {names.unified(name): name for name in term.cluster.topics}
+    for wish in {topic.name: topic for topic in request.topics}.values():
+        try:
+            _check_once(counted[wish.name])
+            check_name(term, wish.name, unified)
+            plan, configs = plan_topic(term, wish)
+            _check_count(sum(len(other.partitions) for other in plans) + len(plan.partitions))
+        except ApiError as error:
+            results.append(
+                CreatableTopicResult(name=wish.name, error_code=error.code, error_message=error.message, configs=[])
+            )
+            continue
+        plans.append(plan)
+        planned[wish.name] = plan, configs
+        results.append(_created(plan))
+    if not request.validate_only:
+        yield from carry_out(term, plans)
+        for name, (plan, configs) in planned.items():
+            _adopt(term, name, plan, configs)
+    return CreateTopicsResponse(topics=results)
+
+
+def _check_once(times: int) -> None:
+    if times > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+
+
+def _check_count(partitions: int) -> None:
+    if partitions > MAX_PARTITIONS:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, f"More than {MAX_PARTITIONS} partitions in one request.")
+
+
+def _created(plan: Plan) -> CreatableTopicResult:
+    replicas = plan.topic.assignment.replicas
+    return CreatableTopicResult(
+        name=plan.topic.name,
+        topic_id=plan.topic.id,
+        error_message=None,
+        num_partitions=len(replicas),
+        replication_factor=len(replicas[0]),
+        configs=[],
+    )
+
+
+def _adopt(term: Term, name: str, plan: Plan, configs: dict[str, str]) -> None:
+    """The topic is committed: it joins the image and is told."""
+    cluster, topic = term.cluster, plan.topic
+    topic.version = 0
+    cluster.add_topic(topic)
+    cluster.configs[f"topics/{name}"] = configs
+    cluster.config_versions[f"topics/{name}"] = cluster.config_versions.get(f"topics/{name}", -1) + 1
+    term.tell(
+        "topic.created",
+        topic=name,
+        topic_id=id_text(topic.id),
+        partitions=len(topic.assignment.replicas),
+        replication_factor=len(topic.assignment.replicas[0]),
+    )
+
+
+def check_name(term: Term, name: str, unified: dict[str, str]) -> None:
+    if name == names.METADATA_TOPIC:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody may create the internal topic {name}.")
+    if (fault := names.fault(name)) is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+    existing = term.cluster.topics.get(name)
+    if existing is not None:
+        state = "is marked for deletion" if existing.deleted else "already exists"
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' {state}.")
+    colliding = unified.get(names.unified(name))
+    if colliding is not None:
+        message = f"Topic '{name}' collides with the existing topic '{colliding}': '.' and '_' count as one."
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+
+
+def plan_topic(term: Term, wish: CreatableTopic) -> tuple[Plan, dict[str, str]]:
+    """What creating the topic takes; ApiError where its wish is not sound."""
+    configs = _configs(wish)
+    replicas = _assigned(term, wish) if wish.assignments else _placed(term, wish)
+    topic = Topic(wish.name, Assignment(new_topic_id(term), replicas, {}, {}), -1)
+    head: Group = [
+        _config_node(term, wish.name, configs),
+        Create(tree.topic_path(wish.name), tree.format_assignment(topic.assignment)),
+        Create(tree.partitions_path(wish.name)),
+    ]
+    return Plan(topic, head, _first_states(term, topic, replicas)), configs
+
+
+def _config_node(term: Term, name: str, configs: dict[str, str]) -> Change:
+    """A configuration without a topic may be left from an earlier life of the name."""
+    data = tree.format_config(configs)
+    version = term.cluster.config_versions.get(f"topics/{name}")
+    if version is None:
+        return Create(tree.topic_config_path(name), data)
+    return Write(tree.topic_config_path(name), data, version)
+
+
+def _configs(wish: CreatableTopic) -> dict[str, str]:
+    missing = [config.name for config in wish.configs if config.value is None]
+    if missing:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"These topic configs have no value: {', '.join(missing)}.")
+    configs = {config.name: config.value for config in wish.configs if config.value is not None}
+    try:
+        TopicConfig.validate(configs)
+    except InvalidOption as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return configs
+
+
+def _assigned(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
+    """The replicas as given by hand."""
+    if wish.replication_factor != -1 or wish.num_partitions != -1:
+        which = "a replication factor" if wish.replication_factor != -1 else "a number of partitions"
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"A manual partition assignment excludes {which}.")
+    replicas: dict[int, tuple[int, ...]] = {}
+    factor = None
+    for given in wish.assignments:
+        if given.partition_index in replicas:
+            message = f"Partition {given.partition_index} is assigned more than once."
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        check_hand_made(term, given.partition_index, given.broker_ids, factor)
+        factor = len(given.broker_ids)
+        replicas[given.partition_index] = tuple(given.broker_ids)
+    if set(replicas) != set(range(len(replicas))):
+        message = "Partitions must be numbered from 0 without a gap."
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return dict(sorted(replicas.items()))
+
+
+def check_hand_made(term: Term, index: int, brokers: Sequence[int], factor: int | None) -> None:
+    check_assignment(brokers, term.cluster.brokers, factor)
+    if not any(broker in term.usable_racks() for broker in brokers):
+        message = f"All brokers assigned to partition {index} are shutting down."
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _placed(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
+    """The replicas as the round robin gives them."""
+    if wish.replication_factor < -1 or wish.replication_factor == 0:
+        message = "The replication factor must be larger than 0, or -1 for the default."
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if wish.num_partitions < -1 or wish.num_partitions == 0:
+        message = "The number of partitions must be larger than 0, or -1 for the default."
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
+    config = term.broker_config()
+    partitions = config.num_partitions if wish.num_partitions == -1 else wish.num_partitions
+    factor = config.default_replication_factor if wish.replication_factor == -1 else wish.replication_factor
+    _check_count(partitions)
+    racks = term.usable_racks()
+    start = Start(term.number(max(1, len(racks))), term.number(max(1, len(racks))))
+    return dict(enumerate(place(racks, partitions, factor, start)))
+
+
+def new_topic_id(term: Term) -> bytes:
+    """A version 4 UUID that does not print with a leading '-', which tools would take for a flag."""
+    while True:
+        drawn = bytearray(term.entropy(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        topic_id = bytes(drawn)
+        if topic_id != NO_ID and topic_id not in term.cluster.topic_ids and not id_text(topic_id).startswith("-"):
+            return topic_id
+
+
+def _first_states(term: Term, topic: Topic, indexes: Iterable[int]) -> list[tuple[Partition, LeadershipState]]:
+    return [
+        (
+            partition := topic.add(index),
+            first_state(partition.replicas, term.cluster.lives)._replace(controller_epoch=term.epoch),
+        )
+        for index in indexes
+    ]
+
+
+def carry_out(term: Term, plans: Sequence[Plan], made: Iterable[str] = ()) -> Steps[None]:
+    """Write the nodes in as few multis as may be, then take the partitions in and tell them, all at once.
+    `made`: the partition nodes that stand already, without a state."""
+    existing = set(made)
+    groups: list[Group] = []
+    for plan in plans:
+        groups.append(plan.head)
+        groups.extend(_nodes(partition, state, existing) for partition, state in plan.partitions)
+    yield from submit(groups)
+    partitions = []
+    for plan in plans:
+        for partition, state in plan.partitions:
+            partition.commit(state, 0)
+            plan.topic.partitions[partition.index] = partition
+            partitions.append(partition)
+    term.pushes.tell_roles(partitions, created=True)
+    term.pushes.tell_metadata(partitions)
+
+
+def _nodes(partition: Partition, state: LeadershipState, existing: set[str]) -> Group:
+    path = tree.partition_path(*partition.name)
+    made: Group = [] if path in existing else [Create(path)]
+    return [*made, Create(tree.state_path(*partition.name), tree.format_state(state))]
+
+
+def create_partitions(term: Term, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+    results = []
+    plans: list[Plan] = []
+    counted = Counter(topic.name for topic in request.topics)
+    for wish in {topic.name: topic for topic in request.topics}.values():
+        result = CreatePartitionsTopicResult(name=wish.name)
+        results.append(result)
+        try:
+            _check_once(counted[wish.name])
+            plans.append(plan_extension(term, wish))
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+    if not request.validate_only:
+        yield from extend(term, plans)
+    return CreatePartitionsResponse(results=results)
+
+
+def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
+    """The plans hold detached topics: the real ones take their assignments over once all is committed."""
+    yield from carry_out(term, plans)
+    for plan in plans:
+        topic = term.cluster.topics[plan.topic.name]
+        topic.assignment = plan.topic.assignment
+        topic.version += 1
+        for partition in plan.topic.partitions.values():
+            partition.topic = topic
+            topic.partitions[partition.index] = partition
+        term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
+
+
+def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
+    topic = term.cluster.topics.get(wish.name)
+    if topic is None or topic.deleted:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    present = len(topic.assignment.replicas)
+    if wish.count <= present:
+        message = f"Topic {wish.name} has {present} partition(s); {wish.count} would not be an increase."
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
+    added = _added_replicas(term, wish, topic, present)
+    assignment = topic.assignment._replace(replicas={**topic.assignment.replicas, **added})
+    future = Topic(topic.name, assignment, topic.version)
+    head: Group = [Write(tree.topic_path(topic.name), tree.format_assignment(assignment), topic.version)]
+    return Plan(future, head, _first_states(term, future, added))
+
+
+def _added_replicas(term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int) -> dict[int, tuple[int, ...]]:
+    first = topic.assignment.replicas[0]
+    count = wish.count - present
+    _check_count(count)
+    if wish.assignments is None:
+        racks = term.usable_racks()
+        order = order_of(racks)
+        index = order.index(first[0]) if first[0] in order else 0
+        return dict(enumerate(place(racks, count, len(first), Start(index, index), present), present))
+    if len(wish.assignments) != count:
+        message = f"{count} partition(s) would be added, but {len(wish.assignments)} are assigned."
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    for offset, given in enumerate(wish.assignments):
+        check_hand_made(term, present + offset, given.broker_ids, len(first))
+    return {present + offset: tuple(given.broker_ids) for offset, given in enumerate(wish.assignments)}
+
+
+def complete(term: Term, missing: dict[str, list[int]], made: Iterable[str]) -> Steps[None]:
+    """Make the partitions that an earlier controller left without a state."""
+    plans = [
+        Plan(topic, [], _first_states(term, topic, indexes))
+        for name, indexes in missing.items()
+        if not (topic := term.cluster.topics[name]).deleted
+    ]
+    yield from carry_out(term, plans, made)
