@@ -1,0 +1,239 @@
+"""Any request to any broker, with retries: what the command line, tests and the simulator administer with."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from tidelog.client.backoff import Backoff, Entropy
+from tidelog.client.client import Client
+from tidelog.client.link import Answer
+from tidelog.client.options import Address, AdminOptions
+from tidelog.client.results import Done, code_of
+from tidelog.effects import CONTROLLER, Effect
+from tidelog.errors import RETRIABLE, ErrorCode
+from tidelog.model import Time, TopicPartition
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+__all__ = ["ANY", "CONTROLLER", "Admin", "Coordinator", "Leader"]
+
+ANY = -1
+"""The target of a request that every broker answers."""
+
+
+class Leader(NamedTuple):
+    """The target of a request for the leader of a partition."""
+
+    topic: str
+    partition: int
+
+
+class Coordinator(NamedTuple):
+    """The target of a request for the coordinator of a group, or with `key_type` 1 of a transactional id."""
+
+    key: str
+    key_type: int = 0
+
+
+Target = int | Leader | Coordinator
+
+_MISROUTED = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Codes that a request to a role gets while the role is on its way from one broker to another."""
+
+
+@dataclass(slots=True)
+class _Wish:
+    ticket: int
+    request: Any
+    target: Target
+    deadline: int
+    newest: int
+    backoff: Backoff
+    retries: bool
+    retry_at: int = 0
+    last_fault: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+    last_response: Any = None
+    metadata_seen: int = -1
+
+
+class Admin(Client):
+    """Requests in, answers out: `ask` returns a ticket, `take_results` the answers that have come."""
+
+    def __init__(self, bootstrap: Sequence[Address], options: AdminOptions, entropy: Entropy) -> None:
+        super().__init__(bootstrap, options, entropy)
+        self._options = options
+        self._last_ticket = 0
+        self._wishes: list[_Wish] = []
+        self._asking: dict[int, _Wish] = {}
+        self._coordinators: dict[Coordinator, int] = {}
+        self._results: list[Done] = []
+
+    def __repr__(self) -> str:
+        return f"<Admin {len(self._wishes)} to send, {len(self._asking)} on their way>"
+
+    def ask(
+        self,
+        request: Any,
+        target: Target,
+        now: Time,
+        *,
+        timeout_ms: int | None = None,
+        newest: int = 32767,
+        retries: bool = True,
+    ) -> tuple[int, list[Effect]]:
+        """Send `request` to `target` in the newest version both sides know, at most `newest`. The ticket's `Done` has
+        the response as it came, with whatever error codes are in it, once there is one or `timeout_ms` is over.
+        Without `retries` a fault is the answer: for requests that may not be sent twice."""
+        self._last_ticket += 1
+        timeout = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._entropy)
+        wish = _Wish(self._last_ticket, request, target, now.mono + timeout, newest, backoff, retries)
+        self._wishes.append(wish)
+        if isinstance(target, Leader):
+            self.want_topics([target.topic], now)
+        return wish.ticket, self._turn(now)
+
+    def take_results(self) -> list[Done]:
+        """What has been answered since the last call."""
+        results, self._results = self._results, []
+        return results
+
+    def close(self, _now: Time) -> list[Effect]:
+        """Close all connections; open requests get no answer."""
+        self._closed = True
+        self.network.close()
+        return self.network.take_effects()
+
+    def _own_deadline(self) -> int | None:
+        return min((min(wish.retry_at, wish.deadline) for wish in self._wishes), default=None)
+
+    def _advance(self, now: Time) -> None:
+        for wish in list(self._wishes):
+            if now.mono >= wish.deadline:
+                self._wishes.remove(wish)
+                self._results.append(_given_up(wish))
+            elif now.mono >= wish.retry_at or wish.metadata_seen != self.metadata.updates:
+                self._try(wish, now)
+
+    def _try(self, wish: _Wish, now: Time) -> None:
+        if isinstance(wish.target, Coordinator) and wish.target not in self._coordinators:
+            self._find(wish, wish.target, now)
+            return
+        node = self._node_for(wish.target, now)
+        wish.metadata_seen = self.metadata.updates
+        if node is None:
+            wish.retry_at = now.mono + wish.backoff.next_ms()
+            return
+        self._wishes.remove(wish)
+        self._asking[wish.ticket] = wish
+        timeout = min(self._options.request_timeout_ms, wish.deadline - now.mono)
+        handle = partial(self._answered, wish)
+        self._ask(node, wish.request, handle, now, timeout_ms=timeout, newest=wish.newest)
+
+    def _node_for(self, target: Target, now: Time) -> int | None:
+        """Where the request goes; None where that is not known yet."""
+        if isinstance(target, Coordinator):
+            return self._coordinators[target]
+        if target == ANY:
+            return self.network.any_node(now.mono)
+        if isinstance(target, Leader):
+            node = self.metadata.leader(TopicPartition(*target))
+        else:
+            node = self.metadata.controller if target == CONTROLLER else target
+        if node is None or node < 0 or not self.network.knows(node):
+            self.want_metadata(now)
+            return None
+        return node
+
+    def _find(self, wish: _Wish, target: Coordinator, now: Time) -> None:
+        node = self.network.any_node(now.mono)
+        if node is None:
+            wish.retry_at = now.mono + wish.backoff.next_ms()
+            return
+        request = FindCoordinatorRequest(key=target.key, key_type=target.key_type, coordinator_keys=[target.key])
+        self._wishes.remove(wish)
+        self._asking[wish.ticket] = wish
+        timeout = min(self._options.request_timeout_ms, wish.deadline - now.mono)
+        self._ask(node, request, partial(self._found, wish, target), now, timeout_ms=timeout)
+
+    def _found(self, wish: _Wish, target: Coordinator, answer: Answer, now: Time) -> None:
+        del self._asking[wish.ticket]
+        self._wishes.append(wish)
+        code, node = (answer.fault, -1) if answer.fault else coordinator_in(answer.response)
+        if code is ErrorCode.NONE:
+            self._coordinators[target] = node
+            wish.retry_at = now.mono
+        elif code in RETRIABLE or answer.fault:
+            wish.last_fault = code
+            wish.retry_at = now.mono + wish.backoff.next_ms()
+        else:
+            self._wishes.remove(wish)
+            self._results.append(Done(wish.ticket, error=code, message="the coordinator cannot be found"))
+
+    def _answered(self, wish: _Wish, answer: Answer, now: Time) -> None:
+        del self._asking[wish.ticket]
+        fault = answer.fault
+        if not fault:
+            fault = _misrouted(answer.response) if wish.retries and _is_role(wish.target) else ErrorCode.NONE
+            wish.last_response = answer.response
+        if not fault:
+            self._results.append(Done(wish.ticket, answer.response))
+        elif fault is ErrorCode.UNSUPPORTED_VERSION or not wish.retries:
+            self._results.append(Done(wish.ticket, error=fault, message=f"broker {answer.node} gave no answer"))
+        else:
+            self._retry(wish, fault, now)
+
+    def _retry(self, wish: _Wish, fault: ErrorCode, now: Time) -> None:
+        if isinstance(wish.target, Coordinator):
+            self._coordinators.pop(wish.target, None)
+        self.want_metadata(now)
+        wish.last_fault = fault
+        wish.retry_at = now.mono + wish.backoff.next_ms()
+        self._wishes.append(wish)
+
+
+def _is_role(target: Target) -> bool:
+    """Whether the target may be another broker at the next try."""
+    return target == CONTROLLER or not isinstance(target, int)
+
+
+def _given_up(wish: _Wish) -> Done:
+    """The answer after the deadline: the last one that came, though somebody else should have given it."""
+    if wish.last_response is not None:
+        return Done(wish.ticket, wish.last_response)
+    return Done(wish.ticket, error=wish.last_fault, message="nobody answered in time")
+
+
+def coordinator_in(response: FindCoordinatorResponse) -> tuple[ErrorCode, int]:
+    """(error, broker id) of the one coordinator that was asked for, in all versions."""
+    found = response.coordinators[0] if response.coordinators else response
+    return code_of(found.error_code), found.node_id
+
+
+def _misrouted(response: Any) -> ErrorCode:
+    """The first code in the response that says that the role is elsewhere, or NONE."""
+    return next((code for code in error_codes(response) if code in _MISROUTED), ErrorCode.NONE)
+
+
+def error_codes(message: Any) -> Iterator[ErrorCode]:
+    """Every error code in a response, at any depth."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if name == "error_code":
+            yield code_of(value)
+        elif isinstance(value, list):
+            for item in value:
+                if hasattr(item, "__slots__") and not isinstance(item, str):
+                    yield from error_codes(item)

@@ -1,0 +1,232 @@
+"""One broker as a client reaches it: connect, learn the versions it speaks, then requests and answers in order."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from tidelog.client.backoff import Backoff
+from tidelog.effects import Close, Connect, Effect, Send
+from tidelog.errors import ErrorCode, ProtocolViolation
+from tidelog.wire import codec
+from tidelog.wire.messages import SCHEMAS
+
+API_VERSIONS = 18
+
+_SOFTWARE = ("tidelog", "0.1.0")
+_HANDSHAKE = object()  # the token of the one request that a link makes for itself
+
+
+class State(Enum):
+    """CONNECTING waits for the world, ASKING for the broker's versions; only READY sends requests."""
+
+    IDLE = auto()
+    CONNECTING = auto()
+    ASKING = auto()
+    READY = auto()
+
+
+@dataclass(slots=True)
+class Call:
+    """A request on its way. `deadline` (monotonic ms) holds from the wish to send until the answer.
+
+    `newest` bounds the version, for requests that lack what a newer one needs. `version` is -1 until it is sent.
+    """
+
+    token: Any
+    key: int
+    request: Any
+    deadline: int
+    newest: int = 32767
+    expects_answer: bool = True
+    version: int = -1
+    correlation_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a call: a response, or the fault that means there is none. NETWORK_EXCEPTION: the broker may or
+    may not have acted; BROKER_NOT_AVAILABLE: it was never sent."""
+
+    token: Any
+    node: int
+    version: int = -1
+    response: Any = None
+    fault: ErrorCode = ErrorCode.NONE
+
+
+class Link:
+    """The way to one broker. Effects and answers are collected for the network to take."""
+
+    def __init__(self, node: int, host: str, port: int, client_id: str, backoff: Backoff) -> None:
+        self.node = node
+        self.host = host
+        self.port = port
+        self.state = State.IDLE
+        self.connection = 0
+        self.effects: list[Effect] = []
+        self.answers: list[Answer] = []
+        self.retry_at = 0
+        self._client_id = client_id
+        self._backoff = backoff
+        self._waiting: deque[Call] = deque()
+        self._in_flight: deque[Call] = deque()
+        self._versions: Mapping[int, tuple[int, int]] = {}
+        self._correlation_id = 0
+        self._setup_deadline = 0
+
+    def __repr__(self) -> str:
+        return f"<Link {self.node} {self.host}:{self.port} {self.state.name} in flight {len(self._in_flight)}>"
+
+    @property
+    def load(self) -> int:
+        """Calls that are not answered."""
+        return len(self._waiting) + len(self._in_flight)
+
+    def is_usable(self, now_ms: int) -> bool:
+        """Whether a call would be sent, or at least a connection tried, at once."""
+        return self.state is not State.IDLE or now_ms >= self.retry_at
+
+    def versions_of(self, key: int) -> tuple[int, int] | None:
+        """The range that both sides speak; None before the link is ready, or where there is none."""
+        theirs = self._versions.get(key)
+        schema = SCHEMAS[key]
+        if theirs is None:
+            return None
+        low, high = max(theirs[0], schema.min_version), min(theirs[1], schema.max_version)
+        return (low, high) if low <= high else None
+
+    def submit(self, call: Call) -> None:
+        """Send the call when the link is ready."""
+        self._waiting.append(call)
+        if self.state is State.READY:
+            self._flush()
+
+    def open(self, connection: int, deadline: int) -> None:
+        """Begin to connect; to be called when idle and `retry_at` has come."""
+        self.state = State.CONNECTING
+        self.connection = connection
+        self._setup_deadline = deadline
+        self.effects.append(Connect(connection, self.host, self.port))
+
+    @property
+    def wants_connection(self) -> bool:
+        return self.state is State.IDLE and bool(self._waiting)
+
+    def connected(self) -> None:
+        self.state = State.ASKING
+        self._ask_versions(SCHEMAS[API_VERSIONS].max_version)
+
+    def _ask_versions(self, version: int) -> None:
+        request = SCHEMAS[API_VERSIONS].request(client_software_name=_SOFTWARE[0], client_software_version=_SOFTWARE[1])
+        call = Call(_HANDSHAKE, API_VERSIONS, request, self._setup_deadline)
+        self._send(call, version)
+
+    def lost(self, now_ms: int, *, close_reason: str | None = None) -> None:
+        """The connection is gone, or is given up with a reason: every call is answered by its fault."""
+        if close_reason is not None:
+            self.effects.append(Close(self.connection, close_reason))
+        self.state = State.IDLE
+        self.connection = 0
+        self.retry_at = now_ms + self._backoff.next_ms()
+        calls = [(call, ErrorCode.NETWORK_EXCEPTION) for call in self._in_flight if call.token is not _HANDSHAKE]
+        calls += [(call, ErrorCode.BROKER_NOT_AVAILABLE) for call in self._waiting]
+        self._in_flight.clear()
+        self._waiting.clear()
+        for call, fault in calls:
+            self._answer(call, fault=fault)
+
+    def close(self) -> None:
+        """End quietly; calls without an answer get none."""
+        if self.state is not State.IDLE:
+            self.effects.append(Close(self.connection))
+        self.state = State.IDLE
+        self._waiting.clear()
+        self._in_flight.clear()
+
+    def received(self, frame: memoryview, now_ms: int) -> None:
+        """One answer. A frame that is not the next answer loses the connection."""
+        if not self._in_flight:
+            self.lost(now_ms, close_reason="an answer to no request")
+            return
+        call = self._in_flight.popleft()
+        try:
+            if call.token is _HANDSHAKE:
+                self._learn_versions(call, frame, now_ms)
+                return
+            correlation_id, response = codec.decode_response(call.key, call.version, frame)
+        except ProtocolViolation as violation:
+            self._in_flight.appendleft(call)
+            self.lost(now_ms, close_reason=str(violation))
+            return
+        if correlation_id != call.correlation_id:
+            self._in_flight.appendleft(call)
+            self.lost(now_ms, close_reason="an answer out of order")
+            return
+        self._answer(call, response=response)
+
+    def _learn_versions(self, call: Call, frame: memoryview, now_ms: int) -> None:
+        """A broker that does not speak our version of this very request says so in version 0, with its own range."""
+        refused = int.from_bytes(frame[4:6], signed=True) == ErrorCode.UNSUPPORTED_VERSION
+        _, response = codec.decode_response(API_VERSIONS, 0 if refused else call.version, frame)
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        if refused:
+            both = self.versions_of(API_VERSIONS)
+            self._ask_versions(min(both[1], call.version - 1) if both else 0)
+        elif response.error_code:
+            self.lost(now_ms, close_reason=f"ApiVersions was refused with {response.error_code}")
+        else:
+            self.state = State.READY
+            self._backoff.succeeded()
+            self._flush()
+
+    def wake(self, now_ms: int) -> None:
+        """Let time pass: one late answer gives the connection up, as the answers behind it would be late too."""
+        if self.state in (State.CONNECTING, State.ASKING) and now_ms >= self._setup_deadline:
+            self.lost(now_ms, close_reason="it took too long to connect")
+            return
+        late = [call for call in self._in_flight if now_ms >= call.deadline and call.token is not _HANDSHAKE]
+        for call in late:
+            self._in_flight.remove(call)
+            self._answer(call, fault=ErrorCode.REQUEST_TIMED_OUT)
+        if late:
+            self.lost(now_ms, close_reason="an answer took too long")
+        while self._waiting and now_ms >= min(call.deadline for call in self._waiting):
+            call = min(self._waiting, key=lambda waiting: waiting.deadline)
+            self._waiting.remove(call)
+            self._answer(call, fault=ErrorCode.BROKER_NOT_AVAILABLE)
+
+    @property
+    def deadline(self) -> int | None:
+        """When `wake` must be called at the latest, or a connection is to be tried again."""
+        moments = [call.deadline for call in self._in_flight]
+        moments += [call.deadline for call in self._waiting]
+        if self.state in (State.CONNECTING, State.ASKING):
+            moments.append(self._setup_deadline)
+        if self.wants_connection:
+            moments.append(self.retry_at)
+        return min(moments, default=None)
+
+    def _flush(self) -> None:
+        while self._waiting:
+            call = self._waiting.popleft()
+            both = self.versions_of(call.key)
+            if both is None or both[0] > call.newest:
+                self._answer(call, fault=ErrorCode.UNSUPPORTED_VERSION)
+            else:
+                self._send(call, min(both[1], call.newest))
+
+    def _send(self, call: Call, version: int) -> None:
+        self._correlation_id = self._correlation_id + 1 & 0x7FFFFFFF
+        call.correlation_id = self._correlation_id
+        call.version = version
+        parts = codec.encode_request(call.key, version, call.correlation_id, self._client_id, call.request)
+        self.effects.append(Send(self.connection, parts))
+        if call.expects_answer:
+            self._in_flight.append(call)
+        else:
+            self._answer(call)
+
+    def _answer(self, call: Call, *, response: Any = None, fault: ErrorCode = ErrorCode.NONE) -> None:
+        self.answers.append(Answer(call.token, self.node, call.version, response, fault))

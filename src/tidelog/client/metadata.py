@@ -1,0 +1,138 @@
+"""What a client knows of the cluster: brokers, controller, topics and the leaders of their partitions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tidelog.client.results import code_of
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_EPOCH, NO_ID, NO_LEADER, TopicPartition
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+
+class Broker(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition as the last answer told; `leader` is NO_LEADER while there is none."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic; `error` is NONE for one that can be used."""
+
+    name: str
+    id: bytes = NO_ID
+    error: ErrorCode = ErrorCode.NONE
+    is_internal: bool = False
+    partitions: dict[int, PartitionInfo] = field(default_factory=dict)
+
+
+class Metadata:
+    """The newest picture, and which topics it is of: those of interest, or all of them."""
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.controller: int = -1
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, TopicInfo] = {}
+        self.topic_names: dict[bytes, str] = {}
+        self.interest: set[str] = set()
+        self.wants_all = False
+        self.updates = 0
+        """How often a new picture came: whoever keeps something derived from it compares."""
+
+    def __repr__(self) -> str:
+        return f"<Metadata {len(self.brokers)} brokers, {len(self.topics)} topics>"
+
+    def request(self, *, creates_topics: bool) -> MetadataRequest:
+        """The question about the topics of interest."""
+        topics = None if self.wants_all else [MetadataRequestTopic(name=name) for name in sorted(self.interest)]
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=creates_topics)
+
+    def update(self, response: MetadataResponse) -> None:
+        """Take the answer over, except for leaders of an older epoch than the one known."""
+        self.updates += 1
+        self.cluster_id = response.cluster_id
+        self.controller = response.controller_id
+        self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        topics = {topic.name: self._topic(topic) for topic in response.topics if topic.name is not None}
+        self.topics = topics if self.wants_all else {**self._still_of_interest(), **topics}
+        self.topic_names = {topic.id: topic.name for topic in self.topics.values() if topic.id != NO_ID}
+
+    def _still_of_interest(self) -> dict[str, TopicInfo]:
+        return {name: topic for name, topic in self.topics.items() if name in self.interest}
+
+    def _topic(self, answer: Any) -> TopicInfo:
+        known = self.topics.get(answer.name)
+        if known is not None and known.id != answer.topic_id:
+            known = None
+        partitions: dict[int, PartitionInfo] = {}
+        for partition in answer.partitions:
+            found = PartitionInfo(
+                partition.leader_id,
+                partition.leader_epoch,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+                tuple(partition.offline_replicas),
+            )
+            before = None if known is None else known.partitions.get(partition.partition_index)
+            newer = before is None or found.leader_epoch == NO_EPOCH or found.leader_epoch >= before.leader_epoch
+            partitions[partition.partition_index] = found if newer or before is None else before
+        error = code_of(answer.error_code)
+        return TopicInfo(answer.name, answer.topic_id, error, answer.is_internal, partitions)
+
+    def learn_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
+        """Take over what an answer said about the current leader (KIP-951); whether it was news."""
+        topic = self.topics.get(partition.topic)
+        info = None if topic is None else topic.partitions.get(partition.partition)
+        if topic is None or info is None or leader_epoch <= info.leader_epoch or leader not in self.brokers:
+            return False
+        topic.partitions[partition.partition] = replace(info, leader=leader, leader_epoch=leader_epoch)
+        return True
+
+    def learn_brokers(self, brokers: Iterable[Broker]) -> None:
+        for broker in brokers:
+            self.brokers[broker.id] = broker
+
+    def partition(self, partition: TopicPartition) -> PartitionInfo | None:
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """The broker that leads, if that is known and the broker is too."""
+        info = self.partition(partition)
+        return None if info is None or info.leader == NO_LEADER or info.leader not in self.brokers else info.leader
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        info = self.partition(partition)
+        return NO_EPOCH if info is None else info.leader_epoch
+
+    def topic_id(self, topic: str) -> bytes:
+        info = self.topics.get(topic)
+        return NO_ID if info is None else info.id
+
+    def name_of(self, topic_id: bytes, name: str | None) -> str | None:
+        """The topic that an answer speaks of: by name, or by id in newer versions."""
+        return name or self.topic_names.get(topic_id)
+
+    def is_incomplete(self) -> bool:
+        """Whether some topic of interest has no picture yet, an error that passes, or a partition without leader."""
+        for name in self.topics if self.wants_all else self.interest:
+            topic = self.topics.get(name)
+            if topic is None or topic.error is not ErrorCode.NONE:
+                return True
+            if any(partition.leader not in self.brokers for partition in topic.partitions.values()):
+                return True
+        return False

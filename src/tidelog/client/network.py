@@ -1,0 +1,158 @@
+"""The links of one client to the brokers of a cluster. A link is opened by the first call that needs it.
+
+Brokers have their ids; the addresses given at the start are nodes -1, -2, … and stay the fallback when no known broker
+can be reached, so that a client finds a cluster again that moved away while it slept.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidelog.client.backoff import Backoff, Entropy, below
+from tidelog.client.link import Answer, Call, Link, State
+from tidelog.client.options import Address, ClientOptions
+from tidelog.effects import Effect
+from tidelog.errors import ErrorCode
+
+
+class Network:
+    """All links. Times are monotonic milliseconds."""
+
+    def __init__(self, bootstrap: Sequence[Address], options: ClientOptions, entropy: Entropy) -> None:
+        self._options = options
+        self._entropy = entropy
+        self._links: dict[int, Link] = {}
+        self._by_connection: dict[int, Link] = {}
+        self._retired: list[Link] = []
+        self._answers: list[Answer] = []
+        self._next_connection = 0
+        for index, (host, port) in enumerate(bootstrap):
+            self._links[-1 - index] = self._link(-1 - index, host, port)
+
+    def __repr__(self) -> str:
+        return f"<Network {list(self._links.values())}>"
+
+    def learn(self, brokers: Iterable[tuple[int, str, int]]) -> None:
+        """These (id, host, port) are the brokers now; a link to another address than before starts anew."""
+        addresses = {node: (host, port) for node, host, port in brokers}
+        for node, (host, port) in addresses.items():
+            link = self._links.get(node)
+            if link is None or (link.host, link.port) != (host, port):
+                if link is not None:
+                    self._retire(link)
+                self._links[node] = self._link(node, host, port)
+        for node in [node for node in self._links if node >= 0 and node not in addresses]:
+            self._retire(self._links.pop(node))
+
+    def knows(self, node: int) -> bool:
+        return node in self._links
+
+    def is_usable(self, node: int, now_ms: int) -> bool:
+        """Whether a call to the node has a chance now: it is known, and no failure is being waited out."""
+        link = self._links.get(node)
+        return link is not None and link.is_usable(now_ms)
+
+    @property
+    def next_usable_at(self) -> int:
+        """When, at the latest, `any_node` finds one again."""
+        return min(link.retry_at for link in self._links.values())
+
+    def highest_version(self, node: int, key: int) -> int | None:
+        """The version in which a request would go to the node; None before that is known."""
+        link = self._links.get(node)
+        both = None if link is None else link.versions_of(key)
+        return None if both is None else both[1]
+
+    def any_node(self, now_ms: int) -> int | None:
+        """A node for a request that anybody answers: a ready one with little to do, else one worth a try, brokers
+        before bootstrap addresses; None while all are being waited out."""
+        usable = [link for link in self._links.values() if link.is_usable(now_ms)]
+        if not usable:
+            return None
+        best = min(map(_reluctance, usable))
+        nodes = [link.node for link in usable if _reluctance(link) == best]
+        return nodes[below(self._entropy, len(nodes))]
+
+    def submit(self, node: int, call: Call, now_ms: int) -> None:
+        """Send the call to the node as soon as there is a connection; an unknown node answers with a fault."""
+        link = self._links.get(node)
+        if link is None:
+            self._answers.append(Answer(call.token, node, fault=ErrorCode.BROKER_NOT_AVAILABLE))
+            return
+        link.submit(call)
+        self._open_wanted(link, now_ms)
+
+    def connected(self, connection: int) -> None:
+        link = self._by_connection.get(connection)
+        if link is not None and link.connection == connection:
+            link.connected()
+
+    def received(self, connection: int, frames: Iterable[memoryview], now_ms: int) -> None:
+        for frame in frames:
+            link = self._by_connection.get(connection)
+            if link is None or link.connection != connection:
+                return
+            link.received(frame, now_ms)
+
+    def disconnected(self, connection: int, now_ms: int) -> None:
+        link = self._by_connection.pop(connection, None)
+        if link is not None and link.connection == connection:
+            link.lost(now_ms)
+
+    def wake(self, now_ms: int) -> None:
+        for link in self._links.values():
+            link.wake(now_ms)
+            self._open_wanted(link, now_ms)
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+
+    @property
+    def deadline(self) -> int | None:
+        return min((when for link in self._links.values() if (when := link.deadline) is not None), default=None)
+
+    def take_effects(self) -> list[Effect]:
+        effects: list[Effect] = []
+        for link in (*self._retired, *self._links.values()):
+            if link.effects:
+                effects += link.effects
+                link.effects = []
+        self._retired = [link for link in self._retired if link.answers]
+        return effects
+
+    def take_answers(self) -> list[Answer]:
+        answers, self._answers = self._answers, []
+        for link in (*self._retired, *self._links.values()):
+            if link.answers:
+                answers += link.answers
+                link.answers = []
+        return answers
+
+    def _open_wanted(self, link: Link, now_ms: int) -> None:
+        if not link.wants_connection or now_ms < link.retry_at:
+            return
+        self._by_connection = {
+            number: owner for number, owner in self._by_connection.items() if owner.connection == number
+        }
+        self._next_connection -= 1
+        self._by_connection[self._next_connection] = link
+        link.open(self._next_connection, now_ms + self._options.socket_connection_setup_timeout_ms)
+
+    def _retire(self, link: Link) -> None:
+        """Its calls are answered with a fault, so that whoever made them looks for the new address."""
+        if link.state is State.IDLE:
+            link.lost(0)
+        else:
+            link.lost(0, close_reason="the broker is gone or has moved")
+        self._retired.append(link)
+
+    def _link(self, node: int, host: str, port: int) -> Link:
+        options = self._options
+        backoff = Backoff(options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, self._entropy)
+        return Link(node, host, port, options.client_id, backoff)
+
+
+def _reluctance(link: Link) -> tuple[Any, ...]:
+    """Smaller is better: ready, then connecting, then idle; brokers before bootstrap addresses; little load."""
+    order = {State.READY: 0, State.ASKING: 1, State.CONNECTING: 1, State.IDLE: 2}
+    return (order[link.state], link.node < 0, link.load if link.state is State.READY else 0)
