@@ -1,0 +1,150 @@
+"""The small text files of a log folder and of a partition's folder: read and formatted, never touched here.
+
+Every reader raises CorruptLog, naming the file and what is wrong, where the text contradicts the format. A checkpoint
+is a version, a count and as many lines; a properties file is `name=value` lines.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tidelog.errors import CorruptLog
+from tidelog.model import TopicPartition, id_bytes, id_text
+
+REPLICATION_OFFSETS = "replication-offset-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_VERSION = "0"
+NO_BROKER_EPOCH = -1
+
+
+class MetaProperties(NamedTuple):
+    """Whose log folder this is. `directory_id` is the folder's own 16-byte id, None in files of version 0."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes | None = None
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """An offset checkpoint: `topic partition offset` a line."""
+    return _checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
+def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for fields in _entries(content, path, 3):
+        topic, partition, offset = fields
+        offsets[TopicPartition(topic, _number(partition, path))] = _number(offset, path)
+    return offsets
+
+
+def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    """`leader-epoch-checkpoint`: `epoch startOffset` a line."""
+    return _checkpoint(f"{epoch} {start_offset}" for epoch, start_offset in entries)
+
+
+def read_epochs(content: bytes, path: str) -> list[tuple[int, int]]:
+    entries = [(_number(epoch, path), _number(start, path)) for epoch, start in _entries(content, path, 2)]
+    if any(epoch < 0 or start < 0 for epoch, start in entries):
+        raise CorruptLog(f"{path}: a negative epoch or offset")
+    return entries
+
+
+def format_partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {id_text(topic_id)}".encode()
+
+
+def read_partition_metadata(content: bytes, path: str) -> bytes:
+    """The 16-byte topic id."""
+    fields = dict(_split(line, ":", path) for line in _text(content, path).splitlines() if line.strip())
+    if fields.get("version") != _VERSION:
+        raise CorruptLog(f"{path}: version {fields.get('version')!r} is not known")
+    try:
+        return id_bytes(fields["topic_id"])
+    except (KeyError, ValueError):
+        raise CorruptLog(f"{path}: no topic id") from None
+
+
+def format_meta_properties(meta: MetaProperties) -> bytes:
+    fields = {"version": "1", "cluster.id": meta.cluster_id, "node.id": str(meta.node_id)}
+    if meta.directory_id is not None:
+        fields["directory.id"] = id_text(meta.directory_id)
+    return "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
+
+
+def read_meta_properties(content: bytes, path: str) -> MetaProperties:
+    lines = [line.strip() for line in _text(content, path).splitlines()]
+    fields = dict(_split(line, "=", path) for line in lines if line and line[0] not in "#!")
+    version = fields.get("version")
+    if version not in ("0", "1"):
+        raise CorruptLog(f"{path}: version {version!r} is not known")
+    try:
+        node_id = _number(fields["node.id" if version == "1" else "broker.id"], path)
+        directory = fields.get("directory.id")
+        return MetaProperties(fields["cluster.id"], node_id, id_bytes(directory) if directory else None)
+    except KeyError as missing:
+        raise CorruptLog(f"{path}: no {missing.args[0]}") from None
+    except ValueError as error:
+        raise CorruptLog(f"{path}: {error}") from None
+
+
+def format_clean_shutdown(broker_epoch: int) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def read_clean_shutdown(content: bytes) -> int:
+    """The broker epoch of the process that stopped cleanly; NO_BROKER_EPOCH where the file does not tell, for the
+    file's presence alone says that the logs are whole."""
+    try:
+        epoch = json.loads(content)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return NO_BROKER_EPOCH
+    return epoch if isinstance(epoch, int) else NO_BROKER_EPOCH
+
+
+def _checkpoint(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "".join(f"{line}\n" for line in (_VERSION, str(len(entries)), *entries)).encode()
+
+
+def _entries(content: bytes, path: str, width: int) -> list[list[str]]:
+    lines = _text(content, path).splitlines()
+    if not lines or lines[0].strip() != _VERSION:
+        raise CorruptLog(f"{path}: version {lines[0] if lines else ''!r} is not known")
+    if len(lines) < 2:
+        raise CorruptLog(f"{path}: no count")
+    entries = [line.split() for line in lines[2:] if line.strip()]
+    if _number(lines[1], path) != len(entries):
+        raise CorruptLog(f"{path}: {lines[1]} entries announced, {len(entries)} found")
+    for number, entry in enumerate(entries, 3):
+        if len(entry) != width:
+            raise CorruptLog(f"{path}: line {number} is malformed: {' '.join(entry)!r}")
+    return entries
+
+
+def _text(content: bytes, path: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise CorruptLog(f"{path}: not text") from None
+
+
+def _split(line: str, separator: str, path: str) -> tuple[str, str]:
+    name, found, value = line.partition(separator)
+    if not found:
+        raise CorruptLog(f"{path}: malformed line {line!r}")
+    return name.strip(), value.strip()
+
+
+def _number(text: str, path: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CorruptLog(f"{path}: {text!r} is not a number") from None

@@ -1,0 +1,155 @@
+"""What of a log is not durable yet, and the recovery point: everything below it is.
+
+The log says what changed (`roll`, `dirty`, `names_changed`, …), `collect` hands the files over to be synced and opens a
+flush, `complete` closes it when they were. The order of the files is the order in which they must become durable:
+records before indexes, contents before the folder that names them. A truncation caps the flushes that are under way:
+what is appended afterwards at the same offsets was not in them.
+"""
+
+# ruff: noqa: ARG002  (FolderFile has a file's methods and needs none of their arguments)
+
+from dataclasses import dataclass, field
+
+from tidelog.model import Time
+from tidelog.ports import Buffer, Disk, File
+
+
+class FolderFile:
+    """A folder as a file whose only use is `sync`: its names become durable."""
+
+    __slots__ = ("_disk", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<FolderFile {self.path}>"
+
+    def size(self) -> int:
+        return 0
+
+    def read(self, position: int, length: int) -> bytes:
+        raise AssertionError(f"{self.path} is a folder")
+
+    def write(self, position: int, data: Buffer) -> None:
+        raise AssertionError(f"{self.path} is a folder")
+
+    def truncate(self, size: int) -> None:
+        raise AssertionError(f"{self.path} is a folder")
+
+    def sync(self) -> None:
+        self._disk.sync_folder(self.path)
+
+    def close(self) -> None:
+        """A folder holds no descriptor."""
+
+
+@dataclass(slots=True)
+class Flush:
+    """Files on their way to the platter. `asked`: the log's end when they were handed over; `covers`: as far as that
+    still holds after truncations. `opened` are closed when it is complete."""
+
+    asked: int
+    covers: int
+    opened: list[File] = field(default_factory=list)
+
+
+class Durability:
+    """`recovery_point`: every record below it, its indexes and epochs are durable. `started`: the log's end at the last
+    flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms)."""
+
+    __slots__ = (
+        "_changed", "_disk", "_flushes", "_folder", "_rolled", "dirty", "names_changed", "now", "recovery_point",
+        "since", "started",
+    )  # fmt: skip
+
+    def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._rolled: list[str] = []
+        self._changed: set[str] = set()
+        self._flushes: list[Flush] = []
+        self.recovery_point = recovery_point
+        self.started = recovery_point
+        self.since = self.now = now.mono
+        self.dirty = False
+        self.names_changed = False
+
+    def __repr__(self) -> str:
+        return f"<Durability to {self.recovery_point}, {len(self._rolled)} rolled, {len(self._flushes)} under way>"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be handed over."""
+        return not (self.dirty or self.names_changed or self._rolled or self._changed)
+
+    @property
+    def rolled(self) -> bool:
+        """Whether files of rolled segments wait: they are synced at once, whatever flush.messages says."""
+        return bool(self._rolled)
+
+    def roll(self, paths: list[str]) -> None:
+        """A segment was rolled, or repaired: these files are not written again."""
+        self._rolled.extend(paths)
+        self.names_changed = True
+
+    def change(self, path: str) -> None:
+        """A small file was replaced."""
+        self._changed.add(path)
+        self.names_changed = True
+
+    def collect(self, end_offset: int, active: File | None) -> list[File]:
+        """The files to sync, in order, for everything below `end_offset` to be durable."""
+        paths = dict.fromkeys([*self._rolled, *sorted(self._changed)])
+        opened = [self._disk.open(path) for path in paths if self._disk.exists(path)]
+        self._flushes.append(Flush(end_offset, end_offset, opened))
+        files = [*opened, *([active] if active is not None and self.dirty else [])]
+        if self.names_changed:
+            files.append(FolderFile(self._disk, self._folder))
+        self._rolled = []
+        self._changed = set()
+        self.dirty = self.names_changed = False
+        self.started = end_offset
+        self.since = self.now
+        return files
+
+    def complete(self, offset: int, end_offset: int) -> bool:
+        """The files collected when the log ended at `offset` were synced; whether the recovery point moved."""
+        reached = min(offset, end_offset)
+        for place, flush in enumerate(self._flushes):
+            if flush.asked == offset:
+                reached = min(flush.covers, end_offset)
+                for done in self._flushes[: place + 1]:
+                    close(done.opened)
+                del self._flushes[: place + 1]
+                break
+        if reached <= self.recovery_point:
+            return False
+        self.recovery_point = reached
+        return True
+
+    def truncate(self, offset: int) -> None:
+        """The log ends at `offset` now, and what follows will be other records."""
+        self.dirty = True
+        self.recovery_point = min(self.recovery_point, offset)
+        self.started = min(self.started, offset)
+        for flush in self._flushes:
+            flush.covers = min(flush.covers, offset)
+
+    def forget(self, paths: list[str]) -> None:
+        """These files were removed: they need no sync."""
+        gone = set(paths)
+        self._rolled = [path for path in self._rolled if path not in gone]
+        self._changed -= gone
+        self.names_changed = True
+
+    def close(self) -> None:
+        for flush in self._flushes:
+            close(flush.opened)
+        self._flushes = []
+
+
+def close(files: list[File]) -> None:
+    for file in files:
+        file.close()

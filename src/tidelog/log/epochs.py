@@ -1,0 +1,113 @@
+"""Which leader epoch wrote which offsets: a sorted list of (epoch, first offset), and rule 6 of REPLICATION.md.
+
+Pure: the log decides when the list is written to `leader-epoch-checkpoint`. Epochs and offsets strictly ascend.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from tidelog.model import NO_EPOCH
+
+NO_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class EpochCache:
+    """The epochs of one log. Every epoch that has records in it has an entry at its first retained offset."""
+
+    __slots__ = ("_epochs", "_starts", "latest")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.latest = NO_EPOCH
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    def __repr__(self) -> str:
+        return f"<EpochCache {' '.join(f'{epoch}@{start}' for epoch, start in self)}>"
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def __iter__(self) -> Iterator[EpochEntry]:
+        return (EpochEntry(*entry) for entry in zip(self._epochs, self._starts, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EpochCache) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
+
+    @property
+    def latest_entry(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset`; whether that changed anything. Entries that contradict it,
+        of epochs that wrote nothing or whose records were truncated, go."""
+        assert epoch >= 0, epoch
+        assert start_offset >= 0, start_offset
+        if epoch == self.latest and start_offset >= self._starts[-1]:
+            return False
+        kept = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))
+        self._keep(slice(0, kept))
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self.latest = epoch
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, end offset) as OffsetsForLeaderEpoch answers: of the latest epoch the log's end; of one that is
+        undefined or newer than all (-1, -1); of one older than all itself and where the oldest begins; else the
+        largest epoch not above it and where the next one begins."""
+        if epoch == self.latest and epoch != NO_EPOCH:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if epoch < 0 or higher == len(self._epochs):
+            return NO_EPOCH, NO_OFFSET
+        return (self._epochs[higher - 1] if higher else epoch), self._starts[higher]
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch whose leader wrote the record at `offset`; NO_EPOCH below the first entry."""
+        place = bisect_right(self._starts, offset)
+        return self._epochs[place - 1] if place else NO_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget the epochs that begin at or after `end_offset`; whether there were any."""
+        kept = bisect_left(self._starts, end_offset)
+        if kept == len(self._starts):
+            return False
+        self._keep(slice(0, kept))
+        return True
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Forget what lies wholly below `start_offset`; the epoch that covers it now begins there."""
+        below = bisect_right(self._starts, start_offset)
+        if below == 0 or (below == 1 and self._starts[0] == start_offset):
+            return False
+        self._keep(slice(below - 1, None))
+        self._starts[0] = start_offset
+        return True
+
+    def clear(self) -> None:
+        self._keep(slice(0, 0))
+
+    def check_invariants(self) -> None:
+        for line in (self._epochs, self._starts):
+            assert all(low < high for low, high in pairwise(line)), self
+        assert self.latest == (self._epochs[-1] if self._epochs else NO_EPOCH), self
+
+    def _keep(self, kept: slice) -> None:
+        self._epochs = self._epochs[kept]
+        self._starts = self._starts[kept]
+        self.latest = self._epochs[-1] if self._epochs else NO_EPOCH

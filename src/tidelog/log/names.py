@@ -1,0 +1,32 @@
+"""Kafka's names of the files in a partition's folder: `%020d` of an offset, a kind, and while in transit a suffix."""
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+TEMPORARY = ".tmp"
+
+INDEXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+SEGMENT_FILES = (LOG, *INDEXES)
+
+_DIGITS = 20
+
+
+def name(offset: int, kind: str) -> str:
+    return f"{offset:020d}{kind}"
+
+
+def offset_of(file_name: str) -> int | None:
+    """The offset that a name begins with, whatever follows; None where it begins with none."""
+    digits, dot, _ = file_name.partition(".")
+    return int(digits) if dot and len(digits) == _DIGITS and digits.isdecimal() else None
+
+
+def is_kind(file_name: str, kind: str) -> bool:
+    """Whether the name is exactly an offset and this kind, without a suffix."""
+    return len(file_name) == _DIGITS + len(kind) and file_name.endswith(kind) and file_name[:_DIGITS].isdecimal()

@@ -1,0 +1,218 @@
+"""What a log remembers of its producers (KIP-98): epoch, last sequences, open transaction.
+
+Pure: `check` judges a client's batch before it is written, `apply` takes in a batch that was written or is replayed;
+only `apply` changes state. Rules of a client's batch, as Kafka 4.3.1 has them:
+
+- an epoch below the known one: INVALID_PRODUCER_EPOCH;
+- exactly one of the last five batches of this epoch again: a duplicate, answered as the first time;
+- a new epoch must begin at sequence 0, the same epoch must go on where it stopped (sequences wrap at 2^31 - 1):
+  else OUT_OF_ORDER_SEQUENCE_NUMBER;
+- a producer that is not known (expired, or its records are gone) may begin anywhere: UNKNOWN_PRODUCER_ID is history.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.records import (
+    CONTROL,
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL,
+    BatchHeader,
+    Marker,
+)
+
+KEPT_BATCHES = 5
+"""How many batches a retry is recognised for; clients keep as many in flight."""
+
+NO_TRANSACTION = -1
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that a retry may repeat; offsets and sequences are inclusive."""
+
+    base_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class EndedTransaction(NamedTuple):
+    """A marker ended this producer's transaction; `last_offset` is the marker's own."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    committed: bool
+
+
+class Producer:
+    """One producer id's state. `timestamp` is that of its last batch (wall ms), which expiry goes by."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "producer_id", "timestamp", "transaction_start")
+
+    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[AppendedBatch] = []
+        self.timestamp = -1
+        self.coordinator_epoch = -1
+        self.transaction_start = NO_TRANSACTION
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.producer_id} epoch {self.epoch} last sequence {self.last_sequence}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Producer) and all(getattr(self, n) == getattr(other, n) for n in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def enter(self, epoch: int) -> None:
+        """Batches of another epoch are no retries of this one's."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+    def duplicate_of(self, batch: BatchHeader) -> AppendedBatch | None:
+        last = batch.last_sequence
+        return next(
+            (b for b in self.batches if b.base_sequence == batch.base_sequence and b.last_sequence == last), None
+        )
+
+
+class Producers:
+    """The producers of one log, by id. `end_offset`: every batch below it has been applied."""
+
+    __slots__ = ("_open", "_producers", "end_offset")
+
+    def __init__(self, producers: Iterable[Producer] = (), end_offset: int = 0) -> None:
+        self._producers = {producer.producer_id: producer for producer in producers}
+        self._open = {
+            producer.producer_id: producer.transaction_start
+            for producer in self._producers.values()
+            if producer.transaction_start != NO_TRANSACTION
+        }
+        self.end_offset = end_offset
+
+    def __repr__(self) -> str:
+        return f"<Producers {len(self)} to offset {self.end_offset}>"
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def values(self) -> Iterable[Producer]:
+        return self._producers.values()
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """The first offset of the oldest open transaction."""
+        return min(self._open.values(), default=None)
+
+    def check(self, batch: BatchHeader, *, from_client: bool = True) -> AppendedBatch | None:
+        """Whether the batch may be appended; the earlier append where it is a duplicate; ApiError by the rules above.
+        Coordinators number no batches: of theirs, only the epoch is judged."""
+        producer = self._producers.get(batch.producer_id)
+        if producer is None:
+            return None
+        if batch.producer_epoch == producer.epoch:
+            if not from_client or _follows(producer.last_sequence, batch.base_sequence):
+                _check_transaction(producer, batch)
+                return None
+            duplicate = producer.duplicate_of(batch)
+            if duplicate is not None:
+                return duplicate
+            raise _out_of_order(batch, producer)
+        if batch.producer_epoch < producer.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {batch.producer_epoch} of producer {batch.producer_id} is below {producer.epoch}",
+            )
+        if from_client and batch.base_sequence != 0 and producer.epoch != NO_PRODUCER_EPOCH:
+            raise _out_of_order(batch, producer)
+        _check_transaction(producer, batch)
+        return None
+
+    def apply(self, batch: BatchHeader, base_offset: int, marker: Marker | None = None) -> EndedTransaction | None:
+        """Take in a batch at `base_offset`; `marker` is a control batch's. What was replicated is taken as it is."""
+        last_offset = base_offset + batch.last_offset_delta
+        self.end_offset = last_offset + 1
+        producer_id = batch.producer_id
+        if producer_id < 0:
+            return None
+        control = batch.attributes & CONTROL
+        if control and marker is None:
+            return None  # the transaction was compacted away, or this is no marker
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id)
+        if producer.epoch != batch.producer_epoch:
+            producer.enter(batch.producer_epoch)
+        if marker is not None and control:
+            return self._end_transaction(producer, marker, base_offset, batch.max_timestamp)
+        kept = producer.batches
+        if len(kept) == KEPT_BATCHES:
+            del kept[0]
+        kept.append(
+            AppendedBatch(batch.base_sequence, batch.last_sequence, base_offset, last_offset, batch.max_timestamp)
+        )
+        producer.timestamp = batch.max_timestamp
+        if batch.attributes & TRANSACTIONAL and producer.transaction_start == NO_TRANSACTION:
+            producer.transaction_start = self._open[producer_id] = base_offset
+        return None
+
+    def _end_transaction(
+        self, producer: Producer, marker: Marker, offset: int, timestamp: int
+    ) -> EndedTransaction | None:
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.timestamp = timestamp
+        start, producer.transaction_start = producer.transaction_start, NO_TRANSACTION
+        self._open.pop(producer.producer_id, None)
+        if start == NO_TRANSACTION:
+            return None
+        return EndedTransaction(producer.producer_id, start, offset, marker.committed)
+
+    def expire(self, now_wall: int, expiration_ms: int) -> int:
+        """Forget producers without an open transaction that were last heard of `expiration_ms` ago or earlier
+        (`producer.id.expiration.ms`); how many."""
+        gone = [
+            producer.producer_id
+            for producer in self._producers.values()
+            if producer.transaction_start == NO_TRANSACTION and now_wall - producer.timestamp >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self._producers[producer_id]
+        return len(gone)
+
+
+def _follows(last_sequence: int, next_sequence: int) -> bool:
+    """After NO_SEQUENCE (only a marker of this epoch is known) comes 0."""
+    return next_sequence == (last_sequence + 1) & MAX_SEQUENCE
+
+
+def _check_transaction(producer: Producer, batch: BatchHeader) -> None:
+    if producer.transaction_start != NO_TRANSACTION and not batch.attributes & (TRANSACTIONAL | CONTROL):
+        raise ApiError(
+            ErrorCode.INVALID_TXN_STATE, f"producer {batch.producer_id} has an open transaction in this partition"
+        )
+
+
+def _out_of_order(batch: BatchHeader, producer: Producer) -> ApiError:
+    return ApiError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"sequence {batch.base_sequence} of producer {batch.producer_id} (epoch {batch.producer_epoch}) "
+        f"does not follow {producer.last_sequence} (epoch {producer.epoch})",
+    )

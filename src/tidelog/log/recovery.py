@@ -1,0 +1,276 @@
+"""From the files of a partition's folder to a log that may be served: STORAGE.md, section 3, in its order.
+
+1. Finish or undo a compaction that a crash interrupted. 2. Take stock of the segments and rebuild missing indexes.
+3. After an unclean stop, read every batch from the recovery point's segment on; at the first one that is not whole, or
+does not follow, the log ends. 4. Epochs, then producers, are brought to exactly that end.
+
+Below the recovery point nothing is read: it was synced. Above it nothing is believed but checksums, neither indexes nor
+snapshots: a truncation may have made them the ones of other records.
+"""
+
+from typing import NamedTuple
+
+from tidelog.errors import ApiError, CorruptLog
+from tidelog.log import names
+from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
+from tidelog.log.epochs import EpochCache
+from tidelog.log.producers import Producers
+from tidelog.log.scan import SCAN_BYTES, walk, whole_batches
+from tidelog.log.segment import Segment
+from tidelog.log.segments import Segments
+from tidelog.log.snapshots import Snapshots
+from tidelog.model import Time
+from tidelog.ports import Disk
+from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
+
+
+class Loaded(NamedTuple):
+    """What recovery found. `repaired` are paths that must be synced before the recovery point moves."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    epochs: EpochCache
+    epochs_changed: bool
+    producers: Producers
+    snapshots: Snapshots
+    repaired: list[str]
+    dirty: bool
+
+
+def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
+    """Fill `segments` from the folder. CorruptLog where a file below the recovery point contradicts its format."""
+    disk, folder = segments.disk, segments.folder
+    found = finish_interrupted(disk, folder)
+    take_stock(segments, found, now.wall)
+    repaired = _rebuild_missing_indexes(segments, set(found))
+    entries = _read_epochs(disk, folder)
+    epochs = EpochCache(entries or ())
+
+    first = segments.floor(recovery_point) if segments else 0
+    if clean and segments and _ends_whole(segments[-1]):
+        first = len(segments)
+    elif clean:
+        first = max(0, len(segments) - 1)
+    if entries is None:
+        _learn_epochs(segments, first, epochs)
+    unclean = first < len(segments)
+    if unclean:
+        repaired += _recover(segments, first, epochs)
+
+    snapshots = Snapshots(disk, folder, (offset for offset in map(_snapshot_offset, found) if offset is not None))
+    if segments and segments[-1].next_offset() < log_start_offset:
+        _remove(disk, segments.retire_from(0))
+        snapshots.remove(list(snapshots.offsets))
+        epochs.clear()
+    if not segments:
+        segments.create(log_start_offset, now.wall)
+    segments.activate()
+    end = segments.active.next_offset()
+    segments.active.close_file()
+    start = max(log_start_offset, segments.base_offset)
+
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(start)
+    snapshots.remove_outside(-1, min(end, recovery_point) if unclean else end)
+    snapshots.remove_strays({segment.base_offset for segment in segments})
+    producers = rebuild_producers(segments, snapshots, start, end)
+    if unclean and end > start:
+        repaired.append(snapshots.write(producers))
+    return Loaded(
+        log_start_offset=start,
+        log_end_offset=end,
+        recovery_point=end if clean and not unclean else min(recovery_point, end),
+        epochs=epochs,
+        epochs_changed=list(epochs) != (entries or []),
+        producers=producers,
+        snapshots=snapshots,
+        repaired=repaired,
+        dirty=unclean,
+    )
+
+
+def finish_interrupted(disk: Disk, folder: str) -> list[str]:
+    """Undo a compaction whose `.swap` files were not all there yet, redo one whose were; the names that remain."""
+    found = disk.list(folder)
+    offsets = {name: names.offset_of(name) for name in found}
+    cleaned = [name for name in found if name.endswith(names.CLEANED)]
+    aborted_from = min((offset for name in cleaned if (offset := offsets[name]) is not None), default=None)
+
+    def is_gone(name: str) -> bool:
+        if name.endswith((names.DELETED, names.CLEANED, names.TEMPORARY)):
+            return True
+        offset = offsets[name]
+        return name.endswith(names.SWAP) and aborted_from is not None and (offset is None or offset >= aborted_from)
+
+    gone = [name for name in found if is_gone(name)]
+    _remove(disk, [f"{folder}/{name}" for name in gone])
+    found = [name for name in found if name not in gone]
+    if any(name.endswith(names.SWAP) for name in found):
+        _swap_in(disk, folder, found)
+        found = disk.list(folder)
+    return found
+
+
+def _swap_in(disk: Disk, folder: str, found: list[str]) -> None:
+    """The files that the swapped segments replace go first, then the new ones take their names."""
+    swapped = [name for name in found if name.endswith(names.SWAP)]
+    logs = [name for name in swapped if names.is_kind(name.removesuffix(names.SWAP), names.LOG)]
+    replaced = [_range_of(disk, folder, name) for name in logs]
+    if replaced:
+        start, end = min(low for low, _ in replaced), max(high for _, high in replaced)
+        for name in found:
+            offset = names.offset_of(name)
+            is_segment = any(names.is_kind(name, kind) for kind in names.SEGMENT_FILES)
+            if is_segment and offset is not None and start <= offset < end:
+                disk.remove(f"{folder}/{name}")
+    for name in swapped:
+        disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(names.SWAP)}")
+    disk.sync_folder(folder)
+
+
+def _range_of(disk: Disk, folder: str, name: str) -> tuple[int, int]:
+    """[base, one past the last offset) of a log file."""
+    base = names.offset_of(name)
+    assert base is not None, name
+    file = disk.open(f"{folder}/{name}")
+    end = base
+    for batch in walk(file, 0, file.size(), step=SCAN_BYTES):
+        end = batch.next_offset
+    file.close()
+    return base, end
+
+
+def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
+    """Every log file is a segment; an index without a log goes, and so does an empty segment that a refused roll left
+    below offsets that the one before it went on to hold."""
+    bases = {names.offset_of(name) for name in found if names.is_kind(name, names.LOG)}
+    for name in found:
+        is_index = any(names.is_kind(name, kind) for kind in names.INDEXES)
+        if is_index and names.offset_of(name) not in bases:
+            segments.disk.remove(f"{segments.folder}/{name}")
+    for base in sorted(base for base in bases if base is not None):
+        path = f"{segments.folder}/{names.name(base, names.LOG)}"
+        file = segments.disk.open(path)
+        segment = segments.describe(base, file.size(), now_wall)
+        file.close()
+        segments.add(segment)
+    _drop_overtaken(segments)
+
+
+def _drop_overtaken(segments: Segments) -> None:
+    if len(segments) > 1 and segments[-1].size == 0 and segments[-2].next_offset() > segments[-1].base_offset:
+        _remove(segments.disk, segments.retire_from(len(segments) - 1))
+
+
+def _rebuild_missing_indexes(segments: Segments, found: set[str]) -> list[str]:
+    files: list[str] = []
+    for segment in list(segments)[:-1]:
+        kinds = (names.INDEX, names.TIME_INDEX)
+        if segment.size and not found.issuperset(names.name(segment.base_offset, kind) for kind in kinds):
+            segment.rebuild_indexes()
+            files += segment.write_indexes()
+            segment.cool()
+    return files
+
+
+def _read_epochs(disk: Disk, folder: str) -> list[tuple[int, int]] | None:
+    """None where the checkpoint is missing or torn: the epochs are then learned from the batches."""
+    path = f"{folder}/{LEADER_EPOCHS}"
+    try:
+        return read_epochs(disk.read(path), path)
+    except (FileNotFoundError, CorruptLog):
+        return None
+
+
+def _learn_epochs(segments: Segments, count: int, epochs: EpochCache) -> None:
+    for segment in list(segments)[:count]:
+        for batch in walk(segment.file, 0, segment.size):
+            note_epoch(epochs, batch)
+
+
+def note_epoch(epochs: EpochCache, batch: BatchHeader) -> None:
+    if batch.leader_epoch > epochs.latest:
+        epochs.assign(batch.leader_epoch, batch.base_offset)
+
+
+def _ends_whole(segment: Segment) -> bool:
+    """Whether the file ends where its last batch does, as a clean stop leaves it."""
+    size = segment.size
+    try:
+        segment.next_offset()
+    except CorruptLog:
+        return False
+    whole, segment.size = segment.size == size, size
+    return whole
+
+
+def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
+    """Check the segments from `first` on and cut the log where it stops being whole; the files that were rewritten."""
+    epochs.truncate_from_end(segments[first].base_offset)
+    files: list[str] = []
+    number, expected = first, segments[first].base_offset
+    whole = True
+    while whole and number < len(segments) and segments[number].base_offset == expected:
+        segment = segments[number]
+        expected, whole = _recover_segment(segment, epochs)
+        files += segment.write_indexes()
+        number += 1
+    _remove(segments.disk, segments.retire_from(number))
+    return files
+
+
+def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
+    """(one past the last whole batch, whether that is the end of the file); what follows it is cut off."""
+    size, expected = segment.size, segment.base_offset
+    file = segment.file
+    segment.clear_indexes()
+    for batch, _ in whole_batches(file, size):
+        if batch.base_offset < expected or batch.last_offset_delta < 0:
+            break
+        segment.note(batch.length, batch.last_offset, batch.max_timestamp)
+        note_epoch(epochs, batch)
+        expected = batch.next_offset
+    if segment.size < size:
+        file.truncate(segment.size)
+    return expected, segment.size == size
+
+
+def rebuild_producers(segments: Segments, snapshots: Snapshots, start: int, end: int) -> Producers:
+    """The producers as of offset `end`: the newest good snapshot and what the log says since."""
+    producers = snapshots.load(end, start)
+    begin = max(producers.end_offset, start)
+    if begin < end:
+        for number in range(segments.floor(begin), len(segments)):
+            _replay(segments[number], producers, begin, end)
+    producers.end_offset = end
+    return producers
+
+
+def _replay(segment: Segment, producers: Producers, begin: int, end: int) -> None:
+    for batch in walk(segment.file, segment.offsets.floor(begin), segment.size):
+        if batch.last_offset >= end:
+            return
+        if batch.last_offset >= begin and batch.producer_id >= 0:
+            marker = None
+            if batch.attributes & CONTROL:
+                marker = marker_of(segment.file.read(batch.position, batch.length))
+            producers.apply(batch, batch.base_offset, marker)
+
+
+def marker_of(batch: bytes | bytearray | memoryview) -> Marker | None:
+    """The marker in a control batch; None where there is none."""
+    try:
+        first = next(records(batch), None)
+        return read_marker(first) if first is not None else None
+    except ApiError:
+        return None
+
+
+def _snapshot_offset(name: str) -> int | None:
+    return names.offset_of(name) if names.is_kind(name, names.SNAPSHOT) else None
+
+
+def _remove(disk: Disk, paths: list[str]) -> None:
+    for path in paths:
+        disk.remove(path)

@@ -1,0 +1,356 @@
+"""One segment: a log file with the batches from a base offset on, and its two indexes.
+
+The active segment is open and has its indexes in memory; any other is *cold*: it opens its file and loads its indexes
+when it is read, and `Warm` closes the least recently read ones, so that a broker's thousands of files cost neither
+descriptors nor memory. An index that is missing or cannot be this log's is rebuilt from the headers.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from typing import NamedTuple
+
+from tidelog.errors import DiskFailed
+from tidelog.log import names
+from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from tidelog.log.scan import walk
+from tidelog.ports import Buffer, Disk, File
+from tidelog.wire.records import BatchHeader
+
+TAIL_BATCHES = 256
+
+
+class Place(NamedTuple):
+    """Where a batch lies in its segment's file."""
+
+    position: int
+    length: int
+
+
+class Tail:
+    """The positions of the last few hundred batches of the active segment: what readers near the end ask for."""
+
+    __slots__ = ("_ends", "_positions")
+
+    def __init__(self) -> None:
+        self._ends = array("q")
+        self._positions = array("q")
+
+    def add(self, last_offset: int, position: int) -> None:
+        self._ends.append(last_offset)
+        self._positions.append(position)
+        if len(self._ends) > 2 * TAIL_BATCHES:
+            del self._ends[:TAIL_BATCHES]
+            del self._positions[:TAIL_BATCHES]
+
+    def find(self, offset: int, size: int) -> Place | None:
+        """The first batch that ends at or after `offset`, where that is certain."""
+        slot = bisect_left(self._ends, offset)
+        if slot == len(self._ends) or (slot == 0 and self._positions[0] != 0):
+            return None
+        position = self._positions[slot]
+        behind = self._positions[slot + 1] if slot + 1 < len(self._positions) else size
+        return Place(position, behind - position)
+
+    def boundary(self, position: int) -> int | None:
+        """The last start of a batch at or before `position`, where it is remembered."""
+        slot = bisect_right(self._positions, position)
+        return self._positions[slot - 1] if slot else None
+
+    def truncate(self, position: int) -> None:
+        kept = bisect_left(self._positions, position)
+        del self._ends[kept:]
+        del self._positions[kept:]
+
+
+class Warm:
+    """The cold segments that are open now; at most `limit`, the least recently read closes first."""
+
+    def __init__(self, limit: int = 512) -> None:
+        self.limit = limit
+        self._segments: OrderedDict[Segment, None] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<Warm {len(self._segments)} of {self.limit}>"
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def touch(self, segment: "Segment") -> None:
+        if segment in self._segments:
+            self._segments.move_to_end(segment)
+            return
+        self._segments[segment] = None
+        if len(self._segments) > self.limit:
+            self._segments.popitem(last=False)[0].cool()
+
+    def discard(self, segment: "Segment") -> None:
+        self._segments.pop(segment, None)
+
+
+class Segment:
+    """`size` is what the log file holds; `created` (wall ms) is when this process first had the segment.
+    `first_timestamp` is that of its first batch, which rolling by time goes by; -1 until it is known."""
+
+    __slots__ = (
+        "_file", "_offsets", "_times", "_timestamp", "base_offset", "created", "disk", "first_timestamp", "folder",
+        "index_interval", "size", "tail", "unindexed", "warm",
+    )  # fmt: skip
+
+    def __init__(
+        self, disk: Disk, folder: str, base_offset: int, *, size: int, created: int, index_interval: int, warm: Warm
+    ) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.base_offset = base_offset
+        self.size = size
+        self.created = created
+        self.index_interval = index_interval
+        self.warm = warm
+        self.first_timestamp = -1
+        self.unindexed = 0
+        self.tail: Tail | None = None
+        self._file: File | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._timestamp: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path(names.LOG)} {self.size} B>"
+
+    def path(self, kind: str) -> str:
+        return f"{self.folder}/{names.name(self.base_offset, kind)}"
+
+    # Opening and closing.
+
+    @property
+    def is_active(self) -> bool:
+        return self.tail is not None
+
+    @property
+    def file(self) -> File:
+        """The log file, opened now if it must be."""
+        if self._file is None:
+            try:
+                self._file = self.disk.open(self.path(names.LOG))
+            except FileNotFoundError:
+                raise DiskFailed(self.folder.rsplit("/", 1)[0], f"{self.path(names.LOG)} is gone") from None
+        if self.tail is None:
+            self.warm.touch(self)
+        return self._file
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        if self._offsets is None:
+            self._load_indexes()
+            assert self._offsets is not None
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._load_indexes()
+            assert self._times is not None
+        return self._times
+
+    @property
+    def largest_timestamp(self) -> tuple[int, int]:
+        """(the latest timestamp, the last offset of the first batch that has it); (-1, base offset) without any."""
+        if self._timestamp is None:
+            self._timestamp = self.times.last or (-1, self.base_offset)
+        return self._timestamp
+
+    def activate(self) -> None:
+        """From now on this segment is appended to: its indexes stay in memory until it is rolled."""
+        self.warm.discard(self)
+        self._timestamp = self.largest_timestamp
+        last = self.offsets.last
+        self.unindexed = self.size - (last[1] if last else 0)
+        self.tail = Tail()
+
+    def deactivate(self) -> None:
+        """The segment is cold now: it is not written any more."""
+        self.tail = None
+        self.cool()
+
+    def cool(self) -> None:
+        """Let file and indexes go until they are needed again."""
+        self.warm.discard(self)
+        self.close_file()
+        self._offsets = self._times = None
+
+    def close_file(self) -> None:
+        """Let the descriptor of an idle segment go; the next use opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # Appending.
+
+    def write(self, data: Buffer) -> None:
+        """The bytes of whole batches behind the last one; they count once `note` has been told of each."""
+        (self._file or self.file).write(self.size, data)
+
+    def note(self, length: int, last_offset: int, max_timestamp: int) -> None:
+        """Take in the next batch that was written: its position, its index entries, its timestamp."""
+        assert self._timestamp is not None, self
+        if max_timestamp > self._timestamp[0]:
+            self._timestamp = (max_timestamp, last_offset)
+        position = self.size
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if self.unindexed > self.index_interval:
+            self.offsets.append(last_offset, position)
+            self.times.maybe_append(*self._timestamp)
+            self.unindexed = 0
+        self.unindexed += length
+        self.size = position + length
+        if self.tail is not None:
+            self.tail.add(last_offset, position)
+
+    def has_room(self, length: int, last_offset: int, segment_bytes: int, index_bytes: int, entries: int = 1) -> bool:
+        """Whether a batch fits by size, by the range of offsets, and by the indexes, each with `entries` more and, for
+        the roll, one time entry."""
+        offsets, times = self._offsets, self._times
+        assert offsets is not None, self
+        assert times is not None, self
+        return (
+            self.size + length <= segment_bytes
+            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+            and len(offsets.content) + entries * OFFSET_ENTRY_BYTES <= index_bytes
+            and len(times.content) + (entries + 1) * TIME_ENTRY_BYTES <= index_bytes
+        )
+
+    def roll_timestamp(self) -> int:
+        """The first batch's timestamp; -1 where the segment is empty."""
+        if self.first_timestamp < 0 and self.size:
+            first = next(walk(self.file, 0, self.size), None)
+            self.first_timestamp = first.max_timestamp if first else -1
+        return self.first_timestamp
+
+    # Reading.
+
+    def locate(self, offset: int) -> Place | None:
+        """The first batch that ends at or after `offset`; None where there is none in this segment."""
+        if self.tail is not None:
+            found = self.tail.find(offset, self.size)
+            if found is not None:
+                return found
+        batch = self.batch_at(offset)
+        return Place(batch.position, batch.length) if batch else None
+
+    def batch_at(self, offset: int) -> BatchHeader | None:
+        for batch in walk(self.file, self.offsets.floor(offset), self.size):
+            if batch.base_offset + batch.last_offset_delta >= offset:
+                return batch
+        return None
+
+    def estimate(self, offset: int) -> int:
+        """About where the batch with `offset` begins: exact near the end, else not more than an index entry off."""
+        if self.tail is not None:
+            found = self.tail.find(offset, self.size)
+            if found is not None:
+                return found.position
+        return self.offsets.floor(offset)
+
+    def next_offset(self) -> int:
+        """One past the last offset; also how a file of unknown content is measured: `size` becomes what is whole."""
+        if not self.size:
+            return self.base_offset
+        last = self.offsets.last
+        end, offset = last[1] if last else 0, self.base_offset
+        for batch in walk(self.file, end, self.size):
+            end, offset = batch.end, batch.next_offset
+        self.size = end
+        return offset
+
+    # Indexes on disk.
+
+    def write_indexes(self) -> list[str]:
+        """Both index files as they are in memory, with the last timestamp; the paths of all files that must be synced
+        before the segment is durable."""
+        self.times.maybe_append(*self.largest_timestamp)
+        self._rewrite(names.INDEX, self.offsets.content)
+        self._rewrite(names.TIME_INDEX, self.times.content)
+        return [self.path(kind) for kind in (names.LOG, names.INDEX, names.TIME_INDEX)]
+
+    def _rewrite(self, kind: str, content: bytearray) -> None:
+        path = self.path(kind)
+        try:
+            file = self.disk.open(path)
+            file.truncate(0)
+        except FileNotFoundError:
+            file = self.disk.open(path, create=True)
+        if content:
+            file.write(0, content)
+        file.close()
+
+    def _load_indexes(self) -> None:
+        offsets = OffsetIndex(self.base_offset, self._content(names.INDEX))
+        times = TimeIndex(self.base_offset, self._content(names.TIME_INDEX))
+        if not (offsets.is_sane(self.size) and times.is_sane()):
+            self.rebuild_indexes()
+            return
+        self._offsets, self._times = offsets, times
+        if self.tail is None:
+            self.warm.touch(self)
+
+    def _content(self, kind: str) -> bytes:
+        try:
+            return self.disk.read(self.path(kind)) if self.size else b""
+        except FileNotFoundError:
+            return b"?"  # sane for no index: it is rebuilt
+
+    def clear_indexes(self) -> None:
+        """Forget what is known of the content, for a scan that notes every batch again; `size` becomes 0."""
+        self._offsets, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._timestamp = (-1, self.base_offset)
+        self.first_timestamp = -1
+        self.size = self.unindexed = 0
+
+    def rebuild_indexes(self) -> None:
+        """From the headers of the log."""
+        file, size = self.file, self.size
+        self.clear_indexes()
+        for batch in walk(file, 0, size):
+            self.note(batch.length, batch.base_offset + batch.last_offset_delta, batch.max_timestamp)
+        self.times.maybe_append(*self.largest_timestamp)
+        self.size = size
+
+    # Truncating and removing.
+
+    def truncate(self, offset: int) -> int:
+        """Drop the batches that end at or after `offset`; the offset that the segment now ends at."""
+        found = self.batch_at(offset)
+        if found is None:
+            return offset
+        self.file.truncate(found.position)
+        self.size = found.position
+        self.offsets.truncate(offset)
+        self.times.truncate(offset)
+        if self.tail is not None:
+            self.tail.truncate(found.position)
+        last = self.offsets.last
+        self.unindexed = self.size - (last[1] if last else 0)
+        self._measure_timestamp(last[1] if last else 0)
+        if not self.size:
+            self.first_timestamp = -1
+        return min(offset, found.base_offset)
+
+    def _measure_timestamp(self, start: int) -> None:
+        """The largest timestamp is that of the last time entry or of a batch behind the last index entry."""
+        self._timestamp = self.times.last or (-1, self.base_offset)
+        for batch in walk(self.file, start, self.size):
+            if batch.max_timestamp > self._timestamp[0]:
+                self._timestamp = (batch.max_timestamp, batch.base_offset + batch.last_offset_delta)
+
+    def retire(self) -> list[str]:
+        """Rename the segment's files to `.deleted`; the new paths, which may be removed later."""
+        self.cool()
+        renamed = []
+        for kind in names.SEGMENT_FILES:
+            path = self.path(kind)
+            if self.disk.exists(path):
+                self.disk.rename(path, path + names.DELETED)
+                renamed.append(path + names.DELETED)
+        return renamed

@@ -1,0 +1,117 @@
+"""The segments of one log, oldest first; the last one is active.
+
+Bases ascend, and a segment holds nothing at or above the base of the next one. Files of segments that go are renamed
+first and removed later, newest first, so that a crash on the way leaves a prefix.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tidelog.errors import DiskFailed
+from tidelog.log import names
+from tidelog.log.segment import Segment, Warm
+from tidelog.ports import Disk
+
+
+class Segments:
+    """Never empty once the log is open."""
+
+    __slots__ = ("_bases", "_items", "active", "disk", "folder", "index_interval", "warm")
+
+    def __init__(self, disk: Disk, folder: str, index_interval: int, warm: Warm) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.index_interval = index_interval
+        self.warm = warm
+        self._items: list[Segment] = []
+        self._bases: list[int] = []
+        self.active: Segment
+
+    def __repr__(self) -> str:
+        return f"<Segments {self.folder} {self._bases}>"
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._items)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self._items[number]
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._items)
+
+    @property
+    def base_offset(self) -> int:
+        return self._bases[0]
+
+    def floor(self, offset: int) -> int:
+        """The number of the segment that holds `offset`; 0 where it is below all."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def end_of(self, number: int, log_end_offset: int) -> int:
+        """One past the last offset that the segment may hold."""
+        return self._bases[number + 1] if number + 1 < len(self._bases) else log_end_offset
+
+    def describe(self, base_offset: int, size: int, created: int) -> Segment:
+        return Segment(
+            self.disk,
+            self.folder,
+            base_offset,
+            size=size,
+            created=created,
+            index_interval=self.index_interval,
+            warm=self.warm,
+        )
+
+    def add(self, segment: Segment) -> None:
+        """As the newest; it becomes active when `activate` is called."""
+        assert not self._bases or segment.base_offset > self._bases[-1], segment
+        self._items.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def activate(self) -> None:
+        self.active = self._items[-1]
+        self.active.activate()
+
+    def create(self, base_offset: int, now_wall: int) -> None:
+        """A new, empty active segment. Where the disk refuses, no file of it is left behind; if even that cannot be
+        had, the file is empty and recovery drops it."""
+        segment = self.describe(base_offset, 0, now_wall)
+        path = segment.path(names.LOG)
+        for kind in names.SEGMENT_FILES:
+            self.disk.remove(segment.path(kind))
+        try:
+            self.disk.open(path, create=True).close()
+        except DiskFailed:
+            with suppress(DiskFailed):
+                self.disk.remove(path)
+            raise
+        self.add(segment)
+        self.activate()
+
+    def set_index_interval(self, index_interval: int) -> None:
+        self.index_interval = index_interval
+        for segment in self._items:
+            segment.index_interval = index_interval
+
+    def retire_first(self, count: int) -> list[str]:
+        """Take the oldest segments out of the log; their renamed files."""
+        gone, self._items, self._bases = self._items[:count], self._items[count:], self._bases[count:]
+        return [path for segment in gone for path in segment.retire()]
+
+    def retire_from(self, number: int) -> list[str]:
+        """Take the segments from this one on out of the log, newest first; their renamed files."""
+        renamed = []
+        while len(self._items) > number:
+            renamed += self._items[-1].retire()
+            del self._items[-1], self._bases[-1]
+        return renamed
+
+    def cool(self) -> None:
+        for segment in self._items:
+            segment.tail = None
+            segment.cool()

@@ -1,0 +1,169 @@
+"""What a leader asks of a batch before it becomes part of the log.
+
+The batch is judged by its header and checksum and passed on whole. Its records are looked at only where a rule is about
+records: a compacted topic refuses those without a key, and a topic with a `compression.type` of its own recompresses.
+Codes are Kafka's; which check comes first is, too.
+"""
+
+from typing import NamedTuple
+
+from tidelog.config.topic import TopicConfig
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.ports import Buffer
+from tidelog.wire.compression import Compression, named
+from tidelog.wire.records import (
+    COMPRESSION_MASK,
+    CONTROL,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    BatchHeader,
+    build,
+    check_crc,
+    header,
+    only_batch,
+    records,
+    stamp_log_append_time,
+)
+
+KEPT_ATTRIBUTES = 0xFFFF & ~COMPRESSION_MASK
+
+
+class Rules(NamedTuple):
+    """The options that an append needs, read once from a configuration. Sizes in bytes, times in ms."""
+
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_ms: int
+    max_message_bytes: int
+    before_max_ms: int
+    after_max_ms: int
+    log_append_time: bool
+    compacted: bool
+    compression: Compression | None
+    level: int | None
+    flush_messages: int
+    flush_ms: int
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> "Rules":
+        own = config.compression_type
+        compression = None if own == "producer" else named("none" if own == "uncompressed" else own)
+        return cls(
+            segment_bytes=config.internal_segment_bytes or config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            segment_ms=config.segment_ms,
+            max_message_bytes=config.max_message_bytes,
+            before_max_ms=config.message_timestamp_before_max_ms,
+            after_max_ms=config.message_timestamp_after_max_ms,
+            log_append_time=config.message_timestamp_type == "LogAppendTime",
+            compacted="compact" in config.cleanup_policy,
+            compression=compression,
+            level=_level(config, compression),
+            flush_messages=config.flush_messages,
+            flush_ms=config.flush_ms,
+        )
+
+
+def _level(config: TopicConfig, compression: Compression | None) -> int | None:
+    """The option's number in the codec's own terms; gzip's -1 is its default."""
+    match compression:
+        case Compression.GZIP:
+            return None if config.compression_gzip_level < 0 else config.compression_gzip_level
+        case Compression.LZ4:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+def check_client_batch(buffer: Buffer, rules: Rules, now_wall: int) -> BatchHeader:
+    """The header of the one batch of a produce request for a partition; ApiError where it may not be appended."""
+    batch = only_batch(buffer)
+    attributes = batch.attributes
+    if batch.base_offset != 0:
+        raise _invalid(f"the base offset should be 0, but it is {batch.base_offset}")
+    check_size(batch.length, rules)
+    check_crc(buffer, batch)
+    if batch.count <= 0 or batch.last_offset_delta + 1 != batch.count:
+        raise _invalid(f"{batch.count} records cannot span offsets 0 to {batch.last_offset_delta}")
+    if attributes & CONTROL:
+        raise _invalid("clients may not write control records")
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        raise _invalid(f"sequence {batch.base_sequence} of producer {batch.producer_id}")
+    if attributes & COMPRESSION_MASK > Compression.ZSTD:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"there is no compression type {attributes & COMPRESSION_MASK}")
+    if rules.compacted:
+        check_keys(buffer, batch)
+    if not rules.log_append_time:
+        _check_timestamps(batch, rules, now_wall)
+    return batch
+
+
+def check_own_batch(buffer: Buffer, rules: Rules) -> BatchHeader:
+    """The header of a batch that a coordinator made: whole, and within the topic's limit."""
+    batch = header(buffer)
+    assert batch.length == len(buffer), batch
+    check_size(batch.length, rules)
+    return batch
+
+
+def check_size(length: int, rules: Rules) -> None:
+    if length > rules.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {length} bytes, max.message.bytes is {rules.max_message_bytes}",
+        )
+    if length > rules.segment_bytes:
+        raise ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"the batch has {length} bytes, segment.bytes is {rules.segment_bytes}"
+        )
+
+
+def check_keys(buffer: Buffer, batch: BatchHeader) -> None:
+    if any(record.key is None for record in records(buffer, batch)):
+        raise _invalid("a compacted topic accepts no record without a key")
+
+
+def _check_timestamps(batch: BatchHeader, rules: Rules, now_wall: int) -> None:
+    """By the header's first and largest timestamp, which stand for all."""
+    if batch.attributes & LOG_APPEND_TIME:
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type LogAppendTime")
+    earliest, latest = batch.base_timestamp, batch.max_timestamp
+    if latest != NO_TIMESTAMP and latest - now_wall > rules.after_max_ms:
+        raise _untimely(latest, rules, now_wall)
+    if earliest != NO_TIMESTAMP and now_wall - earliest > rules.before_max_ms:
+        raise _untimely(earliest, rules, now_wall)
+
+
+def recompressed(buffer: Buffer, batch: BatchHeader, rules: Rules) -> bytes:
+    """The same records in the topic's own compression; ApiError where that makes the batch too large."""
+    assert rules.compression is not None
+    result = build(
+        records(buffer, batch),
+        compression=rules.compression,
+        level=rules.level,
+        attributes=batch.attributes & KEPT_ATTRIBUTES,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+    )
+    check_size(len(result), rules)
+    return result
+
+
+def stamp_time(buffer: bytearray | memoryview, batch: BatchHeader, now_wall: int) -> BatchHeader:
+    """Make the broker's clock the time of every record (LogAppendTime), in place."""
+    stamp_log_append_time(buffer, batch, now_wall)
+    return batch._replace(attributes=batch.attributes | LOG_APPEND_TIME, max_timestamp=now_wall)
+
+
+def _untimely(timestamp: int, rules: Rules, now_wall: int) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"timestamp {timestamp} is not within [{now_wall - rules.before_max_ms}, {now_wall + rules.after_max_ms}]",
+    )
+
+
+def _invalid(reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, reason)
