@@ -1,0 +1,145 @@
+"""A cluster of real `Node`s in a world, with its checks and clients: what a run, a test or the lab starts from."""
+
+from collections.abc import Callable
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.model import TopicPartition
+from tidelog.node.node import Node
+from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.sim.checks.replica import Replica
+from tidelog.sim.checks.suite import Suite
+from tidelog.sim.client import Client
+from tidelog.sim.faults import SECOND, Faults
+from tidelog.sim.host import Host
+from tidelog.sim.workload import Admin, Producer, Reader
+from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
+
+PROPERTIES = {
+    "log.dirs": ROOT,
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "replica.lag.time.max.ms": "4000",
+    "auto.create.topics.enable": "false",
+}
+
+
+class Cluster:
+    """`properties` are the brokers' options beyond those every simulated broker has."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        brokers: int = 3,
+        properties: dict[str, str] | None = None,
+        faults: Faults | None = None,
+        generation: Generation = KIP_320,
+    ) -> None:
+        self.properties = {**PROPERTIES, **(properties or {})}
+        self.generation = generation
+        self.world = World(seed, self.node_of, brokers=brokers, faults=faults)
+        self.suite = Suite()
+        self.world.observers.append(self.suite)
+        self.admin = Admin(Client(self.world, "admin"))
+        self.producers: list[Producer] = []
+        self.readers: list[Reader] = []
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.world!r})"
+
+    def node_of(self, host: Host) -> Node:
+        listeners = f"{CLIENT_LISTENER}://{host.name}:{CLIENT_PORT},REPLICATION://{host.name}:{BROKER_PORT}"
+        own = {
+            "node.id": str(host.broker_id),
+            "listeners": listeners,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
+            "inter.broker.listener.name": "REPLICATION",
+            "broker.session.timeout.ms": str(self.world.faults.session_term // 1000),
+        }
+        config = BrokerConfig({**self.properties, **own})
+        entropy = host.random.randbytes
+        return Node(config, host.disk, host.endpoints, entropy=entropy, generation=self.generation)
+
+    # Getting ready.
+
+    def start(self) -> None:
+        self.world.start()
+        self.expect(lambda: len(self.suite.ghosts.epochs) == len(self.world.hosts), 20, "all brokers register")
+
+    def create(self, topic: str, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
+        options = {name.replace("_", "."): value for name, value in configs.items()}
+        self.world.after(0, lambda: self.admin.create(topic, partitions, replicas, options))
+        self.expect(lambda: topic in self.admin.created, 30, f"{topic} is created")
+
+    def produce(self, name: TopicPartition, pace: tuple[int, int] = (5_000, 60_000)) -> Producer:
+        client = Client(self.world, f"producer-{len(self.producers)}")
+        producer = Producer(client, self.suite, name, pace)
+        self.producers.append(producer)
+        self.world.after(0, lambda: client.refresh(name.topic, producer.start))
+        return producer
+
+    def consume(self, name: TopicPartition) -> Reader:
+        client = Client(self.world, f"reader-{len(self.readers)}")
+        reader = Reader(client, self.suite, name)
+        self.readers.append(reader)
+        self.world.after(0, lambda: client.refresh(name.topic, reader.start))
+        return reader
+
+    # Looking.
+
+    def leader(self, name: TopicPartition) -> Host | None:
+        state = self.suite.ghosts.states.get(name)
+        return self.world.hosts[state.leader] if state is not None and state.leader >= 0 else None
+
+    def replicas(self, name: TopicPartition) -> list[Replica]:
+        return [replica for (_, held), replica in sorted(self.suite.replicas.items()) if held == name]
+
+    def run(self, seconds: float) -> None:
+        self.world.run(int(seconds * SECOND))
+
+    def expect(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Let time pass until the condition holds; a violation of liveness where it does not."""
+        if not self.world.run(int(seconds * SECOND), condition):
+            raise self.world.violation(f"liveness: within {seconds} s {what}")
+
+    # The end.
+
+    def heal(self) -> None:
+        """The liveness phase: no more faults, everybody runs."""
+        world = self.world
+        world.faults.calm()
+        world.network.heal()
+        for host in world.hosts:
+            host.disk.faults.clear()
+            host.disk.capacity = host.disk.operations_left = None
+            if host.life is None:
+                host.start()
+            elif host.life.paused:
+                world.resume(host)
+
+    def settle(self, seconds: float = 120) -> None:
+        """Everything sent is answered, every replica is in sync and complete, every reader is at the end."""
+        for producer in self.producers:
+            producer.stopped = True
+        self.expect(lambda: all(producer.idle for producer in self.producers), seconds, "every produce is answered")
+        self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica")
+        self.expect(self.all_is_read, seconds, "every reader reaches the end")
+        self.suite.scan(self.world)
+
+    def is_converged(self) -> bool:
+        ghosts = self.suite.ghosts
+        for name, assigned in ghosts.assignments.items():
+            state = ghosts.states.get(name)
+            if state is None or sorted(state.isr) != sorted(assigned) or state.leader < 0:
+                return False
+            found = self.replicas(name)
+            marks = {(r.state.high_watermark, r.state.end, r.state.epoch) for r in found if r.state is not None}
+            if len(found) != len(assigned) or len(marks) != 1 or len({*next(iter(marks))[:2]}) != 1:
+                return False
+        return True
+
+    def all_is_read(self) -> bool:
+        ends = {reader: self.suite.ghosts.of(reader.name).true_high_watermark for reader in self.readers}
+        return all(reader.position >= end for reader, end in ends.items())

@@ -1,0 +1,158 @@
+"""Who breaks the world: faults at drawn moments, of the kinds that a seed has.
+
+Every broker that it takes down it also brings back. It never destroys the last good copy: a power loss is drawn only
+where the invariants still forbid loss afterwards, so that a lost record is always a bug.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from tidelog.sim.cluster import Cluster
+from tidelog.sim.faults import SECOND
+from tidelog.sim.host import Host
+
+KINDS = (
+    "kill",
+    "power_loss",
+    "cut_in_disk",
+    "pause",
+    "long_pause",
+    "stop",
+    "session",
+    "split",
+    "one_way",
+    "isolate",
+    "reset",
+    "clock",
+)
+
+
+class Nemesis:
+    """`kinds` are this seed's (a swarm: most seeds have only some); `pace` is the time between two faults."""
+
+    def __init__(self, cluster: Cluster, kinds: tuple[str, ...] | None = None) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.random = Random(self.world.random.getrandbits(64))
+        count = self.random.randint(1, len(KINDS))
+        self.kinds = kinds or tuple(sorted(self.random.sample(KINDS, count)))
+        self.pace = self.random.choice((300_000, SECOND, 3 * SECOND))
+        self.over = False
+
+    def __repr__(self) -> str:
+        return f"<nemesis of {', '.join(self.kinds)}>"
+
+    def start(self) -> None:
+        if self.over:
+            return
+        self.world.after(self.random.randint(self.pace // 4, 2 * self.pace), self.start)
+        kind = self.random.choice(self.kinds)
+        action: Callable[[], None] = getattr(self, kind)
+        action()
+
+    # Choosing.
+
+    def running(self) -> Host | None:
+        up = [host for host in self.world.hosts if host.running]
+        return self.random.choice(up) if up else None
+
+    def may_lose(self, host: Host) -> bool:
+        """Whether the broker's unsynced data may go without loss becoming legitimate."""
+        ghosts = self.cluster.suite.ghosts
+        for name, assigned in ghosts.assignments.items():
+            ghost, state = ghosts.of(name), ghosts.states.get(name)
+            if host.broker_id in assigned and (
+                len(ghost.lossy | {host.broker_id}) > ghost.min_in_sync - 1
+                or (state is not None and state.isr == (host.broker_id,))
+            ):
+                return False
+        return True
+
+    def back_later(self, host: Host) -> None:
+        delay = self.random.choice((20_000, SECOND, 5 * SECOND, 15 * SECOND))
+        self.world.after(self.random.randint(delay // 2, delay), partial(self.back, host))
+
+    def back(self, host: Host) -> None:
+        if host.life is None:
+            host.start()
+
+    # Kinds.
+
+    def kill(self) -> None:
+        host = self.running()
+        if host is not None:
+            self.world.kill(host)
+            self.back_later(host)
+
+    def power_loss(self) -> None:
+        host = self.running()
+        if host is not None and self.may_lose(host):
+            self.world.lose_power(host)
+            self.back_later(host)
+
+    def cut_in_disk(self) -> None:
+        """The power goes within one of the next disk operations."""
+        host = self.running()
+        if host is not None and self.may_lose(host):
+            self.cluster.suite.ghosts.lost_power(host.broker_id)
+            host.disk.operations_left = self.random.randint(0, 30)
+            self.world.after(SECOND, partial(self._cut_or_spared, host))
+
+    def _cut_or_spared(self, host: Host) -> None:
+        if host.life is not None and host.disk.operations_left is not None:
+            self.world.lose_power(host)
+        self.back_later(host)
+
+    def pause(self) -> None:
+        host = self.running()
+        if host is not None:
+            self.world.pause(host, self.random.randint(10_000, 3 * SECOND))
+
+    def long_pause(self) -> None:
+        host = self.running()
+        if host is not None:
+            self.world.pause(host, self.random.randint(3 * SECOND, 30 * SECOND))
+
+    def stop(self) -> None:
+        host = self.running()
+        if host is not None:
+            self.world.stop(host)
+            self.world.after(5 * SECOND, partial(self._stopped_or_killed, host, host.lives))
+
+    def _stopped_or_killed(self, host: Host, life: int) -> None:
+        if host.life is not None and host.lives == life:
+            self.world.kill(host)
+        self.back_later(host)
+
+    def session(self) -> None:
+        host = self.running()
+        if host is not None:
+            self.world.lose_session(host)
+
+    def split(self) -> None:
+        one, other = self.random.sample(self.world.hosts, 2)
+        self.world.network.block(one.name, other.name)
+        self.world.network.block(other.name, one.name)
+        self.heal_later()
+
+    def one_way(self) -> None:
+        one, other = self.random.sample(self.world.hosts, 2)
+        self.world.network.block(one.name, other.name)
+        self.heal_later()
+
+    def isolate(self) -> None:
+        host = self.random.choice(self.world.hosts)
+        self.world.network.isolate(host.name, [other.name for other in self.world.hosts])
+        self.heal_later()
+
+    def heal_later(self) -> None:
+        self.world.count("partition")
+        self.world.after(self.random.choice((200_000, 2 * SECOND, 12 * SECOND)), self.world.network.heal)
+
+    def reset(self) -> None:
+        if self.world.network.links:
+            self.world.network.reset(self.random.choice(self.world.network.links))
+
+    def clock(self) -> None:
+        self.random.choice(self.world.hosts).wall_offset += self.random.randint(-100_000, 100_000)
