@@ -11,9 +11,7 @@ Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 class ConfigMirror:
     """`submit` sends queries to the store and calls back within the node. `on_topic`/`on_broker` hear of changes."""
 
-    def __init__(
-        self, submit: Submit, *, on_topic: Callable[[str], None], on_broker: Callable[[], None]
-    ) -> None:
+    def __init__(self, submit: Submit, *, on_topic: Callable[[str], None], on_broker: Callable[[], None]) -> None:
         self._submit = submit
         self._on_topic = on_topic
         self._on_broker = on_broker

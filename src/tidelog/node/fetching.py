@@ -148,7 +148,7 @@ class Fetching:
         """For an answer on epochs (older generations), or for a flush that the topic demands (rule 2)."""
         partition = fetcher.all[name].partition
         asking = isinstance(partition.role, Follower) and partition.role.asking
-        return asking or partition.log.durable_end < partition.log.log_end_offset
+        return asking or partition.durable_end < partition.log.log_end_offset
 
     def _topics(self, fetcher: Fetcher, names: Iterable[TopicPartition]) -> list[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}
@@ -260,9 +260,7 @@ class Fetching:
             self._effects.append(Ask(fetcher.leader, request, ASKING, fetcher.leader))
             fetcher.rest_until = LARGEST_EPOCH
 
-    def epochs_answered(
-        self, leader: int, response: epochs.OffsetForLeaderEpochResponse | None, now: Time
-    ) -> None:
+    def epochs_answered(self, leader: int, response: epochs.OffsetForLeaderEpochResponse | None, now: Time) -> None:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             return
@@ -273,9 +271,7 @@ class Fetching:
                 role = following.partition.role if following else None
                 if following is None or not isinstance(role, Follower) or answer.error_code:
                     continue
-                role.asking = not self._reconcile(
-                    following.partition, EpochEnd(answer.leader_epoch, answer.end_offset)
-                )
+                role.asking = not self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
 
     def _event(self, kind: str, partition: Partition, **fields: Any) -> None:
         self._effects.append(Event(kind, {"partition": str(partition.name), "broker": self._broker_id, **fields}))

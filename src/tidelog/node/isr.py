@@ -1,4 +1,4 @@
-"""Changes of in-sync sets, asked of the controller: one AlterPartition under way, everything else in the next (KIP-497).
+"""Changes of in-sync sets, asked of the controller: one AlterPartition under way, the rest in the next (KIP-497).
 
 A proposal stays in force (the maximal ISR) until it is answered or the controller pushes a newer state.
 """
@@ -95,9 +95,7 @@ class InSyncChanges:
             self._wishes = {**unanswered, **self._wishes}
             self._retry_at = now.mono + RETRY_MS
 
-    def _take(
-        self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time
-    ) -> None:
+    def _take(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
         code = answer.error_code
         if code in WITHDRAW:
             partition.proposal_refused(proposal)

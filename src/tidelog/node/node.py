@@ -26,6 +26,7 @@ from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk, StoreResult
+from tidelog.wire.records import batches
 
 PEER_TIMEOUT_MS = 30_000
 CONTROLLER_OWNER = "controller"
@@ -66,7 +67,7 @@ class Node:
         self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, PEER_TIMEOUT_MS)
         self.jobs = Jobs(config, broker.replicas, broker.in_sync, self._effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(broker.replicas, self._out)
-        self.stopping = Stopping(config, self._effects)
+        self.stopping = Stopping(self._effects)
         self.now = Time(0, 0)
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
@@ -270,9 +271,7 @@ class Node:
             self.replicas.folder_failed(failure.folder, failure.reason)
             self._effects.extend(groups.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, self.now))
         else:
-            self._effects.extend(
-                groups.appended(wish.token, appended.first_offset, appended.last_offset, self.now)
-            )
+            self._effects.extend(groups.appended(wish.token, appended.first_offset, appended.last_offset, self.now))
             partition.advance(self.now, self.broker.eligible)
 
     def _submit(self, wish: Store) -> None:
@@ -312,7 +311,7 @@ class Node:
                 continue
             leads = isinstance(partition.role, Leader)
             self.waiting.changed(
-                name, partition.epoch if leads else -1, partition.high_watermark, partition.log.durable_end
+                name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
             )
             for session in partition.sessions:
                 self.waiting.signal(("session", session))
@@ -341,8 +340,11 @@ class Node:
             if piece is None:
                 break
             data = piece.file.read(piece.position, piece.length)
+            found = list(batches(memoryview(data)))
+            if not found:
+                break
             self._effects.extend(groups.load(index, [data], self.now))
-            offset = partition.log.offset_after(data)
+            offset = found[-1].next_offset
         self._effects.extend(groups.loaded(index, self.now))
 
     def _registered(self, epoch: int) -> None:
@@ -350,15 +352,17 @@ class Node:
         broker.fetching.broker_epoch = epoch
         broker.image.cluster_id = broker.cluster_id
         broker.producer_ids.restart()
-        self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
+        self._effects.extend(broker.controller.elect(self.now))
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
         """Where a broker is reached; the controller knows of a new one before anybody is told."""
-        found = self.broker.controller.endpoint(broker_id)
+        listener = self.broker.inter_broker_listener
+        reign = self.broker.controller.reign
+        registered = reign.term.cluster.brokers.get(broker_id) if reign else None
+        if registered is not None:
+            return next((one for one in registered.registration.endpoints if one.listener == listener), None)
         known = self.broker.image.brokers.get(broker_id)
-        if found is None and known is not None:
-            found = known.endpoints.get(self.broker.inter_broker_listener)
-        return found
+        return known.endpoints.get(listener) if known else None
 
     def _close(self) -> None:
         self.replicas.close(self.broker.broker_epoch)
@@ -374,5 +378,3 @@ class Node:
     def wishes_sync(self) -> bool:
         """Whether an fsync is under way (for tests and the simulator)."""
         return self.syncing.busy
-
-

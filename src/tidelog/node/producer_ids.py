@@ -28,6 +28,10 @@ class ProducerIdBlocks:
         self.fill()
         return None
 
+    def restart(self) -> None:
+        """A new session: what was under way is lost, a block at hand is still this broker's."""
+        self._busy = False
+
     def fill(self) -> None:
         """Take a block, unless one is being taken."""
         if not self._busy:

@@ -1,7 +1,6 @@
 """The replicas that this broker holds: found at start, created, stopped, deleted, and lost with their folder."""
 
 from collections.abc import Callable, Iterator
-from itertools import count
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
@@ -9,11 +8,15 @@ from tidelog.effects import Effect, Event, Remove
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
+from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
 from tidelog.node.folders import DELETING, partitions, read_marks, take_clean_shutdown
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk
+
+OPEN_SEGMENTS = 2_000
+"""Segments with an open file, over all logs; the one longest unused is closed for another."""
 
 
 class HeldReplicas:
@@ -35,7 +38,7 @@ class HeldReplicas:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._ids: dict[bytes, str] = {}
         self._folders: dict[TopicPartition, str] = {}
-        self._deletions = count()
+        self._warm = Warm(OPEN_SEGMENTS)
         self.live_folders = list(config.folders)
         self.changed: dict[TopicPartition, None] = {}
         self.clean_epoch = -1
@@ -82,6 +85,7 @@ class HeldReplicas:
                 log_start_offset=marks.starts.get(name, 0),
                 clean=clean,
                 now=now,
+                warm=self._warm,
             )
             self._hold(log, folder, marks.high_watermarks.get(name, 0))
 
@@ -126,6 +130,7 @@ class HeldReplicas:
             log_start_offset=0,
             clean=False,
             now=now,
+            warm=self._warm,
         )
         return self._hold(log, folder, 0)
 
@@ -134,13 +139,11 @@ class HeldReplicas:
         partition = self._partitions.pop(name, None)
         if partition is None:
             return
-        folder = self._folders.pop(name)
+        del self._folders[name]
         self.changed[name] = None
-        partition.log.close()
         if not any(topic == name.topic for topic, _ in self._partitions):
             self._ids.pop(partition.log.topic_id, None)
-        doomed = f"{folder}/{name}.{next(self._deletions)}{DELETING}"
-        self._disk.rename(f"{folder}/{name}", doomed)
+        doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
         self._effects.append(Remove(doomed))
 
     def folder_failed(self, folder: str, reason: str) -> None:

@@ -2,10 +2,13 @@
 
 from typing import ClassVar
 
-from tidelog.config.broker import BrokerConfig
 from tidelog.effects import CONTROLLER, Ask, Effect, Event, Stop
 from tidelog.model import Time
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+ATTEMPTS = 3
+ANSWER_WITHIN_MS = 5_000
+RETRY_MS = 500
 
 
 class Stopping:
@@ -13,11 +16,9 @@ class Stopping:
 
     OWNER: ClassVar[str] = "shutdown"
 
-    def __init__(self, config: BrokerConfig, effects: list[Effect]) -> None:
+    def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
-        self._enabled = config.controlled_shutdown_enable
-        self._attempts = config.controlled_shutdown_max_retries
-        self._backoff_ms = config.controlled_shutdown_retry_backoff_ms
+        self._attempts = ATTEMPTS
         self._request: ControlledShutdownRequest | None = None
         self._retry_at: int | None = None
         self.done = False
@@ -26,13 +27,13 @@ class Stopping:
         if self._request is not None:
             return
         self._request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
-        if self._enabled and broker_epoch >= 0:
+        if broker_epoch >= 0:
             self._ask(now)
         else:
             self._end()
 
     def _ask(self, now: Time) -> None:
-        self._retry_at = now.mono + self._backoff_ms
+        self._retry_at = now.mono + ANSWER_WITHIN_MS
         self._attempts -= 1
         self._effects.append(Ask(CONTROLLER, self._request, self.OWNER, 0))
 
@@ -45,7 +46,7 @@ class Stopping:
         if response is not None and response.remaining_partitions:
             left = len(response.remaining_partitions)
             self._effects.append(Event("shutdown.leaders_left", {"partitions": left}))
-        self._retry_at = now.mono + min(self._backoff_ms, 500)
+        self._retry_at = now.mono + RETRY_MS
 
     def wake(self, now: Time) -> None:
         if self.done or self._retry_at is None or self._retry_at > now.mono:

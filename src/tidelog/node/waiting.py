@@ -13,7 +13,6 @@ from typing import Any
 from tidelog.effects import Committed, Later, Readable, Signal, Synced
 from tidelog.model import TopicPartition
 
-
 _SMALL = 1024
 
 

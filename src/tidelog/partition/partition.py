@@ -20,6 +20,8 @@ from tidelog.partition.truncation import KIP_320, Cut, EpochEnd, Generation, cut
 from tidelog.ports import Buffer
 
 ACKS_ALL = -1
+NEVER = 2**63 - 1
+"""flush.messages and flush.ms where no flush is asked for."""
 
 
 class Assignment(NamedTuple):
@@ -41,6 +43,7 @@ class Partition:
         "config",
         "epoch",
         "failed",
+        "flush_pending",
         "generation",
         "high_watermark",
         "lag_ms",
@@ -78,6 +81,7 @@ class Partition:
         self.role: Leader | Follower | None = None
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.failed = False
+        self.flush_pending = False
         self.sessions: dict[int, dict[TopicPartition, None]] = {}
         """Fetch sessions that read this partition: session id → its set of partitions with news."""
 
@@ -112,7 +116,7 @@ class Partition:
         return True
 
     def _lead(self, given: Assignment, now: Moment) -> None:
-        self.log.assign_epoch(self.epoch)
+        self.log.assign_epoch(self.epoch, self.log.log_end_offset)
         remote = {replica: Progress(now.mono) for replica in given.replicas if replica != self.broker_id}
         self.role = Leader(self.log.log_end_offset, given.isr, remote)
 
@@ -154,9 +158,9 @@ class Partition:
         return min(self.config.min_insync_replicas, max(1, len(self.replicas)))
 
     @property
-    def commit_end(self) -> int:
-        """This replica's contribution to HW: its LEO, or what is durable where a flush is asked for (rule 2)."""
-        return self.log.durable_end
+    def durable_end(self) -> int:
+        """This replica's contribution to HW: its LEO, or while a flush is due only what is durable (rule 2)."""
+        return self.log.recovery_point if self.flush_pending else self.log.log_end_offset
 
     def append(self, records: Buffer, acks: int, now: Moment, *, from_client: bool = True) -> Appended:
         """Append as leader (rule 4). The caller tries the high watermark once for all it appended."""
@@ -168,7 +172,7 @@ class Partition:
         if not appended.duplicate:
             for progress in role.remote.values():
                 progress.leader_appended(old_end, now.mono)
-            self.mark_news()
+            self._grown(now)
         return appended
 
     def advance(self, now: Moment, eligible: Collection[int]) -> bool:
@@ -178,12 +182,18 @@ class Partition:
             return False
         if len(role.isr) < self.min_in_sync:
             return False
-        new = role.high_watermark(self.high_watermark, self.commit_end, now.mono, self.lag_ms, eligible)
+        new = role.high_watermark(self.high_watermark, self.durable_end, now.mono, self.lag_ms, eligible)
         if new <= self.high_watermark:
             return False
         self.high_watermark = new
         self.mark_news()
         return True
+
+    def _grown(self, now: Moment) -> None:
+        config = self.config
+        if (config.flush_messages < NEVER or config.flush_ms < NEVER) and self.log.flush_due(now):
+            self.flush_pending = True
+        self.mark_news()
 
     def mark_news(self) -> None:
         self.changed[self.name] = None
@@ -258,7 +268,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The first offset of an open transaction, or HW."""
-        first = self.log.producers.first_unstable_offset
+        first = self.log.producers.first_open_offset
         return self.high_watermark if first is None else min(first, self.high_watermark)
 
     # Follower.
@@ -271,7 +281,9 @@ class Partition:
         new = max(min(self.log.log_end_offset, high_watermark), self.log.log_start_offset)
         moved = new != self.high_watermark
         self.high_watermark = new
-        if appended is not None or moved:
+        if appended is not None:
+            self._grown(now)
+        elif moved:
             self.mark_news()
         return appended is not None or moved
 

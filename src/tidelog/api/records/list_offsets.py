@@ -1,5 +1,6 @@
 """ListOffsets (2): the first, the last, and offsets by timestamp (KIP-79, 207, 320, 734)."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from tidelog.api.context import Context
@@ -37,20 +38,14 @@ NOTHING = Found(-1, -1, NO_EPOCH)
 
 
 def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    seen: set[tuple[str, int]] = set()
-    twice = {
-        (topic.name, asked.partition_index)
-        for topic in request.topics
-        for asked in topic.partitions
-        if (topic.name, asked.partition_index) in seen or seen.add((topic.name, asked.partition_index))
-    }
+    asked_for = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _refusal(asked, ErrorCode.INVALID_REQUEST)
-                    if (topic.name, asked.partition_index) in twice
+                    if asked_for[topic.name, asked.partition_index] > 1
                     else _answer(context, request, topic.name, asked)
                     for asked in topic.partitions
                 ],

@@ -86,7 +86,7 @@ def _append(
     end = appended.last_offset + 1
     if request.acks == ACKS_ALL and partition.high_watermark < end:
         return Pending(name, end, answer)
-    if request.acks == 1 and partition.log.durable_end < end:
+    if request.acks == 1 and partition.durable_end < end:
         return Pending(name, end, answer)
     return None
 
@@ -102,7 +102,7 @@ def _finish(
         role = partition.role if partition else None
         if partition is None or not isinstance(role, Leader):
             _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        elif partition.high_watermark >= wait.end or (acks == 1 and partition.log.durable_end >= wait.end):
+        elif partition.high_watermark >= wait.end or (acks == 1 and partition.durable_end >= wait.end):
             if acks == ACKS_ALL and len(role.maximal_isr) < partition.min_in_sync:
                 _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         elif context.now.mono >= deadline:
