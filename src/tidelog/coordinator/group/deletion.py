@@ -1,0 +1,79 @@
+"""Deleting groups, and positions of a group, by an operator's wish or because their topic is gone."""
+
+from collections.abc import Iterable
+
+from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.protocols import CONSUMER
+from tidelog.coordinator.group.records import group_tombstone, offset_tombstone
+from tidelog.coordinator.group.state import WITH_MEMBERS
+from tidelog.coordinator.shard import Change, Result
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.groups.delete_groups import DeletableGroupResult
+from tidelog.wire.messages.groups.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def delete_groups(machine: GroupMachine, group_ids: Iterable[str]) -> Result:
+    """The response is a list with one result a group."""
+    result = Result(response=[])
+    for group_id in group_ids:
+        code = ErrorCode.NONE
+        try:
+            result.changes += _delete_group(machine, machine.group(group_id))
+        except ApiError as error:
+            code = error.code
+        result.response.append(DeletableGroupResult(group_id=group_id, error_code=code))
+    return result
+
+
+def _delete_group(machine: GroupMachine, group: Group) -> list[Change]:
+    if group.state in WITH_MEMBERS:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    positions = machine.offsets.newest(group.group_id)
+    tombstones = [offset_tombstone(group.group_id, topic, partition) for topic, partition in positions]
+    return [*tombstones, group_tombstone(group.group_id)]
+
+
+def delete_offsets(machine: GroupMachine, request: OffsetDeleteRequest) -> Result:
+    """ApiError with the code for the whole request."""
+    group = machine.group(request.group_id)
+    if group.state in WITH_MEMBERS and group.protocol_type != CONSUMER:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    result = Result(OffsetDeleteResponse())
+    for topic in request.topics:
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes_to(topic.name) else ErrorCode.NONE
+        result.response.topics.append(_deleted_topic(topic, code))
+        if code == ErrorCode.NONE:
+            result.changes += _tombstones(machine, group.group_id, topic)
+    return result
+
+
+def _deleted_topic(topic: OffsetDeleteRequestTopic, code: ErrorCode) -> OffsetDeleteResponseTopic:
+    partitions = [
+        OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
+        for partition in topic.partitions
+    ]
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+
+
+def _tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequestTopic) -> list[Change]:
+    positions = machine.offsets.newest(group_id)
+    indexes = (partition.partition_index for partition in topic.partitions)
+    return [
+        offset_tombstone(group_id, topic.name, index)
+        for index in indexes
+        if TopicPartition(topic.name, index) in positions
+    ]
+
+
+def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
+    """The topics are deleted: positions in them mean nothing any more."""
+    found = [where for topic in topics for where in machine.offsets.with_topic(topic)]
+    return Result(changes=[offset_tombstone(group_id, *partition) for group_id, partition in found])

@@ -1,0 +1,72 @@
+"""OffsetFetch: the committed positions of one group."""
+
+from collections.abc import Callable
+
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.offsets import Committed
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID, TopicPartition
+from tidelog.wire.messages.groups.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET = -1
+
+Find = Callable[[TopicPartition], Committed | None]
+
+
+def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bool) -> OffsetFetchResponseGroup:
+    """From the newest positions or the committed ones; all of them where the request names no topics. A group that is
+    not there has committed nothing."""
+    positions = machine.offsets.newest(request.group_id) if newest else machine.offsets.all_committed(request.group_id)
+    response = OffsetFetchResponseGroup(group_id=request.group_id)
+    if request.topics is None:
+        response.topics = _all_topics(positions)
+    else:
+        response.topics = [_topic(topic, positions.get) for topic in request.topics]
+    return response
+
+
+def fetch_error(request: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    """Old consumers do not know COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR makes them look for another one."""
+    if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        code = ErrorCode.NOT_COORDINATOR
+    return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
+
+
+def _all_topics(positions: dict[TopicPartition, Committed]) -> list[OffsetFetchResponseTopics]:
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    for (name, partition), committed in positions.items():
+        topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
+        topic.partitions.append(_partition(partition, committed))
+    return list(topics.values())
+
+
+def _topic(topic: OffsetFetchRequestTopics, find: Find) -> OffsetFetchResponseTopics:
+    answer = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
+    for index in topic.partition_indexes:
+        committed = find(TopicPartition(topic.name, index))
+        if committed is not None and _of_another_topic(committed.topic_id, topic.topic_id):
+            committed = None
+        answer.partitions.append(_partition(index, committed))
+    return answer
+
+
+def _of_another_topic(committed: bytes, asked: bytes) -> bool:
+    """Whether the position is one in a topic of the same name that was deleted since."""
+    return NO_ID not in (committed, asked) and committed != asked
+
+
+def _partition(index: int, committed: Committed | None) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="")
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )

@@ -1,0 +1,163 @@
+"""JoinGroup: new members, members that come back, and what their coming means for the group.
+
+A new dynamic member is first given an id and asked to come again with it (KIP-394), so that a client that repeats its
+request does not become two members.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.coordinator.group import rebalance, static
+from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.member import Member, Protocol
+from tidelog.coordinator.group.records import new_group_change
+from tidelog.coordinator.group.responses import UNKNOWN_MEMBER, join_error, joined
+from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.shard import Result
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.join_group import JoinGroupRequest
+
+KNOWN_MEMBER_VERSION = 4
+"""From this version of JoinGroup on a dynamic member must come with an id."""
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a member may wait that cannot send heartbeats, for it does not know its id yet."""
+
+
+class Joining(NamedTuple):
+    """A JoinGroup request and who sent it."""
+
+    token: int
+    request: JoinGroupRequest
+    version: int
+    client_id: str
+    client_host: str
+
+    @property
+    def protocols(self) -> list[Protocol]:
+        return [Protocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
+
+
+def join(machine: GroupMachine, joining: Joining) -> Result:
+    """Answer at once, or hold the answer back while the member waits. A group that is new is written down at once, so
+    that readers learn of it in the order of the log."""
+    request = joining.request
+    group = machine.groups.get(request.group_id)
+    if group is None and request.member_id != UNKNOWN_MEMBER:
+        machine.shard.reply(joining.token, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        return Result()
+    is_new = group is None
+    group = group or machine.create(request.group_id)
+    result = _join(machine, joining, group)
+    if result.response is not None:
+        machine.shard.reply(joining.token, result.response)
+        result.response = None
+    if is_new and not result.changes:
+        return Result(changes=[new_group_change(group)], settled=partial(_group_written, machine, group))
+    return result
+
+
+def _group_written(machine: GroupMachine, group: Group, code: ErrorCode) -> Result:
+    """A group that never came into the log is none: nobody else may know of it."""
+    if code != ErrorCode.NONE and group.created_offset is None and not group.is_in(GroupState.DEAD):
+        machine.forget(group, code)
+    return Result()
+
+
+def _join(machine: GroupMachine, joining: Joining, group: Group) -> Result:
+    request = joining.request
+    if not group.accepts(request.member_id, machine.config.group_max_size):
+        group.remove(request.member_id)
+        machine.unwatch(group, request.member_id)
+        return Result(join_error(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
+    if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
+        return Result(join_error(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    if request.member_id == UNKNOWN_MEMBER:
+        return _join_new(machine, joining, group)
+    if request.member_id in group.pending:
+        if request.group_instance_id is not None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member is never asked to join again with an id")
+        return _add(machine, joining, group, request.member_id)
+    return _join_again(machine, joining, group)
+
+
+def _join_new(machine: GroupMachine, joining: Joining, group: Group) -> Result:
+    instance_id = joining.request.group_instance_id
+    member_id = machine.new_member_id(joining.client_id if instance_id is None else instance_id)
+    if instance_id is not None and instance_id in group.static_members:
+        return _replace_static(machine, joining, group, member_id)
+    if instance_id is None and joining.version >= KNOWN_MEMBER_VERSION:
+        group.pending[member_id] = None
+        machine.watch(group, member_id, joining.request.session_timeout_ms)
+        return Result(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+    return _add(machine, joining, group, member_id)
+
+
+def _add(machine: GroupMachine, joining: Joining, group: Group, member_id: str) -> Result:
+    request = joining.request
+    member = Member(
+        member_id=member_id,
+        instance_id=request.group_instance_id,
+        client_id=joining.client_id,
+        client_host=joining.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=joining.protocols,
+        joining=joining.token,
+        is_new=True,
+    )
+    if group.is_in(GroupState.PREPARING_REBALANCE) and group.previous_state == GroupState.EMPTY:
+        group.new_member_added = True
+    group.add(member)
+    machine.watch(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    return rebalance.prepare_or_complete(machine, group, f"{member_id} joins; {_reason(request)}")
+
+
+def _reason(request: JoinGroupRequest) -> str:
+    return request.reason or "no reason given"
+
+
+def _join_again(machine: GroupMachine, joining: Joining, group: Group) -> Result:
+    """A member that needs nothing new is told the current generation; anything else is a rebalance. The leader may
+    always ask for one: what it assigns may have changed where no member did."""
+    request = joining.request
+    try:
+        group.check_member(request.member_id, request.group_instance_id)
+    except ApiError as error:
+        return Result(join_error(request.member_id, error.code))
+    member = group.members[request.member_id]
+    is_leader = group.leader == member.member_id
+    unchanged = member.protocols == joining.protocols
+    if unchanged and group.is_in(GroupState.COMPLETING_REBALANCE):
+        return Result(joined(group, member.member_id, with_members=is_leader))
+    if unchanged and group.is_in(GroupState.STABLE) and not is_leader:
+        return Result(joined(group, member.member_id))
+    if group.is_in(GroupState.EMPTY, GroupState.DEAD):
+        return Result(join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+    update(machine, joining, member)
+    return rebalance.prepare_or_complete(machine, group, f"{member.member_id} joins again; {_reason(request)}")
+
+
+def update(machine: GroupMachine, joining: Joining, member: Member) -> None:
+    """Take over what the member says of itself now. A request of its own that still waits is answered first: only
+    the newest can be remembered."""
+    machine.reply_join(member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+    member.protocols = joining.protocols
+    member.rebalance_timeout_ms = joining.request.rebalance_timeout_ms
+    member.session_timeout_ms = joining.request.session_timeout_ms
+    member.joining = joining.token
+
+
+def _replace_static(machine: GroupMachine, joining: Joining, group: Group, member_id: str) -> Result:
+    """A static member comes back as a new process (KIP-345)."""
+    member = group.members[group.static_members[joining.request.group_instance_id or ""]]
+    before = static.replace(machine, group, member, member_id)
+    update(machine, joining, member)
+    if group.is_in(GroupState.STABLE):
+        if group.protocol == static.next_protocol(group):
+            return static.keep_generation(machine, group, before, joining.version)
+        return rebalance.prepare_or_complete(machine, group, f"{member_id} changed the protocol")
+    if group.is_in(GroupState.COMPLETING_REBALANCE):
+        return rebalance.prepare(machine, group, f"static member {member_id} came back")
+    return rebalance.maybe_complete_join(machine, group)

@@ -1,0 +1,85 @@
+"""Members that go: by their own wish, by an operator's (KIP-345), or because they were not heard of."""
+
+from tidelog.coordinator.group import rebalance
+from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.responses import UNKNOWN_MEMBER, join_error, sync_error
+from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.shard import Result
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+
+def leave(machine: GroupMachine, request: LeaveGroupRequest) -> Result:
+    """Every member is answered for itself; whoever went sets off one rebalance together."""
+    group = machine.groups.get(request.group_id)
+    if group is None:
+        return Result(LeaveGroupResponse(members=[_left(who, ErrorCode.UNKNOWN_MEMBER_ID) for who in request.members]))
+    answers = [_left(who, _leave_one(machine, group, who)) for who in request.members]
+    result = Result()
+    if any(answer.error_code == ErrorCode.NONE for answer in answers):
+        result = _members_gone(machine, group)
+    result.response = LeaveGroupResponse(members=answers)
+    return result
+
+
+def _left(who: MemberIdentity, code: ErrorCode) -> MemberResponse:
+    return MemberResponse(member_id=who.member_id, group_instance_id=who.group_instance_id, error_code=code)
+
+
+def _leave_one(machine: GroupMachine, group: Group, who: MemberIdentity) -> ErrorCode:
+    """An operator names the instance only, without a member id."""
+    member_id = who.member_id
+    if member_id == UNKNOWN_MEMBER:
+        member_id = group.static_members.get(who.group_instance_id or "", UNKNOWN_MEMBER)
+        if who.group_instance_id is None or member_id == UNKNOWN_MEMBER:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+    elif member_id not in group.pending:
+        try:
+            group.check_member(member_id, who.group_instance_id)
+        except ApiError as error:
+            return error.code
+    remove(machine, group, member_id)
+    return ErrorCode.NONE
+
+
+def remove(machine: GroupMachine, group: Group, member_id: str) -> None:
+    """A member that waits is told to begin again, should it still be there."""
+    member = group.members.get(member_id)
+    if member is not None:
+        machine.reply_join(member, join_error(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
+        machine.reply_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+    machine.unwatch(group, member_id)
+    group.remove(member_id)
+
+
+def _members_gone(machine: GroupMachine, group: Group) -> Result:
+    if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        return rebalance.prepare(machine, group, "members left")
+    return rebalance.maybe_complete_join(machine, group)
+
+
+def expire(machine: GroupMachine, group: Group, member_id: str) -> Result:
+    """The session of a member, or of an id that was given out, is over."""
+    member = group.members.get(member_id)
+    if member_id in group.pending:
+        group.remove(member_id)
+        return _one_less(machine, group)
+    if member is None or not member.is_expected:
+        return Result()
+    machine.shard.event("group.member_expired", group=group.group_id, member=member_id)
+    remove(machine, group, member_id)
+    if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        return rebalance.prepare(machine, group, f"the session of {member_id} is over")
+    return _one_less(machine, group)
+
+
+def _one_less(machine: GroupMachine, group: Group) -> Result:
+    if group.is_in(GroupState.PREPARING_REBALANCE) and group.all_joined:
+        return rebalance.complete_join(machine, group)
+    return Result()

@@ -1,0 +1,21 @@
+"""What a machine does first, and what it does of its own accord: the rules that are given to it."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from tidelog.coordinator.group import expiry, leave, rebalance
+from tidelog.coordinator.group.machine import GroupMachine, Rules
+from tidelog.coordinator.shard import Run
+
+
+def begin(machine: GroupMachine) -> Iterable[Run]:
+    """Members are given a whole session to be heard of; a group that became too large begins a rebalance."""
+    expiry.schedule(machine)
+    for group in machine.groups.values():
+        for member in group.members.values():
+            machine.watch(group, member.member_id, member.session_timeout_ms)
+        if len(group.members) > machine.config.group_max_size:
+            yield partial(rebalance.prepare, machine, group, "the loaded group is over capacity")
+
+
+RULES = Rules(begin=begin, expire=leave.expire)

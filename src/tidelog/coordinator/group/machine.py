@@ -1,0 +1,185 @@
+"""The state machine of one shard of the group coordinator.
+
+Lasting state, changed by replay only: `saved`, the last record of each group, and `offsets`. Soft state, which a
+failover may forget: `groups`, the groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.coordinator.group import records
+from tidelog.coordinator.group.group import LOADED, Group
+from tidelog.coordinator.group.member import Member
+from tidelog.coordinator.group.offsets import OffsetTable, committed_from
+from tidelog.coordinator.group.responses import join_error, sync_error
+from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.shard import Change, Result, Run, Shard
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.groups.group_records import GroupMetadataValue, OffsetCommitKey
+from tidelog.wire.messages.groups.join_group import JoinGroupResponse
+from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
+
+Entropy = Callable[[int], bytes]
+TimerKey = tuple[str, str, str]
+
+
+def session_key(group_id: str, member_id: str) -> TimerKey:
+    return ("session", group_id, member_id)
+
+
+def join_key(group_id: str) -> TimerKey:
+    return ("join", group_id, "")
+
+
+def sync_key(group_id: str) -> TimerKey:
+    return ("sync", group_id, "")
+
+
+class Rules(NamedTuple):
+    """What the machine sets off by itself: what to do first with what was loaded, and at the end of a session."""
+
+    begin: "Callable[[GroupMachine], Iterable[Run]]"
+    expire: "Callable[[GroupMachine, Group, str], Result]"
+
+
+class GroupMachine:
+    """The groups of one partition of `__consumer_offsets`. Its rules are functions of the modules beside it."""
+
+    def __init__(self, shard: Shard, config: BrokerConfig, entropy: Entropy, rules: Rules) -> None:
+        self.shard = shard
+        self.config = config
+        self._entropy = entropy
+        self._rules = rules
+        self.saved: dict[str, GroupMetadataValue] = {}
+        self.offsets = OffsetTable()
+        self.groups: dict[str, Group] = {}
+
+    def __repr__(self) -> str:
+        return f"<GroupMachine {len(self.groups)} groups on {self.shard!r}>"
+
+    # What the rules use.
+
+    @property
+    def wall(self) -> int:
+        return self.shard.now.wall
+
+    def group(self, group_id: str) -> Group:
+        """ApiError GROUP_ID_NOT_FOUND where there is none."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def is_visible(self, group: Group) -> bool:
+        """Whether readers may know of the group: the record that made it is committed."""
+        return group.created_offset is not None and group.created_offset < self.shard.high_watermark
+
+    def create(self, group_id: str, created_offset: int | None = None) -> Group:
+        group = self.groups[group_id] = Group(group_id, self.wall, created_offset)
+        return group
+
+    def forget(self, group: Group, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
+        """The group is gone: nobody may wait for it any more."""
+        for member_id in [*group.members, *group.pending]:
+            self.unwatch(group, member_id)
+        self.shard.cancel_timer(join_key(group.group_id))
+        self.shard.cancel_timer(sync_key(group.group_id))
+        if self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+        self.abandon(group, code)
+
+    def abandon(self, group: Group, code: ErrorCode) -> None:
+        """Answer everybody who waits for the group, and let it be dead."""
+        for member in group.members.values():
+            self.reply_join(member, join_error(member.member_id, code))
+            self.reply_sync(member, sync_error(code))
+        group.transition(GroupState.DEAD, self.wall)
+
+    def reply_join(self, member: Member, response: JoinGroupResponse) -> bool:
+        """Answer the member's waiting JoinGroup; whether there was one."""
+        token, member.joining = member.joining, None
+        if token is not None:
+            self.shard.reply(token, response)
+        return token is not None
+
+    def reply_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Answer the member's waiting SyncGroup; whether there was one."""
+        token, member.syncing = member.syncing, None
+        if token is not None:
+            self.shard.reply(token, response)
+        return token is not None
+
+    def watch(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        """The member was heard of: unless it is again within this time, its session is over."""
+        expire = partial(self._rules.expire, self, group, member_id)
+        self.shard.set_timer(session_key(group.group_id, member_id), timeout_ms, expire)
+
+    def unwatch(self, group: Group, member_id: str) -> None:
+        self.shard.cancel_timer(session_key(group.group_id, member_id))
+
+    def new_member_id(self, name: str) -> str:
+        """The client's or the instance's name and a random UUID, as Kafka's ids look."""
+        raw = bytearray(self._entropy(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        text = raw.hex()
+        return f"{name}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    # What the runtime calls.
+
+    def encode(self, change: Change) -> tuple[bytes, bytes | None]:
+        return records.encode(change)
+
+    def decode(self, key: bytes, value: bytes | None) -> Change | None:
+        return records.decode(key, value)
+
+    def replay(self, offset: int, change: Change) -> None:
+        if isinstance(change.key, OffsetCommitKey):
+            self._replay_offset(offset, change)
+        elif change.value is None:
+            self._replay_group_tombstone(change.key.group)
+        else:
+            self._replay_group(offset, change.key.group, change.value)
+
+    def _replay_offset(self, offset: int, change: Change) -> None:
+        """A commit makes a group that has no members where there was none: a simple consumer group."""
+        key = change.key
+        committed = None if change.value is None else committed_from(change.value)
+        self.offsets.set(key.group, TopicPartition(key.topic, key.partition), committed, offset)
+        if committed is not None and key.group not in self.groups:
+            self.create(key.group, LOADED if self.shard.is_loading else offset)
+
+    def _replay_group_tombstone(self, group_id: str) -> None:
+        self.saved.pop(group_id, None)
+        group = self.groups.get(group_id)
+        if group is not None:
+            self.forget(group)
+
+    def _replay_group(self, offset: int, group_id: str, value: GroupMetadataValue) -> None:
+        self.saved[group_id] = value
+        if self.shard.is_loading:
+            self.groups[group_id] = records.group_from(group_id, value)
+            return
+        group = self.groups.get(group_id)
+        if group is not None and group.created_offset is None:
+            group.created_offset = offset
+
+    def commit(self, high_watermark: int) -> None:
+        self.offsets.commit(high_watermark)
+
+    def loaded(self) -> Iterable[Run]:
+        return self._rules.begin(self)
+
+    def resigned(self) -> None:
+        for group in self.groups.values():
+            self.abandon(group, ErrorCode.NOT_COORDINATOR)
+
+    def check_invariants(self) -> None:
+        """What must hold between two inputs; AssertionError where it does not."""
+        for group in self.groups.values():
+            group.check_invariants()
+        for group_id, saved in self.saved.items():
+            assert self.groups[group_id].generation >= saved.generation, group_id

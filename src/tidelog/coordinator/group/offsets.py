@@ -1,0 +1,89 @@
+"""The committed offsets of all groups of one shard."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.coordinator.group.records import NO_EXPIRY
+from tidelog.coordinator.timeline import Timeline
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.groups.group_records import OffsetCommitValue
+
+
+class Committed(NamedTuple):
+    """A committed position. Times are wall milliseconds; `expire_timestamp` is set by old clients only."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int
+    topic_id: bytes
+
+
+def committed_from(value: OffsetCommitValue) -> Committed:
+    return Committed(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+    )
+
+
+def is_expired(committed: Committed, base_timestamp: int, wall: int, retention_ms: int) -> bool:
+    """Offsets are kept for the retention time from `base_timestamp` on, or until the time that the request named."""
+    if committed.expire_timestamp != NO_EXPIRY:
+        return wall >= committed.expire_timestamp
+    return wall - base_timestamp >= retention_ms
+
+
+class OffsetTable:
+    """Group → topic-partition → what is committed, in two views: the newest for writers, the committed for readers."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Timeline[TopicPartition, Committed]] = {}
+        self._changes: deque[tuple[int, str]] = deque()
+
+    def __repr__(self) -> str:
+        return f"<OffsetTable of {len(self._groups)} groups>"
+
+    def set(self, group_id: str, partition: TopicPartition, committed: Committed | None, offset: int) -> None:
+        """Replay a commit, or a tombstone, that is in the log at `offset`."""
+        self._groups.setdefault(group_id, Timeline()).set(partition, committed, offset)
+        self._changes.append((offset, group_id))
+
+    def newest(self, group_id: str) -> dict[TopicPartition, Committed]:
+        """Not to be changed."""
+        timeline = self._groups.get(group_id)
+        return {} if timeline is None else timeline.newest
+
+    def committed(self, group_id: str, partition: TopicPartition) -> Committed | None:
+        timeline = self._groups.get(group_id)
+        return None if timeline is None else timeline.committed(partition)
+
+    def all_committed(self, group_id: str) -> dict[TopicPartition, Committed]:
+        timeline = self._groups.get(group_id)
+        return {} if timeline is None else dict(timeline.committed_items())
+
+    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition]]:
+        """Every newest position in the topic's partitions, by group."""
+        for group_id, timeline in self._groups.items():
+            for partition in timeline.newest:
+                if partition.topic == topic:
+                    yield group_id, partition
+
+    def commit(self, high_watermark: int) -> None:
+        while self._changes and self._changes[0][0] < high_watermark:
+            group_id = self._changes.popleft()[1]
+            timeline = self._groups.get(group_id)
+            if timeline is None:
+                continue
+            timeline.commit(high_watermark)
+            if timeline.is_empty:
+                del self._groups[group_id]
+
+    def snapshot(self) -> dict[str, dict[TopicPartition, Committed]]:
+        """The newest view of all groups that have any, for comparison."""
+        return {group_id: dict(timeline.newest) for group_id, timeline in self._groups.items() if timeline.newest}

@@ -1,0 +1,248 @@
+"""What each request asks of which shards, and how an answer that needs several comes together."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from tidelog import effects
+from tidelog.config.broker import BrokerConfig
+from tidelog.coordinator.group import commit, deletion, describe, fetch, heartbeat, join, leave, responses, sync
+from tidelog.coordinator.group.gathering import Gatherings
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.placement import partition_for
+from tidelog.coordinator.shard import Result
+from tidelog.coordinator.shards import Shards
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.groups.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from tidelog.wire.messages.groups.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.wire.messages.groups.join_group import JoinGroupRequest
+from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from tidelog.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from tidelog.wire.messages.groups.offset_commit import (
+    OffsetCommitRequest,
+)
+from tidelog.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
+
+
+class Caller(NamedTuple):
+    """Who sent a request, and in which version. `partitions` is the size of the group topic as the cluster knows it,
+    0 where it does not exist yet."""
+
+    client_id: str = ""
+    client_host: str = ""
+    version: int = 0
+    partitions: int = 0
+
+
+class Requests:
+    """The way from a request to the machines that answer it."""
+
+    def __init__(self, config: BrokerConfig, shards: Shards[GroupMachine]) -> None:
+        self.config = config
+        self.shards = shards
+        self.gatherings = Gatherings()
+
+    def __repr__(self) -> str:
+        return f"<Requests to {self.shards!r}, {len(self.gatherings)} parts missing>"
+
+    def handle(self, token: int, request: Any, caller: Caller) -> None:
+        _HANDLERS[type(request)](self, token, request, caller)
+
+    def partition(self, group_id: str, caller: Caller) -> int:
+        return partition_for(group_id, caller.partitions or self.config.offsets_topic_num_partitions)
+
+    def reply(self, token: int, response: Any) -> None:
+        self.shards.desk.effects.append(effects.Reply(token, response))
+
+    def write(
+        self,
+        group_id: str,
+        caller: Caller,
+        token: int,
+        run: Callable[[GroupMachine], Result],
+        refuse: Callable[[ErrorCode], Any],
+    ) -> None:
+        """A writing operation on one group, whose id must not be empty."""
+        if not group_id:
+            self.reply(token, refuse(ErrorCode.INVALID_GROUP_ID))
+        else:
+            self.shards.execute(self.partition(group_id, caller), run, token, refuse)
+
+    def by_partition(
+        self,
+        token: int,
+        group_ids: Iterable[str],
+        caller: Caller,
+        ask: Callable[[int, int, list[str]], None],
+        combine: Callable[[Sequence[Any]], Any],
+    ) -> None:
+        """Ask every partition that holds one of the groups for its part of the answer."""
+        idsby_partition: dict[int, list[str]] = {}
+        for group_id in group_ids:
+            idsby_partition.setdefault(self.partition(group_id, caller), []).append(group_id)
+        if not idsby_partition:
+            self.reply(token, combine([]))
+            return
+        parts = self.gatherings.open(token, len(idsby_partition), combine)
+        for part, (partition, ids) in zip(parts, idsby_partition.items(), strict=True):
+            ask(part, partition, ids)
+
+
+def _join(desk: Requests, token: int, request: JoinGroupRequest, caller: Caller) -> None:
+    refuse = partial(responses.join_error, request.member_id)
+    timeout_ms = request.session_timeout_ms
+    low, high = desk.config.group_min_session_timeout_ms, desk.config.group_max_session_timeout_ms
+    if request.group_id and not low <= timeout_ms <= high:
+        desk.reply(token, refuse(ErrorCode.INVALID_SESSION_TIMEOUT))
+        return
+    joining = join.Joining(token, request, caller.version, caller.client_id, caller.client_host)
+    desk.write(request.group_id, caller, token, lambda machine: join.join(machine, joining), refuse)
+
+
+def _sync(desk: Requests, token: int, request: SyncGroupRequest, caller: Caller) -> None:
+    desk.write(
+        request.group_id, caller, token, lambda machine: sync.sync(machine, request, token), responses.sync_error
+    )
+
+
+def _heartbeat(desk: Requests, token: int, request: HeartbeatRequest, caller: Caller) -> None:
+    """While a group loads, its members are all taken to live."""
+
+    def refuse(code: ErrorCode) -> HeartbeatResponse:
+        is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
+
+    desk.write(request.group_id, caller, token, lambda machine: heartbeat.heartbeat(machine, request), refuse)
+
+
+def _leave(desk: Requests, token: int, request: LeaveGroupRequest, caller: Caller) -> None:
+    def refuse(code: ErrorCode) -> LeaveGroupResponse:
+        return LeaveGroupResponse(error_code=code)
+
+    desk.write(request.group_id, caller, token, lambda machine: leave.leave(machine, request), refuse)
+
+
+def _commit(desk: Requests, token: int, request: OffsetCommitRequest, caller: Caller) -> None:
+    """The empty group id is allowed: old clients that need no group use it."""
+    desk.shards.execute(
+        desk.partition(request.group_id, caller),
+        lambda machine: commit.commit(machine, request, caller.version),
+        token,
+        partial(commit.commit_error, request),
+    )
+
+
+def _fetch(desk: Requests, token: int, request: OffsetFetchRequest, caller: Caller) -> None:
+    def combine(groups: Sequence[Any]) -> OffsetFetchResponse:
+        return OffsetFetchResponse(groups=list(groups))
+
+    if not request.groups:
+        desk.reply(token, combine([]))
+        return
+    parts = desk.gatherings.open(token, len(request.groups), combine)
+    for part, group in zip(parts, request.groups, strict=True):
+        _fetch_one(desk, part, group, caller, require_stable=request.require_stable)
+
+
+def _fetch_one(
+    desk: Requests, part: int, group: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool
+) -> None:
+    """A fetch that requires stable positions sees the newest, and waits until they are committed."""
+    partition = desk.partition(group.group_id, caller)
+    refuse = partial(fetch.fetch_error, group)
+    if require_stable:
+        desk.shards.execute(partition, lambda machine: Result(fetch.fetch(machine, group, newest=True)), part, refuse)
+    else:
+        desk.shards.read(partition, lambda machine: fetch.fetch(machine, group, newest=False), part, refuse)
+
+
+def _delete_offsets(desk: Requests, token: int, request: OffsetDeleteRequest, caller: Caller) -> None:
+    def refuse(code: ErrorCode) -> OffsetDeleteResponse:
+        return OffsetDeleteResponse(error_code=code)
+
+    desk.write(request.group_id, caller, token, lambda machine: deletion.delete_offsets(machine, request), refuse)
+
+
+def _delete_groups(desk: Requests, token: int, request: DeleteGroupsRequest, caller: Caller) -> None:
+    desk.by_partition(
+        token,
+        list(dict.fromkeys(request.groups_names)),
+        caller,
+        lambda part, partition, ids: desk.shards.execute(
+            partition, lambda machine: deletion.delete_groups(machine, ids), part, partial(_deletions_refused, ids)
+        ),
+        lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part]),
+    )
+
+
+def _describe(desk: Requests, token: int, request: DescribeGroupsRequest, caller: Caller) -> None:
+    desk.by_partition(
+        token,
+        request.groups,
+        caller,
+        lambda part, partition, ids: desk.shards.read(
+            partition,
+            lambda machine: describe.describe_groups(machine, ids, caller.version),
+            part,
+            partial(_descriptions_refused, ids),
+        ),
+        lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part]),
+    )
+
+
+def _list(desk: Requests, token: int, request: ListGroupsRequest, caller: Caller) -> None:
+    """Groups of the partitions that are led here; a client asks every broker."""
+    del caller
+    partitions = [shard.partition.partition for shard in desk.shards]
+    if not partitions:
+        desk.reply(token, ListGroupsResponse())
+        return
+    parts = desk.gatherings.open(token, len(partitions), _listed)
+    for part, partition in zip(parts, partitions, strict=True):
+        desk.shards.read(
+            partition,
+            lambda machine: describe.list_groups(machine, request.states_filter, request.types_filter),
+            part,
+            lambda code: code,
+        )
+
+
+def _deletions_refused(group_ids: list[str], code: ErrorCode) -> list[DeletableGroupResult]:
+    return [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in group_ids]
+
+
+def _descriptions_refused(group_ids: list[str], code: ErrorCode) -> list[DescribedGroup]:
+    return [DescribedGroup(group_id=group_id, error_code=code) for group_id in group_ids]
+
+
+def _listed(parts: Sequence[Any]) -> ListGroupsResponse:
+    """A part is a list, or the code of a partition that could not answer."""
+    for part in parts:
+        if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
+            return ListGroupsResponse(error_code=part)
+    return ListGroupsResponse(groups=[group for part in parts if isinstance(part, list) for group in part])
+
+
+_HANDLERS: dict[type, Callable[[Requests, int, Any, Caller], None]] = {
+    JoinGroupRequest: _join,
+    SyncGroupRequest: _sync,
+    HeartbeatRequest: _heartbeat,
+    LeaveGroupRequest: _leave,
+    OffsetCommitRequest: _commit,
+    OffsetFetchRequest: _fetch,
+    OffsetDeleteRequest: _delete_offsets,
+    DeleteGroupsRequest: _delete_groups,
+    DescribeGroupsRequest: _describe,
+    ListGroupsRequest: _list,
+}

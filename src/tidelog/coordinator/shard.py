@@ -1,0 +1,335 @@
+"""The runtime of one coordinator shard: one partition of an internal topic and the state machine that it feeds.
+
+The order of things, which is all that this file is about:
+- An operation runs against the newest state and gives a `Result`: a response, changes, or both.
+- Changes become one record batch; the node appends it at once. Until it has answered, later operations queue, so that
+  each sees the state that the one before left behind.
+- Appended changes are replayed, and only then may the machine's lasting state differ. A failed append therefore
+  leaves nothing to undo there; what soft state an operation had changed, its `settled` puts right.
+- The response leaves when the high watermark passes what was written before it, also where the operation itself wrote
+  nothing: an answer must not tell of what may yet be lost. Readers see only committed state.
+- When leadership goes, everybody who waits is told NOT_COORDINATOR and the machine is dropped; the next leader
+  replays the partition. Until its high watermark has passed what it loaded, readers wait: a new leader's high
+  watermark may be behind what the old one acknowledged (REPLICATION.md, rule 9).
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple, Protocol
+
+from tidelog import effects
+from tidelog.coordinator.timers import Timers
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import Time, TopicPartition
+from tidelog.ports import Buffer
+from tidelog.wire import records
+from tidelog.wire.records import Record
+
+COORDINATOR_CODES = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of a coordinator is told where its partition refused; other codes pass unchanged."""
+
+
+class Change(NamedTuple):
+    """One record to be: messages of `wire.messages`; a None value is a tombstone."""
+
+    key: Any
+    value: Any
+
+
+@dataclass(slots=True)
+class Result:
+    """What an operation came to. A None response means that nobody waits for this operation itself.
+
+    `settled` is called with NONE once the changes are committed, or with the code that came instead.
+    """
+
+    response: Any = None
+    changes: list[Change] = field(default_factory=list)
+    settled: "Callable[[ErrorCode], Result] | None" = None
+
+
+Run = Callable[[], Result]
+Refuse = Callable[[ErrorCode], Any]
+
+
+class Machine(Protocol):
+    """The state that one partition holds, and what changes in it mean."""
+
+    def encode(self, change: Change) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> Change | None:
+        """None where the record is of a kind that this machine does not hold."""
+
+    def replay(self, offset: int, change: Change) -> None: ...
+
+    def commit(self, high_watermark: int) -> None:
+        """Changes below the high watermark may be shown to readers."""
+
+    def loaded(self) -> Iterable[Run]:
+        """Everything is replayed: set timers, and return what must be done first."""
+
+    def resigned(self) -> None:
+        """Answer everybody who waits with NOT_COORDINATOR."""
+
+
+START = Time(0, 0)
+
+
+@dataclass(slots=True)
+class Desk:
+    """What the shards of one coordinator share. `effects` is emptied after each input."""
+
+    commit_timeout_ms: int
+    compression: int
+    now: Time = START
+    effects: list[effects.Effect] = field(default_factory=list)
+    timers: "Timers[tuple[Shard, Run]]" = field(default_factory=Timers)
+    appends: "dict[int, Shard]" = field(default_factory=dict)
+    tokens: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+class _Operation(NamedTuple):
+    run: Run
+    token: int | None
+    refuse: Refuse | None
+
+
+class _Waiting(NamedTuple):
+    """An answer that leaves when the high watermark reaches `end_offset`."""
+
+    end_offset: int
+    deadline: int
+    operation: _Operation
+    respond: Callable[[], Any] | None
+    settled: Callable[[ErrorCode], Result] | None
+
+
+class Shard:
+    """`high_watermark` and `end_offset` are exclusive ends: of what is committed, of what was replayed."""
+
+    def __init__(
+        self, desk: Desk, partition: TopicPartition, epoch: int, machine: "Callable[[Shard], Machine]"
+    ) -> None:
+        self.desk = desk
+        self.partition = partition
+        self.epoch = epoch
+        self.is_loading = True
+        self.is_alive = True
+        self.high_watermark = 0
+        self.end_offset = 0
+        self._loaded_end = 0
+        self._appending: tuple[_Operation, Result] | None = None
+        self._queue: deque[_Operation] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self.machine = machine(self)
+
+    def __repr__(self) -> str:
+        state = "loading" if self.is_loading else "active" if self.is_alive else "resigned"
+        return f"<Shard {self.partition} epoch {self.epoch} {state}, {self.high_watermark} of {self.end_offset}>"
+
+    # What a machine may use.
+
+    @property
+    def now(self) -> Time:
+        return self.desk.now
+
+    def reply(self, token: int, response: Any) -> None:
+        """Answer at once a request that the machine held back."""
+        self.desk.effects.append(effects.Reply(token, response))
+
+    def event(self, kind: str, *, level: str = "info", **fields: Any) -> None:
+        self.desk.effects.append(effects.Event(kind, fields, level))
+
+    def set_timer(self, key: Hashable, delay_ms: int, run: Run) -> None:
+        """Run the operation after the delay, in place of what was set for the key before."""
+        self.desk.timers.set(self.partition.partition, key, self.now.mono + delay_ms, (self, run))
+
+    def cancel_timer(self, key: Hashable) -> None:
+        self.desk.timers.cancel(self.partition.partition, key)
+
+    # Operations.
+
+    def execute(self, run: Run, token: int | None = None, refuse: Refuse | None = None) -> None:
+        """Run a writing operation; `refuse` makes the response to the token from a code."""
+        operation = _Operation(run, token, refuse)
+        if self.is_loading:
+            self._refuse(operation, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        elif self._appending is not None:
+            self._queue.append(operation)
+        else:
+            self._run(operation)
+
+    def read(self, respond: Callable[[], Any], token: int, refuse: Refuse) -> None:
+        """Answer from committed state."""
+        operation = _Operation(Result, token, refuse)
+        if self.is_loading:
+            self._refuse(operation, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        elif self.high_watermark < self._loaded_end:
+            self._wait(_Waiting(self._loaded_end, self._deadline(), operation, respond, None))
+        else:
+            self.reply(token, respond())
+
+    def _run(self, operation: _Operation) -> None:
+        try:
+            result = operation.run()
+        except ApiError as error:
+            self._refuse(operation, error.code)
+            return
+        if result.changes:
+            self._append(operation, result)
+        else:
+            self._conclude(operation, result)
+
+    def _conclude(self, operation: _Operation, result: Result) -> None:
+        """Everything that the operation wrote is in the log; let its answer wait for the high watermark."""
+        if result.response is None and result.settled is None:
+            return
+        respond = None if result.response is None else lambda: result.response
+        waiting = _Waiting(self.end_offset, self._deadline(), operation, respond, result.settled)
+        if self._waiting or self.end_offset > self.high_watermark:
+            self._wait(waiting)
+        else:
+            self._answer(waiting)
+
+    def _wait(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        if len(self._waiting) == 1:
+            self._watch_commit()
+
+    def _deadline(self) -> int:
+        return self.now.mono + self.desk.commit_timeout_ms
+
+    def _answer(self, waiting: _Waiting) -> None:
+        if waiting.respond is not None and waiting.operation.token is not None:
+            self.reply(waiting.operation.token, waiting.respond())
+        self._settle(waiting.settled, ErrorCode.NONE)
+
+    def _settle(self, settled: "Callable[[ErrorCode], Result] | None", code: ErrorCode) -> None:
+        if settled is not None:
+            self.execute(lambda: settled(code))
+
+    def _refuse(self, operation: _Operation, code: ErrorCode) -> None:
+        if operation.token is not None and operation.refuse is not None:
+            self.reply(operation.token, operation.refuse(COORDINATOR_CODES.get(code, code)))
+
+    # The log's side.
+
+    def _append(self, operation: _Operation, result: Result) -> None:
+        timestamp = self.now.wall
+        encoded = (self.machine.encode(change) for change in result.changes)
+        content = [Record(timestamp=timestamp, key=key, value=value) for key, value in encoded]
+        token = next(self.desk.tokens)
+        self._appending = operation, result
+        self.desk.appends[token] = self
+        batch = records.build(content, compression=self.desk.compression)
+        self.desk.effects.append(effects.Append(token, self.partition, batch))
+
+    def appended(self, base_offset: int, last_offset: int) -> None:
+        assert self._appending is not None
+        operation, result = self._appending
+        assert last_offset - base_offset + 1 == len(result.changes)
+        for offset, change in enumerate(result.changes, base_offset):
+            self.machine.replay(offset, change)
+        self.end_offset = last_offset + 1
+        self._appending = None
+        self._conclude(operation, result)
+        self._run_queue()
+
+    def append_failed(self, code: ErrorCode) -> None:
+        assert self._appending is not None
+        operation, result = self._appending
+        self._appending = None
+        self._fail(operation, result.response is not None, result.settled, code)
+        self._run_queue()
+
+    def _fail(
+        self,
+        operation: _Operation,
+        awaited: bool,
+        settled: Callable[[ErrorCode], Result] | None,
+        code: ErrorCode,
+    ) -> None:
+        if awaited:
+            self._refuse(operation, code)
+        self._settle(settled, COORDINATOR_CODES.get(code, code))
+
+    def _run_queue(self) -> None:
+        while self._queue and self._appending is None:
+            self._run(self._queue.popleft())
+
+    def committed(self, high_watermark: int) -> None:
+        """The high watermark moved; one that went back says nothing new."""
+        if high_watermark <= self.high_watermark:
+            return
+        self.high_watermark = high_watermark
+        if self.is_loading:
+            return
+        self.machine.commit(high_watermark)
+        while self._waiting and self._waiting[0].end_offset <= high_watermark:
+            self._answer(self._waiting.popleft())
+        self._watch_commit()
+
+    def _watch_commit(self) -> None:
+        if self._waiting:
+            delay_ms = max(self._waiting[0].deadline - self.now.mono, 0)
+            self.set_timer("commit", delay_ms, self._commit_timed_out)
+        else:
+            self.cancel_timer("commit")
+
+    def _commit_timed_out(self) -> Result:
+        """What was appended may yet be committed, so nothing is undone: the client only stops waiting."""
+        while self._waiting and self._waiting[0].deadline <= self.now.mono:
+            waiting = self._waiting.popleft()
+            self._fail(waiting.operation, waiting.respond is not None, waiting.settled, ErrorCode.REQUEST_TIMED_OUT)
+        self._watch_commit()
+        return Result()
+
+    # Leadership.
+
+    def load(self, content: Buffer) -> None:
+        """Replay whole batches. Control batches and records of unknown kinds say nothing to the machine."""
+        for batch in records.batches(content):
+            if not batch.is_control:
+                for record in records.records(content, batch):
+                    self._replay(record)
+            self.end_offset = batch.next_offset
+
+    def _replay(self, record: Record) -> None:
+        if record.key is None:
+            return
+        change = self.machine.decode(record.key, record.value)
+        if change is not None:
+            self.machine.replay(record.offset, change)
+
+    def loaded(self) -> None:
+        self.is_loading = False
+        self._loaded_end = self.end_offset
+        self.machine.commit(self.high_watermark)
+        for run in self.machine.loaded():
+            self.execute(run)
+
+    def resigned(self) -> None:
+        """Drop everything; the caller forgets the shard."""
+        self.is_alive = False
+        pending = [] if self._appending is None else [self._appending]
+        for operation, result in pending:
+            self._fail(operation, result.response is not None, None, ErrorCode.NOT_COORDINATOR)
+        for operation in self._queue:
+            self._refuse(operation, ErrorCode.NOT_COORDINATOR)
+        for waiting in self._waiting:
+            self._fail(waiting.operation, waiting.respond is not None, None, ErrorCode.NOT_COORDINATOR)
+        self.machine.resigned()
+        self.desk.timers.cancel_group(self.partition.partition)

@@ -1,0 +1,91 @@
+"""Deadlines by key, with cancel and cheap postponement.
+
+A heartbeat moves a deadline further away thousands of times for each time that it is reached, so a later deadline is
+only written down; the heap is put right when the old one comes up. Nothing is done for a key whose time is not near.
+"""
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+Action = TypeVar("Action")
+
+_Key = tuple[Hashable, Hashable]
+
+
+class _Entry(Generic[Action]):
+    """`queued` is the deadline under which the heap holds the key: never later than `deadline`."""
+
+    __slots__ = ("action", "deadline", "queued")
+
+    def __init__(self, deadline: int, action: Action) -> None:
+        self.deadline = deadline
+        self.queued = deadline
+        self.action = action
+
+
+class Timers(Generic[Action]):
+    """What to do when, for keys in sets that are cancelled together. Deadlines are monotonic milliseconds."""
+
+    def __init__(self) -> None:
+        self._entries: dict[_Key, _Entry[Action]] = {}
+        self._heap: list[tuple[int, int, _Key, _Entry[Action]]] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<Timers {len(self)} set, next at {self.next_deadline}>"
+
+    def set(self, group: Hashable, key: Hashable, deadline: int, action: Action) -> None:
+        """Set the key's deadline and action in place of any earlier ones."""
+        full = (group, key)
+        entry = self._entries.get(full)
+        if entry is not None and deadline >= entry.queued:
+            entry.deadline, entry.action = deadline, action
+            return
+        entry = self._entries[full] = _Entry(deadline, action)
+        self._queue(full, entry)
+
+    def cancel(self, group: Hashable, key: Hashable) -> None:
+        self._entries.pop((group, key), None)
+
+    def cancel_group(self, group: Hashable) -> None:
+        """Cancel every key of the group; takes time by the number of all keys."""
+        for full in [full for full in self._entries if full[0] == group]:
+            del self._entries[full]
+
+    def deadline(self, group: Hashable, key: Hashable) -> int | None:
+        """When the key is due; None where it is not set."""
+        entry = self._entries.get((group, key))
+        return None if entry is None else entry.deadline
+
+    @property
+    def next_deadline(self) -> int | None:
+        """A time before which nothing is due; the earliest deadline is here or later."""
+        while self._heap and not self._is_current(*self._heap[0][2:]):
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now: int) -> list[Action]:
+        """Take out the actions whose deadline is not after `now`, the earliest first."""
+        found: list[tuple[int, Action]] = []
+        while self._heap and self._heap[0][0] <= now:
+            _, _, full, entry = heappop(self._heap)
+            if not self._is_current(full, entry):
+                continue
+            if entry.deadline > now:
+                entry.queued = entry.deadline
+                self._queue(full, entry)
+                continue
+            del self._entries[full]
+            found.append((entry.deadline, entry.action))
+        return [action for _, action in sorted(found, key=lambda pair: pair[0])]
+
+    def _queue(self, full: _Key, entry: _Entry[Action]) -> None:
+        heappush(self._heap, (entry.queued, next(self._order), full, entry))
+
+    def _is_current(self, full: _Key, entry: _Entry[Action]) -> bool:
+        return self._entries.get(full) is entry
