@@ -25,24 +25,13 @@ settings.register_profile("search", settings.get_profile("ci"), max_examples=200
 settings.load_profile("ci")
 
 
-def jars(version: str, variable: str) -> str:
-    """Java's class path of the jars that scripts/setup copied for `version`, or of those that `variable` names."""
-    folder = Path(os.environ.get(variable) or ROOT / ".cache" / "kafka" / version / "libs")
-    if not any(folder.glob("*.jar")):
-        pytest.fail(f"Apache Kafka {version}'s jars are not in {folder}: run scripts/setup test")
-    return f"{folder}/*"
-
-
 @pytest.fixture(scope="session")
 def kafka_libs() -> str:
     """The class path of Apache Kafka 4.3.1 with its tools: `java -cp KAFKA_LIBS org.apache.kafka.tools.…`."""
-    return jars(KAFKA_VERSION, "TIDELOG_KAFKA_LIBS")
-
-
-@pytest.fixture(scope="session")
-def old_client_libs() -> str:
-    """The class path of kafka-clients 3.9.2, which still has the messages between brokers (keys 4 to 7)."""
-    return jars("3.9.2", "TIDELOG_KAFKA_OLD_LIBS")
+    folder = Path(os.environ.get("TIDELOG_KAFKA_LIBS") or ROOT / ".cache" / "kafka" / KAFKA_VERSION / "libs")
+    if not any(folder.glob("*.jar")):
+        pytest.fail(f"Apache Kafka's jars are not in {folder}: run scripts/setup test")
+    return f"{folder}/*"
 
 
 @pytest.fixture

@@ -1,0 +1,199 @@
+"""The tree's own rules, as tests: what is named exists, what exists is used, and nothing grows into a giant."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+
+CORE = {"node", "client", "history", "api", "coordinator", "controller", "partition", "log", "wire", "config"}
+CORE |= {"model", "errors", "ports", "effects"}
+
+BANNED_IN_THE_CORE = {
+    "open": "ports.Disk",
+    "print": "effects.Event",
+    "input": "an input of the node",
+    "hash": "zlib.crc32: hash() of a text differs from process to process",
+    "time.time": "the `now` argument",
+    "time.monotonic": "the `now` argument",
+    "datetime.now": "the `now` argument",
+    "datetime.datetime.now": "the `now` argument",
+    "random.random": "the randomness that is given",
+    "random.Random": "the randomness that is given",
+    "uuid.uuid4": "the randomness that is given",
+    "secrets.token_bytes": "the randomness that is given",
+    "os.urandom": "the randomness that is given",
+    "os.environ.get": "an option",
+    "logging.getLogger": "effects.Event",
+    "subprocess.run": "an effect",
+}
+"""What the core may not call, and what it takes instead."""
+
+FUNCTION_LINES, FUNCTION_LIMIT, FUNCTION_SHARE = 40, 80, 0.9
+FILE_LIMIT = 400
+FOLDER_LIMIT = 24
+
+LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b")
+REGISTRY = re.compile(r"index[-]url|<repositor[y]>|resolved[\"]: *\"http")
+
+LOADED_BY_NAME = {
+    "tidelog.cli.main": "the command `tidelog`",
+    "tidelog.__main__": "python -m tidelog",
+    "tidelog.testing": "users' tests and notebooks",
+    "pyspark_tidelog": "PySpark, which imports every pyspark_* module",
+}
+"""Modules that nothing in the tree has to import, and who loads them."""
+
+
+@cache
+def _tracked() -> tuple[Path, ...]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return tuple(path for name in listed.decode().split("\0") if name and (path := ROOT / name).is_file())
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _modules() -> dict[str, Path]:
+    return {_module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def _module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _named_in_documents() -> Iterator[tuple[Path, str]]:
+    code = re.compile(r"`([\w.-]+/[\w./-]*\.?\w+)`")
+    link = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+    for document in _tracked():
+        if document.suffix == ".md":
+            text = document.read_text(encoding="utf-8")
+            for name in code.findall(text) + link.findall(text):
+                yield document, name
+
+
+def test_files_that_documents_name_exist():
+    tops = {path.relative_to(ROOT).parts[0] for path in _tracked()} | {
+        path.name for path in (SOURCE / "tidelog").iterdir()
+    }
+    missing = [
+        f"{document.relative_to(ROOT)}: {name}"
+        for document, name in _named_in_documents()
+        if name.split("/")[0] in tops
+        and not any((place / name).exists() for place in (ROOT, document.parent, SOURCE / "tidelog", SOURCE))
+    ]
+    assert not missing
+
+
+def _reached_from(path: Path) -> Iterator[str]:
+    """Modules that the file imports, or names in a text from which it imports them at need."""
+    package = _module_name(path).split(".") if path.is_relative_to(SOURCE) else []
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(package[: len(package) - node.level + (path.name == "__init__.py")]) if node.level else ""
+            base = ".".join(filter(None, (start, node.module)))
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"\w+(\.\w+)+", node.value)
+        ):
+            yield f"*.{node.value}"
+
+
+def test_every_module_is_reached():
+    modules = _modules()
+    users = [path for folder in ("src", "scripts", "bench", "demo") for path in (ROOT / folder).rglob("*.py")]
+    reached = set(LOADED_BY_NAME)
+    for path in users:
+        reached.update(name for name in _reached_from(path) if path != modules.get(name))
+    tails = {name[1:] for name in reached if name.startswith("*.")}
+    lost = [
+        name
+        for name, path in modules.items()
+        if path.name != "__init__.py" and name not in reached and not any(name.endswith(tail) for tail in tails)
+    ]
+    assert not lost
+
+
+def test_no_leftovers():
+    marked = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in _tracked()
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".java", ""}
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if LEFTOVER.search(line) or REGISTRY.search(line)
+    ]
+    assert not marked
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def test_the_core_calls_nothing_of_the_world():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} calls {name}: take {BANNED_IN_THE_CORE[name]}"
+        for module, path in _modules().items()
+        if module.split(".")[1:2] and module.split(".")[1] in CORE
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call) and (name := _dotted(node.func)) in BANNED_IN_THE_CORE
+    ]
+    assert not found
+
+
+def _functions() -> Iterator[tuple[str, int]]:
+    for module, path in _modules().items():
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{module}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_functions_stay_short():
+    lengths = dict(_functions())
+    short = sum(length <= FUNCTION_LINES for length in lengths.values())
+    assert short >= FUNCTION_SHARE * len(lengths)
+    assert not {name: length for name, length in lengths.items() if length > FUNCTION_LIMIT}
+
+
+def test_files_and_folders_stay_small():
+    lines = {name: path.read_text(encoding="utf-8").count("\n") for name, path in _modules().items()}
+    assert not {name: count for name, count in lines.items() if count > FILE_LIMIT}
+    folders = {path.parent for path in _modules().values()}
+    sizes = {str(folder.relative_to(ROOT)): len([*folder.glob("*.py")]) for folder in folders}
+    assert not {name: size for name, size in sizes.items() if size > FOLDER_LIMIT}
+
+
+@pytest.mark.parametrize("name", ["setup", "check", "test", "demo", "bench", "simulate", "../.ci/run"])
+def test_scripts_can_be_run(name):
+    assert (ROOT / "scripts" / name).stat().st_mode & 0o111
+
+
+def test_every_dependency_is_pinned():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        wanted += extra
+    pins = {
+        _canonical(line) for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
+    }
+    assert not [requirement for requirement in wanted if _canonical(requirement) not in pins]
+
+
+def _canonical(requirement: str) -> str:
+    match = re.match(r"[\w.-]+", requirement)
+    assert match is not None
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
