@@ -36,10 +36,11 @@ LARGEST_EPOCH = 2**31 - 1
 
 @dataclass(slots=True)
 class Following:
-    """One partition of a fetcher. `epoch` is the leader epoch in which it was last asked for."""
+    """One partition of a fetcher. `epoch` is the leader epoch in which it was last asked for: an answer to anything
+    asked in another one is not taken."""
 
     partition: Partition
-    epoch: int
+    epoch: int = NO_EPOCH
     rest_ms: int = SHORTEST_REST_MS
 
 
@@ -91,7 +92,7 @@ class Fetching:
             return
         fetcher = self._fetchers.setdefault(leader, Fetcher(leader))
         self._leaders[name] = leader
-        fetcher.all[name] = Following(partition, partition.epoch)
+        fetcher.all[name] = Following(partition)
         fetcher.resting.pop(name, None)
         fetcher.forgotten.pop(name, None)
         fetcher.due[name] = None

@@ -7,6 +7,7 @@ from tidelog.api.context import HANDED, Context, Handed
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
+from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
@@ -25,7 +26,7 @@ from tidelog.node.store import StoreCalls
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import Generation
-from tidelog.ports import Disk
+from tidelog.ports import Create, Disk
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
@@ -52,7 +53,9 @@ class LocalBroker:
         self.effects = effects
         self.inter_broker_listener = config.inter_broker_listener_name or INTER_BROKER_LISTENER
         self.image = ClusterImage()
-        self.replicas = HeldReplicas(config, disk, effects, self.topic_config, generation)
+        self.replicas = HeldReplicas(
+            config, disk, effects, self.topic_config, generation=generation, on_failure=self.tell_failure
+        )
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
         self.fetching = Fetching(self.broker_id, config, self.replicas, effects)
         self.in_sync = InSyncChanges(self.broker_id, self.replicas, effects, lambda: self.broker_epoch)
@@ -75,6 +78,8 @@ class LocalBroker:
         )
         self.now = Time(0, 0)
         self._controller_epoch = 0
+        self._entropy = entropy
+        self._submit = store.submit
         self._topic_configs: dict[str, TopicConfig] = {}
 
     def __repr__(self) -> str:
@@ -128,6 +133,11 @@ class LocalBroker:
     def folder_failed(self, folder: str, reason: str) -> None:
         self.replicas.folder_failed(folder, reason)
 
+    def tell_failure(self) -> None:
+        """A log folder went offline: the controller hears of it by a node in the tree, and leaders move."""
+        path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
+        self._submit([Create(path, tree.format_log_dir_event(self.broker_id))], lambda _: None)
+
     def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         if controller_epoch < self._controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -145,8 +155,8 @@ class LocalBroker:
 
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         alive = set(self.image.brokers)
-        self.image.apply(request)
-        self.image.cluster_id = self.cluster_id
+        touched = self.image.apply(request)
+        self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
         for partition in self.replicas:
             partition.advance(now, self.eligible)
         if alive != set(self.image.brokers):

@@ -69,6 +69,8 @@ class Node:
         self.syncing = Syncing(broker.replicas, self._out)
         self.stopping = Stopping(self._effects)
         self.now = Time(0, 0)
+        self._coordinating: dict[int, int] = {}
+        """Partitions of the groups' topic that this broker coordinates, and the epoch since when."""
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
             fetching.ASKING: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
@@ -246,7 +248,7 @@ class Node:
 
     def _ask(self, ask: Ask) -> None:
         broker = self.broker
-        target = broker.image.controller_id if ask.target == CONTROLLER else ask.target
+        target = broker.controller.leader_id if ask.target == CONTROLLER else ask.target
         version = broker.forwarding.version(ask.token) if ask.owner == forwarding.OWNER else None
         if target != broker.broker_id:
             self.peers.ask(replace(ask, target=target), version, self.now.mono)
@@ -307,6 +309,7 @@ class Node:
         for name in changed:
             partition = self.replicas.get(*name)
             if partition is None or partition.failed:
+                self.broker.fetching.forget(name)
                 self.waiting.changed(name, -1, 0, 0)
                 continue
             leads = isinstance(partition.role, Leader)
@@ -331,8 +334,12 @@ class Node:
         """Leading a partition of the groups' topic is coordinating its groups: replay it, or let go."""
         groups, index = self.broker.groups, partition.name.partition
         if not isinstance(partition.role, Leader):
-            self._effects.extend(groups.resigned(index, self.now))
+            if self._coordinating.pop(index, None) is not None:
+                self._effects.extend(groups.resigned(index, self.now))
             return
+        if self._coordinating.get(index) == partition.epoch:
+            return
+        self._coordinating[index] = partition.epoch
         self._effects.extend(groups.elected(index, partition.epoch, self.now))
         offset, end = partition.log.log_start_offset, partition.log.log_end_offset
         while offset < end:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
-from tidelog.effects import Effect, Event, Remove
+from tidelog.effects import Effect, Event, Remove, Stop
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
@@ -28,6 +28,8 @@ class HeldReplicas:
         disk: Disk,
         effects: list[Effect],
         topic_config: Callable[[str], TopicConfig],
+        *,
+        on_failure: Callable[[], None],
         generation: Generation = KIP_320,
     ) -> None:
         self._config = config
@@ -35,6 +37,7 @@ class HeldReplicas:
         self._effects = effects
         self._topic_config = topic_config
         self._generation = generation
+        self._on_failure = on_failure
         self._partitions: dict[TopicPartition, Partition] = {}
         self._ids: dict[bytes, str] = {}
         self._folders: dict[TopicPartition, str] = {}
@@ -157,6 +160,10 @@ class HeldReplicas:
             if self._folders[name] == home:
                 partition.failed = True
                 self.changed[name] = None
+        if self.live_folders:
+            self._on_failure()
+        else:
+            self._effects.append(Stop("every log folder failed"))
 
     # What the jobs write down.
 

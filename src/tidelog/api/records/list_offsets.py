@@ -67,7 +67,7 @@ def _answer(
         partition.check_epoch(asked.current_leader_epoch)
         if request.replica_id != DEBUGGER:
             partition.leading()
-        found = _find(partition, asked.timestamp, _limit(partition, request), context)
+        found = _find(partition, asked.timestamp, _limit(partition, request))
     except ApiError as error:
         code = error.code
         if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
@@ -88,7 +88,7 @@ def _limit(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
 
 
-def _find(partition: Partition, timestamp: int, limit: int, context: Context) -> Found:
+def _find(partition: Partition, timestamp: int, limit: int) -> Found:
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset))
