@@ -127,6 +127,10 @@ class Server:
         """The same from any thread, or while effects are being carried out."""
         self._loop.call_soon_threadsafe(partial(self.tell, entry, *arguments))
 
+    def call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Run a function on the loop, from any thread."""
+        self._loop.call_soon_threadsafe(function, *arguments)
+
     def tick(self) -> None:
         """The loop does its work; the store's lease is renewed only while it does."""
         self.ticked_at = clock().mono

@@ -1,0 +1,95 @@
+"""One broker process as its supervisor sees it: its configuration, its process, and how it ended."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+STOP_S = 30.0
+"""How long a broker may take to stop cleanly before it is killed."""
+
+
+@dataclass(eq=False)
+class Child:
+    """`folder` is the broker's data: its logs, `server.properties`, and `pid` while it runs.
+
+    The child's stdin is a pipe that ends with the supervisor, however that ends; its stdout tells its listeners.
+    """
+
+    number: int
+    folder: Path
+    host: str
+    port: int
+    options: Mapping[str, str]
+    process: "subprocess.Popen[bytes] | None" = None
+    pidfd: int = -1
+    starts: int = 0
+
+    def __repr__(self) -> str:
+        return f"Child(broker {self.number}, port {self.port}, pid {self.pid})"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.process is None else self.process.pid
+
+    def start(self) -> None:
+        assert self.process is None, self
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "server.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()), encoding="utf-8")
+        command = [sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
+        # A group of its own: Ctrl-C in a terminal reaches the supervisor only, which then stops the brokers.
+        self.process = subprocess.Popen(  # noqa: S603 (our own program)
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        )
+        self.pidfd = os.pidfd_open(self.process.pid)
+        self.starts += 1
+        (self.folder / "pid").write_text(f"{self.process.pid}\n", encoding="ascii")
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            "node.id": str(self.number),
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "log.dirs": str(self.folder),
+            **self.options,
+        }
+
+    def wait_listening(self) -> bool:
+        """Read the line that tells the listeners; False where the broker ended without it. Port 0 becomes the real one,
+        and stays it in later starts."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()
+        if not line.startswith("listening "):
+            return False
+        first = line.split()[1].split(",")[0]
+        self.port = int(first.rpartition(":")[2])
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def ended(self) -> str:
+        """How the process ended, in words; it is forgotten."""
+        assert self.process is not None
+        code = self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        os.close(self.pidfd)
+        self.process = None
+        (self.folder / "pid").unlink(missing_ok=True)
+        return f"with signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+
+    def stop(self) -> None:
+        """After SIGTERM was sent: wait, and kill what does not end."""
+        if self.process is not None:
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+            self.ended()

@@ -1,0 +1,189 @@
+"""`tidelog up`: a cluster of broker processes on this machine, started together, watched, and stopped together.
+
+`Supervisor` is for programs; `up` is what the command runs. Brokers end with their supervisor, even if it is killed.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from tidelog.shell.child import Child
+from tidelog.shell.readiness import is_complete, view_of
+
+READY_S = 60.0
+RETRY_S = 0.01
+CRASH_LOOP_S = 1.0
+"""A broker that is restarted again and again is started at most so often."""
+
+
+class NotReady(Exception):
+    """The cluster did not come up; the message says why."""
+
+
+class Supervisor:
+    """`brokers` processes with their data below `folder`, on `port` and the following ones (0: free ones).
+
+    `overrides` are options of every broker. `report` takes a line whenever a broker ends unasked.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        brokers: int = 3,
+        port: int = 9092,
+        host: str = "127.0.0.1",
+        overrides: Mapping[str, str] | None = None,
+        restart: bool = False,
+        report: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
+    ) -> None:
+        self.folder = Path(folder).absolute()
+        self.restart = restart
+        self._report = report
+        options = {**cluster_options(self.folder, brokers), **(overrides or {})}
+        self.children = [
+            Child(number, self.folder / f"broker-{number}", host, port + number if port else 0, options)
+            for number in range(brokers)
+        ]
+        self._started_at: dict[int, float] = {}
+
+    def __repr__(self) -> str:
+        return f"Supervisor({self.folder}, {self.children})"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{child.host}:{child.port}" for child in self.children)
+
+    def start(self, *, within_s: float = READY_S) -> None:
+        """Start all brokers and wait until each one's metadata lists all and names a controller."""
+        try:
+            for child in self.children:
+                self.start_broker(child.number)
+            self.wait_ready(within_s=within_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_broker(self, number: int) -> None:
+        self._started_at[number] = time.monotonic()
+        self.children[number].start()
+
+    def wait_ready(self, *, within_s: float = READY_S) -> None:
+        """Wait until every running broker's metadata lists all running ones; NotReady if one ends, or in time."""
+        deadline = time.monotonic() + within_s
+        running = [child for child in self.children if child.process is not None]
+        for child in running:
+            if not child.wait_listening():
+                raise NotReady(f"broker {child.number} ended {child.ended()}")
+        wanted = frozenset(child.number for child in running)
+        for child in running:
+            while not is_complete(view_of(child.host, child.port), wanted):
+                if child.process is None or child.process.poll() is not None:
+                    raise NotReady(f"broker {child.number} ended {child.ended()}")
+                if time.monotonic() > deadline:
+                    raise NotReady(f"broker {child.number} does not know all brokers after {within_s:g} s")
+                time.sleep(RETRY_S)
+
+    def kill(self, number: int) -> None:
+        """SIGKILL one broker; it stays down until `start_broker`."""
+        child = self.children[number]
+        child.signal(signal.SIGKILL)
+        child.ended()
+
+    def watch(self, wake_fd: int) -> None:
+        """Report, and restart if asked to, what ends, until `wake_fd` is readable."""
+        while True:
+            poller = select.poll()
+            poller.register(wake_fd, select.POLLIN)
+            by_fd = {child.pidfd: child for child in self.children if child.process is not None}
+            for pidfd in by_fd:
+                poller.register(pidfd, select.POLLIN)
+            ready = [fd for fd, _ in poller.poll()]
+            if wake_fd in ready:
+                return
+            for fd in ready:
+                self._ended(by_fd[fd], wake_fd)
+
+    def _ended(self, child: Child, wake_fd: int) -> None:
+        pid = child.pid
+        self._report(f"broker {child.number} (pid {pid}) ended {child.ended()}")
+        if self.restart:
+            pause_s = self._started_at[child.number] + CRASH_LOOP_S - time.monotonic()
+            if pause_s > 0 and select.select([wake_fd], [], [], pause_s)[0]:
+                return
+            self.start_broker(child.number)
+            self._report(f"broker {child.number} restarted (pid {child.pid})")
+
+    def stop(self) -> None:
+        """Stop all brokers cleanly, at the same time."""
+        for child in self.children:
+            child.signal(signal.SIGTERM)
+        for child in self.children:
+            child.stop()
+
+
+def cluster_options(folder: Path, brokers: int) -> dict[str, str]:
+    """What the brokers of one machine have in common: the store, and internal topics as replicated as can be."""
+    copies = str(min(3, brokers))
+    return {
+        "metadata.store": f"sqlite:{folder / 'metadata.sqlite'}",
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": str(min(2, brokers)),
+    }
+
+
+def up(
+    folder: str | Path,
+    *,
+    brokers: int = 3,
+    port: int = 9092,
+    overrides: Mapping[str, str] | None = None,
+    restart: bool = False,
+) -> int:
+    """Run a cluster until SIGTERM or SIGINT; prints one line `ready host:port,…`. The exit code."""
+    with _stop_signals() as wake_fd:
+        supervisor = Supervisor(folder, brokers=brokers, port=port, overrides=overrides, restart=restart)
+        try:
+            supervisor.start()
+        except NotReady as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+        try:
+            print("ready", supervisor.bootstrap, flush=True)  # noqa: T201
+            supervisor.watch(wake_fd)
+        finally:
+            supervisor.stop()
+    return 0
+
+
+@contextmanager
+def _stop_signals() -> Iterator[int]:
+    """A descriptor that becomes readable when the process is asked to stop."""
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+
+    def asked(*_: object) -> None:
+        os.write(write_fd, b"x")
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield read_fd
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(read_fd)
+        os.close(write_fd)
