@@ -30,7 +30,7 @@ class OwnOptions(Options):
 
     metadata_store = string(
         None,
-        "The cluster's memory: `sqlite:PATH` (one machine) or `zookeeper:HOST:PORT,…/ROOT` (many).",
+        "The cluster's memory, `sqlite:PATH`; without it metadata.sqlite in a folder beside the first log folder.",
     )
 
 

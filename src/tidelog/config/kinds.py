@@ -4,11 +4,9 @@ Reading follows Kafka: surrounding blanks are dropped, booleans are `true` or `f
 commas. A parser raises ValueError; `option.py` turns that into a sentence that names the option.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
 _TRUTH = {"true": True, "false": False}
 
 
@@ -31,7 +29,8 @@ def _whole(bits: int) -> Callable[[str], int]:
     limit = 1 << (bits - 1)
 
     def parse(text: str) -> int:
-        if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
+        digits = text[1:] if text[:1] in {"+", "-"} else text
+        if not (digits.isascii() and digits.isdecimal()) or not -limit <= int(text) < limit:
             raise ValueError(text)
         return int(text)
 

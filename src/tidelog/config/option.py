@@ -148,13 +148,13 @@ class Options:
     explicit: Mapping[str, str]
     """The given values by Kafka's name, unknown names included."""
 
-    def __init_subclass__(cls) -> None:
-        found = {
-            option.name: option
-            for holder in reversed(cls.__mro__)
-            for option in vars(holder).values()
-            if isinstance(option, Option)
-        }
+    def __init_subclass__(cls, *, ignored: bool = False) -> None:
+        """With `ignored` every option of the set is accepted without effect."""
+        found = {name: option for base in cls.__bases__ for name, option in vars(base).get("OPTIONS", {}).items()}
+        for option in vars(cls).values():
+            if isinstance(option, Option):
+                found[option.name] = option
+                option.ignored |= ignored
         cls.OPTIONS = dict(sorted(found.items()))
 
     def value_of(self, option: Option[T]) -> T:

@@ -16,11 +16,10 @@ from tidelog.errors import InvalidOption
 T = TypeVar("T")
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
-_THROTTLED = re.compile(r"[0-9]+:[0-9]+")
 
 
 def _throttled(replicas: list[str]) -> str | None:
-    if replicas in ([], ["*"], ["none"]) or all(map(_THROTTLED.fullmatch, replicas)):
+    if replicas in ([], ["*"], ["none"]) or all(re.fullmatch("[0-9]+:[0-9]+", each) for each in replicas):
         return None
     return "'*', 'none' or pairs partition:broker separated by commas"
 

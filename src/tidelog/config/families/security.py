@@ -116,31 +116,31 @@ def _algorithm(value: str) -> str | None:
     return None if value.upper() in {"ES256", "RS256"} else "one of ES256, RS256"
 
 
-class OauthOptions(Options):
-    sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature of assertions.", check=_algorithm, ignored=True)
-    sasl_oauthbearer_assertion_claim_aud = string(None, "Audience of assertions.", ignored=True)
+class OauthOptions(Options, ignored=True):
+    sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature of assertions.", check=_algorithm)
+    sasl_oauthbearer_assertion_claim_aud = string(None, "Audience of assertions.")
     sasl_oauthbearer_assertion_claim_exp_seconds = integer(
         300, "Life of an assertion.", at_least=0, at_most=86_400, ignored=True
     )
-    sasl_oauthbearer_assertion_claim_iss = string(None, "Issuer of assertions.", ignored=True)
-    sasl_oauthbearer_assertion_claim_jti_include = boolean(False, "Gives each assertion an id.", ignored=True)
+    sasl_oauthbearer_assertion_claim_iss = string(None, "Issuer of assertions.")
+    sasl_oauthbearer_assertion_claim_jti_include = boolean(False, "Gives each assertion an id.")
     sasl_oauthbearer_assertion_claim_nbf_seconds = integer(
         60, "Time before now from which an assertion holds.", at_least=0, at_most=3600, ignored=True
     )
-    sasl_oauthbearer_assertion_claim_sub = string(None, "Subject of assertions.", ignored=True)
-    sasl_oauthbearer_assertion_file = string(None, "File with a ready assertion.", ignored=True)
-    sasl_oauthbearer_assertion_private_key_file = string(None, "Key that signs assertions.", ignored=True)
-    sasl_oauthbearer_assertion_private_key_passphrase = password("Password of that key.", ignored=True)
-    sasl_oauthbearer_assertion_template_file = string(None, "File with an assertion's fixed parts.", ignored=True)
-    sasl_oauthbearer_client_credentials_client_id = string(None, "Client id at the token provider.", ignored=True)
-    sasl_oauthbearer_client_credentials_client_secret = password("Client secret at the token provider.", ignored=True)
-    sasl_oauthbearer_clock_skew_seconds = integer(30, "Difference of clocks that is forgiven.", ignored=True)
-    sasl_oauthbearer_expected_audience = strings([], "Audiences of which a token must name one.", ignored=True)
-    sasl_oauthbearer_expected_issuer = string(None, "Issuer that a token must name.", ignored=True)
-    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, "Time between two reads of the keys.", ignored=True)
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, "Longest pause before a retry.", ignored=True)
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, "First pause before a retry.", ignored=True)
-    sasl_oauthbearer_jwks_endpoint_url = string(None, "Where the provider's keys are read.", ignored=True)
+    sasl_oauthbearer_assertion_claim_sub = string(None, "Subject of assertions.")
+    sasl_oauthbearer_assertion_file = string(None, "File with a ready assertion.")
+    sasl_oauthbearer_assertion_private_key_file = string(None, "Key that signs assertions.")
+    sasl_oauthbearer_assertion_private_key_passphrase = password("Password of that key.")
+    sasl_oauthbearer_assertion_template_file = string(None, "File with an assertion's fixed parts.")
+    sasl_oauthbearer_client_credentials_client_id = string(None, "Client id at the token provider.")
+    sasl_oauthbearer_client_credentials_client_secret = password("Client secret at the token provider.")
+    sasl_oauthbearer_clock_skew_seconds = integer(30, "Difference of clocks that is forgiven.")
+    sasl_oauthbearer_expected_audience = strings([], "Audiences of which a token must name one.")
+    sasl_oauthbearer_expected_issuer = string(None, "Issuer that a token must name.")
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, "Time between two reads of the keys.")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, "Longest pause before a retry.")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, "First pause before a retry.")
+    sasl_oauthbearer_jwks_endpoint_url = string(None, "Where the provider's keys are read.")
     sasl_oauthbearer_jwt_retriever_class = class_name(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         "A Java class that gets tokens.",
@@ -151,7 +151,7 @@ class OauthOptions(Options):
         "A Java class that checks tokens.",
         ignored=True,
     )
-    sasl_oauthbearer_scope = string(None, "Scope asked for at the provider.", ignored=True)
-    sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope's claim.", ignored=True)
-    sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject's claim.", ignored=True)
-    sasl_oauthbearer_token_endpoint_url = string(None, "Where tokens are asked for.", ignored=True)
+    sasl_oauthbearer_scope = string(None, "Scope asked for at the provider.")
+    sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope's claim.")
+    sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject's claim.")
+    sasl_oauthbearer_token_endpoint_url = string(None, "Where tokens are asked for.")
