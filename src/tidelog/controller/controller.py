@@ -15,7 +15,7 @@ from tidelog.controller.reign import Reign
 from tidelog.controller.term import Term
 from tidelog.effects import Effect, Event, Reply, Store
 from tidelog.errors import ErrorCode
-from tidelog.model import Time
+from tidelog.model import Endpoint, Time
 from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
 
 RETRY_MS = 100
@@ -30,7 +30,7 @@ class Controller:
         self.entropy = entropy
         self.leader_id = -1
         self.reign: Reign | None = None
-        self.election = ""
+        self.session = 0
         self.retry_at: int | None = None
         self.last_token = 0
         self.waiting: dict[int, Callable[[StoreResult], None]] = {}
@@ -49,9 +49,15 @@ class Controller:
         """The controller epoch while leading, else -1."""
         return self.reign.term.epoch if self.reign else -1
 
-    def elect(self, now: Time) -> list[Effect]:
-        """A session stands and this broker is registered: find the controller, or become it."""
+    def endpoint(self, broker: int) -> Endpoint | None:
+        """Where a live broker is reached by brokers, while leading: the controller hears of it before all others."""
+        return self.reign.term.endpoint(broker) if self.reign else None
+
+    def elect(self, session: int, broker_epoch: int, now: Time) -> list[Effect]:
+        """This broker is registered by this session: find the controller, or become it."""
+        assert broker_epoch >= 0, "only a registered broker may lead"
         self.now = now
+        self.session = session
         self._inquire()
         return self._drain()
 
@@ -92,6 +98,7 @@ class Controller:
         self.now = now
         self.waiting.clear()
         self.retry_at = None
+        self.session = 0
         self.leader_id = -1
         self._resign("session lost")
         return self._drain()
@@ -135,18 +142,15 @@ class Controller:
             self._resign("its node is gone")
             self._stand(epoch)
             return
-        assert isinstance(node, Node)
-        found = tree.parse_controller(node.data)
-        self.leader_id = found.broker
-        if (found.broker, found.election) != (self.broker_id, self.election):
-            self._resign(f"broker {found.broker} leads")
+        self.leader_id = tree.parse_controller(node.data)
+        if node.session != self.session:
+            self._resign(f"broker {self.leader_id} leads")
         elif self.reign is None:
             self._lead(epoch)
 
     def _stand(self, epoch: Node) -> None:
         """Create the node and raise the epoch, both or none."""
-        self.election = self.entropy(8).hex()
-        data = tree.format_controller(self.broker_id, self.election, self.now.wall)
+        data = tree.format_controller(self.broker_id, self.now.wall)
         raised = tree.parse_controller_epoch(epoch.data) + 1
         self._store(
             [

@@ -11,7 +11,7 @@ from tidelog.controller.pushes import Pushes
 from tidelog.controller.state import ClusterState, Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Effect, Event
-from tidelog.model import INTER_BROKER_LISTENER, Time
+from tidelog.model import INTER_BROKER_LISTENER, Endpoint, Time
 from tidelog.ports import Write
 
 LOUD = 20
@@ -55,7 +55,12 @@ class Term:
 
     def broker_config(self) -> BrokerConfig:
         dynamic = self.cluster.configs.get(f"brokers/{tree.DEFAULT_ENTITY}", {})
-        return BrokerConfig({**self.config.explicit, **dynamic}) if dynamic else self.config
+        return self.config.changed(dynamic, self.config.broker) if dynamic != self.config.cluster else self.config
+
+    def endpoint(self, broker: int) -> Endpoint | None:
+        live = self.cluster.brokers.get(broker)
+        endpoints = live.registration.endpoints if live else ()
+        return next((endpoint for endpoint in endpoints if endpoint.listener == self.pushes.listener), None)
 
     def usable_racks(self) -> dict[int, str | None]:
         """The brokers that new replicas may be put on, with their racks."""

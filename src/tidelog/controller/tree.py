@@ -1,8 +1,7 @@
 """The metadata tree: where things stand and what their bytes say, in Kafka's classic form.
 
-Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with three additions: `isr_epochs` beside `isr` in a
-partition's state, `clean_shutdown_epoch` in a broker's registration, and `election` in `/controller` (drawn for one
-attempt: by it a broker recognises its own node after an unknown outcome). A partition's epoch is the version of its
+Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with two additions: `isr_epochs` beside `isr` in a
+partition's state, and `clean_shutdown_epoch` in a broker's registration. A partition's epoch is the version of its
 state node, a broker's epoch the creation number of its registration.
 """
 
@@ -85,11 +84,6 @@ def config_change_path(number: int) -> str:
     return f"{CONFIG_CHANGES}/config_change_{number:010d}"
 
 
-class ControllerNode(NamedTuple):
-    broker: int
-    election: str
-
-
 class Registration(NamedTuple):
     """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly."""
 
@@ -121,13 +115,13 @@ def _dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def format_controller(broker: int, election: str, timestamp: int) -> bytes:
-    return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp), "election": election})
+def format_controller(broker: int, timestamp: int) -> bytes:
+    return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp)})
 
 
-def parse_controller(data: bytes) -> ControllerNode:
-    value = json.loads(data)
-    return ControllerNode(value["brokerid"], value.get("election", ""))
+def parse_controller(data: bytes) -> int:
+    """The id of the broker that leads."""
+    return int(json.loads(data)["brokerid"])
 
 
 def format_controller_epoch(epoch: int) -> bytes:

@@ -1,0 +1,49 @@
+"""Topics made because somebody asked for them: `auto.create.topics.enable`, and the internal topics."""
+
+from collections.abc import Iterable
+
+from tidelog.api.cluster.hand_over import send
+from tidelog.api.context import Context
+from tidelog.config.broker import BrokerConfig
+from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+
+def auto_create(names: Iterable[str], context: Context) -> None:
+    """Wish for these topics; clients ask again until they are there."""
+    topics = [creatable(name, context.broker.config) for name in names]
+    if topics:
+        send(CreateTopicsRequest(topics=topics, timeout_ms=context.broker.config.request_timeout_ms), context)
+
+
+def creatable(name: str, config: BrokerConfig) -> CreatableTopic:
+    """The topic as it is made on demand: the internal ones by options of their own."""
+    if name == GROUP_TOPIC:
+        segment = config.offsets_topic_segment_bytes
+        return _internal(name, config.offsets_topic_num_partitions, config.offsets_topic_replication_factor, segment)
+    if name == TRANSACTION_TOPIC:
+        return _internal(
+            name,
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+            config.transaction_state_log_segment_bytes,
+            {"min.insync.replicas": str(config.transaction_state_log_min_isr)},
+        )
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+
+
+def _internal(
+    name: str, partitions: int, factor: int, segment_bytes: int, more: dict[str, str] | None = None
+) -> CreatableTopic:
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(segment_bytes),
+        **(more or {}),
+    }
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        configs=[CreatableTopicConfig(name=option, value=value) for option, value in configs.items()],
+    )

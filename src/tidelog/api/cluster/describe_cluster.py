@@ -1,0 +1,33 @@
+"""DescribeCluster (60): the cluster's id, its controller and its brokers (KIP-700)."""
+
+from tidelog.api.cluster import operations
+from tidelog.api.cluster.metadata import alive, shown_controller
+from tidelog.api.context import Context
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        message = "This is an endpoint of brokers." if known else f"{request.endpoint_type} is no type of endpoint."
+        return DescribeClusterResponse(error_code=code, error_message=message)
+    image = context.broker.image
+    response = DescribeClusterResponse(
+        cluster_id=context.broker.cluster_id,
+        controller_id=shown_controller(image),
+        brokers=[
+            DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in alive(image, context.listener)
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operations.CLUSTER
+    return response

@@ -1,0 +1,24 @@
+"""Requests that the controller answers: handed to it here, or forwarded to where it is."""
+
+from typing import Any
+
+from tidelog.api.context import HANDED, Context, Handed
+from tidelog.effects import CONTROLLER, Ask
+
+NOBODY = "nobody"
+"""The owner of a request whose answer nobody waits for."""
+
+
+def hand_over(request: Any, context: Context) -> Handed:
+    """Give the request to the controller. One that was forwarded here and finds none is refused, not sent on: its
+    sender asks again, by then with newer knowledge."""
+    broker = context.broker
+    if not broker.controller.leading and context.listener != broker.inter_broker_listener:
+        return broker.forward(context, request)
+    context.effects.extend(broker.controller.handle(context.token, request, context.now))
+    return HANDED
+
+
+def send(request: Any, context: Context) -> None:
+    """Ask the controller for something and do not wait for the answer."""
+    context.effects.append(Ask(CONTROLLER, request, NOBODY, 0))

@@ -1,0 +1,143 @@
+"""Metadata (3): brokers, topics and their partitions, from this broker's image (KIP-516, KIP-526).
+
+Addresses are those of the listener that is asked. A topic that is missing may be made on the way; the answer to this
+request is UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
+"""
+
+from tidelog.api.cluster import operations
+from tidelog.api.cluster.auto_create import auto_create
+from tidelog.api.context import Context
+from tidelog.controller import names
+from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
+from tidelog.errors import ErrorCode
+from tidelog.model import INTERNAL_TOPICS, NO_ID, NO_LEADER
+from tidelog.wire.messages.topics.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
+    broker, image = context.broker, context.broker.image
+    response = MetadataResponse(
+        brokers=alive(image, context.listener), cluster_id=broker.cluster_id, controller_id=shown_controller(image)
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operations.CLUSTER
+    response.topics = _topics(request, context)
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            topic.topic_authorized_operations = operations.TOPIC
+    return response
+
+
+def alive(image: ClusterImage, listener: str) -> list[MetadataResponseBroker]:
+    """The brokers that can be reached on this listener."""
+    return [
+        MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+        for broker in image.brokers.values()
+        if (endpoint := broker.endpoints.get(listener)) is not None
+    ]
+
+
+def shown_controller(image: ClusterImage) -> int:
+    """A live broker in any case: each takes what is for the controller."""
+    if image.controller_id in image.brokers:
+        return image.controller_id
+    return min(image.brokers, default=-1)
+
+
+def _topics(request: MetadataRequest, context: Context) -> list[MetadataResponseTopic]:
+    image = context.broker.image
+    if request.topics is None or (context.version == 0 and not request.topics):
+        return [_described(topic, context) for topic in image.topics.values()]
+    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NO_ID)
+    if ids:
+        return _refused(request) if context.version < 12 else [_by_id(topic_id, context) for topic_id in ids]
+    wanted = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
+    if len(wanted) == 0 and request.topics:
+        return _refused(request)
+    _make_missing(request, [name for name in wanted if name not in image.topics], context)
+    return [_by_name(name, context) for name in wanted]
+
+
+def _refused(request: MetadataRequest) -> list[MetadataResponseTopic]:
+    code = ErrorCode.INVALID_REQUEST
+    return [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
+    ]
+
+
+def _make_missing(request: MetadataRequest, missing: list[str], context: Context) -> None:
+    broker = context.broker
+    if (
+        missing
+        and request.allow_auto_topic_creation
+        and broker.config.auto_create_topics_enable
+        and broker.image.brokers
+    ):
+        auto_create([name for name in missing if names.fault(name) is None], context)
+
+
+def _by_id(topic_id: bytes, context: Context) -> MetadataResponseTopic:
+    topic = context.broker.image.topic_by_id(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return _described(topic, context)
+
+
+def _by_name(name: str, context: Context) -> MetadataResponseTopic:
+    topic = context.broker.image.topics.get(name)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if names.fault(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+        return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+    return _described(topic, context)
+
+
+def _described(topic: TopicImage, context: Context) -> MetadataResponseTopic:
+    image = context.broker.image
+    reachable = {broker.id for broker in image.brokers.values() if context.listener in broker.endpoints}
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(index, partition, image, reachable, context.version)
+            for index, partition in sorted(topic.partitions.items())
+        ],
+    )
+
+
+def _partition(
+    index: int, partition: PartitionImage, image: ClusterImage, reachable: set[int], version: int
+) -> MetadataResponsePartition:
+    replicas, isr = partition.replicas, partition.isr
+    code = ErrorCode.NONE
+    if version == 0:
+        replicas = [broker for broker in replicas if broker in reachable]
+        isr = [broker for broker in isr if broker in reachable]
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+    leader = partition.leader
+    if leader not in reachable:
+        hidden = leader in image.brokers and version >= 6
+        code = ErrorCode.LISTENER_NOT_FOUND if hidden else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = NO_LEADER
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=unreachable(partition, reachable),
+    )
+
+
+def unreachable(partition: PartitionImage, reachable: set[int]) -> list[int]:
+    """Replicas that are offline, or on brokers without the listener that was asked."""
+    return [broker for broker in partition.replicas if broker in partition.offline or broker not in reachable]

@@ -1,0 +1,1 @@
+"""Topics and configurations: what admin clients ask for."""
