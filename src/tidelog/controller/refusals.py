@@ -130,6 +130,13 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
 }
 
 
+def not_controller(response: Any) -> bool:
+    """Whether the request came to a broker that does not lead the cluster (any more): it may be sent again."""
+    parts = (getattr(response, name, None) or () for name in ("topics", "results", "responses"))
+    codes = {getattr(response, "error_code", 0), *(part.error_code for found in parts for part in found)}
+    return ErrorCode.NOT_CONTROLLER in codes
+
+
 def refuse(request: Any, code: ErrorCode, message: str | None = None) -> Any:
     """The response to any request that the controller serves, with this code everywhere."""
     return _REFUSALS[type(request)](request, code, message)

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from tidelog.api.context import HANDED, Context, Handed
+from tidelog.controller.refusals import not_controller
 from tidelog.effects import CONTROLLER, Ask, Close, Effect, Reply
 from tidelog.model import Time
 
@@ -19,7 +20,7 @@ class Forwarded(NamedTuple):
 
 
 class Forwarding:
-    """Keeps a forwarded request until it is answered; asks again while no controller answers."""
+    """Keeps a forwarded request until it is answered; asks again while no controller answers, or a deposed one."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
@@ -43,7 +44,7 @@ class Forwarding:
         forwarded = self._pending.get(token)
         if forwarded is None:
             return
-        if response is None and now.mono < forwarded.deadline:
+        if (response is None or not_controller(response)) and now.mono < forwarded.deadline:
             self._again[token] = now.mono + RETRY_MS
             return
         del self._pending[token]

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidelog.api.cluster.hand_over import NOBODY
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import CONTROLLER, Append, Ask, Effect, Event, Reply, Stop, Store
+from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ApiError, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import GROUP_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node import fetching, forwarding, isr
@@ -77,7 +78,9 @@ class Node:
             isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
             forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
+            UNATTENDED: lambda _token, _answer: None,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
+            NOBODY: lambda _, __: None,
         }
 
     def __repr__(self) -> str:
@@ -353,23 +356,20 @@ class Node:
             self._effects.extend(groups.load(index, [data], self.now))
             offset = found[-1].next_offset
         self._effects.extend(groups.loaded(index, self.now))
+        self._effects.extend(groups.committed(index, partition.high_watermark, self.now))
 
     def _registered(self, epoch: int) -> None:
         broker = self.broker
         broker.fetching.broker_epoch = epoch
         broker.image.cluster_id = broker.cluster_id
         broker.producer_ids.restart()
-        self._effects.extend(broker.controller.elect(self.now))
+        self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
         """Where a broker is reached; the controller knows of a new one before anybody is told."""
-        listener = self.broker.inter_broker_listener
-        reign = self.broker.controller.reign
-        registered = reign.term.cluster.brokers.get(broker_id) if reign else None
-        if registered is not None:
-            return next((one for one in registered.registration.endpoints if one.listener == listener), None)
         known = self.broker.image.brokers.get(broker_id)
-        return known.endpoints.get(listener) if known else None
+        told = known.endpoints.get(self.broker.inter_broker_listener) if known else None
+        return self.broker.controller.endpoint(broker_id) or told
 
     def _close(self) -> None:
         self.replicas.close(self.broker.broker_epoch)
