@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidelog.api.cluster.hand_over import NOBODY
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Effect, Event, Reply, Stop, Store
+from tidelog.effects import CONTROLLER, Append, Ask, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ApiError, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import GROUP_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node import fetching, forwarding, isr
@@ -78,9 +77,7 @@ class Node:
             isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
             forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
-            UNATTENDED: lambda _token, _answer: None,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
-            NOBODY: lambda _, __: None,
         }
 
     def __repr__(self) -> str:

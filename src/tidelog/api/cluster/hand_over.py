@@ -3,10 +3,7 @@
 from typing import Any
 
 from tidelog.api.context import HANDED, Context, Handed
-from tidelog.effects import CONTROLLER, Ask
-
-NOBODY = "nobody"
-"""The owner of a request whose answer nobody waits for."""
+from tidelog.effects import CONTROLLER, UNATTENDED, Ask
 
 
 def hand_over(request: Any, context: Context) -> Handed:
@@ -21,4 +18,4 @@ def hand_over(request: Any, context: Context) -> Handed:
 
 def send(request: Any, context: Context) -> None:
     """Ask the controller for something and do not wait for the answer."""
-    context.effects.append(Ask(CONTROLLER, request, NOBODY, 0))
+    context.effects.append(Ask(CONTROLLER, request, UNATTENDED, 0))
