@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tidelog import effects
 from tidelog.coordinator.timers import Timers
+from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
@@ -95,7 +96,7 @@ class Desk:
     commit_timeout_ms: int
     compression: int
     now: Time = START
-    effects: list[effects.Effect] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
     timers: "Timers[tuple[Shard, Run]]" = field(default_factory=Timers)
     appends: "dict[int, Shard]" = field(default_factory=dict)
     tokens: Iterator[int] = field(default_factory=lambda: count(1))

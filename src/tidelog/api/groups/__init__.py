@@ -1,0 +1,2 @@
+"""Handlers of the group APIs, a file per API. What a group's coordinator decides is handed to it (`handing`); what
+depends on the request's version, or on the topics that the cluster has, is done here."""

@@ -1,0 +1,81 @@
+"""FindCoordinator (key 10): the leader of the internal topic's partition that the key belongs to.
+
+Where the internal topic does not exist yet, the controller is asked to create it, and the client to come again.
+"""
+
+from typing import NamedTuple
+
+from tidelog.api.cluster.auto_create import auto_create
+from tidelog.api.context import Context
+from tidelog.coordinator.placement import partition_for
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import GROUP_TOPIC, Endpoint
+from tidelog.wire.messages.groups.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+BATCH_VERSION = 4
+GROUP, TRANSACTION = 0, 1
+KEY_TYPES = (GROUP, TRANSACTION)
+NO_NODE = -1
+
+
+class Found(NamedTuple):
+    code: ErrorCode
+    node_id: int = NO_NODE
+    host: str = ""
+    port: int = NO_NODE
+
+    @property
+    def message(self) -> str:
+        return "NONE" if self.code == ErrorCode.NONE else self.code.name.replace("_", " ").lower()
+
+
+def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    if context.version >= BATCH_VERSION:
+        keys = request.coordinator_keys
+        return FindCoordinatorResponse(coordinators=[_coordinator(key, _find(request, key, context)) for key in keys])
+    found = _find(request, request.key, context)
+    return FindCoordinatorResponse(
+        error_code=found.code,
+        error_message=found.message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _coordinator(key: str, found: Found) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=found.node_id, host=found.host, port=found.port, error_code=found.code, error_message=""
+    )
+
+
+def _find(request: FindCoordinatorRequest, key: str, context: Context) -> Found:
+    """Until transactions are served nobody coordinates one."""
+    if request.key_type not in KEY_TYPES:
+        return Found(ErrorCode.INVALID_REQUEST)
+    if request.key_type != GROUP:
+        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    try:
+        node_id, endpoint = _leader(key, context)
+    except ApiError as error:
+        return Found(error.code)
+    return Found(ErrorCode.NONE, node_id, endpoint.host, endpoint.port)
+
+
+def _leader(key: str, context: Context) -> tuple[int, Endpoint]:
+    """ApiError COORDINATOR_NOT_AVAILABLE where the partition has no leader that the caller's listener reaches."""
+    image = context.broker.image
+    topic = image.topics.get(GROUP_TOPIC)
+    if topic is None:
+        auto_create([GROUP_TOPIC], context)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = topic.partitions.get(partition_for(key, len(topic.partitions)))
+    leader = None if partition is None else image.brokers.get(partition.leader)
+    endpoint = None if leader is None else leader.endpoints.get(context.listener)
+    if leader is None or endpoint is None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return leader.id, endpoint

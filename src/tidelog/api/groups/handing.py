@@ -1,0 +1,26 @@
+"""The way of a request to the group coordinator, and of its answer back to the form of the request's version."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.api.context import HANDED, Context, Handed
+from tidelog.coordinator.group import Caller
+from tidelog.model import GROUP_TOPIC
+
+
+def hand_over(request: Any, context: Context, finish: Callable[[Any], Any] | None = None) -> Handed:
+    """The coordinator will answer; `finish` makes the answer ready for the client's version."""
+    groups = context.broker.groups
+    context.effects.extend(groups.handle(context.token, request, caller(context), context.now, finish))
+    return HANDED
+
+
+def caller(context: Context) -> Caller:
+    """Hosts are shown as Java prints an address."""
+    topic = context.broker.image.topics.get(GROUP_TOPIC)
+    return Caller(
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer}",
+        version=context.version,
+        partitions=0 if topic is None else len(topic.partitions),
+    )

@@ -1,0 +1,106 @@
+"""OffsetFetch (key 9). Before version 8 a request is for one group, and its answer is flat."""
+
+from functools import partial
+
+from tidelog.api.context import Context, Handed
+from tidelog.api.groups.handing import hand_over
+from tidelog.controller.image import ClusterImage
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.groups.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+GROUP_CODE_VERSION = 2
+GROUPS_VERSION = 8
+TOPIC_ID_VERSION = 10
+NO_OFFSET = -1
+
+
+def handle(request: OffsetFetchRequest, context: Context) -> Handed:
+    if context.version < GROUPS_VERSION:
+        group = _as_group(request)
+        asked = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
+        return hand_over(asked, context, partial(_flat, context.version, group))
+    if context.version < TOPIC_ID_VERSION:
+        return hand_over(request, context)
+    image = context.broker.image
+    unknown = [_take_unknown(group, image) for group in request.groups]
+    return hand_over(request, context, partial(_with_ids, image, unknown))
+
+
+def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics],
+    )
+
+
+def _flat(version: int, asked: OffsetFetchRequestGroup, response: OffsetFetchResponse) -> OffsetFetchResponse:
+    """The one group's answer; where the version has no place for its code, every partition gets it."""
+    group = response.groups[0]
+    if version < GROUP_CODE_VERSION and group.error_code:
+        topics = [_refused(topic, ErrorCode(group.error_code)) for topic in asked.topics or []]
+        return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in topics])
+    return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in group.topics], error_code=group.error_code)
+
+
+def _flat_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+    partitions = [
+        OffsetFetchResponsePartition(
+            partition_index=partition.partition_index,
+            committed_offset=partition.committed_offset,
+            committed_leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.metadata,
+            error_code=partition.error_code,
+        )
+        for partition in topic.partitions
+    ]
+    return OffsetFetchResponseTopic(name=topic.name, partitions=partitions)
+
+
+def _take_unknown(group: OffsetFetchRequestGroup, image: ClusterImage) -> list[OffsetFetchResponseTopics]:
+    """Put names to the ids of the group's topics; those that no topic has are taken out and refused."""
+    if group.topics is None:
+        return []
+    for topic in group.topics:
+        topic.name = image.topic_names.get(topic.topic_id, "")
+    refused = [_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID) for topic in group.topics if not topic.name]
+    group.topics = [topic for topic in group.topics if topic.name]
+    return refused
+
+
+def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code)
+        for index in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _with_ids(
+    image: ClusterImage, unknown: list[list[OffsetFetchResponseTopics]], response: OffsetFetchResponse
+) -> OffsetFetchResponse:
+    for group, refused in zip(response.groups, unknown, strict=True):
+        _put_ids(group, image)
+        if not group.error_code:
+            group.topics += refused
+    return response
+
+
+def _put_ids(group: OffsetFetchResponseGroup, image: ClusterImage) -> None:
+    """A topic that is gone has no id any more, so that its positions cannot be told."""
+    for topic in group.topics:
+        known = image.topics.get(topic.name)
+        topic.topic_id = topic.topic_id if known is None else known.id
+    group.topics = [topic for topic in group.topics if topic.name in image.topics]
