@@ -109,6 +109,9 @@ class Event:
 CONTROLLER = -2
 """The target of an `Ask` that means whoever leads the cluster now."""
 
+UNATTENDED = "nobody"
+"""The owner of an `Ask` whose answer nobody waits for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import CONTROLLER, Append, Ask, Effect, Event, Reply, Stop, Store
+from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ApiError, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import GROUP_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node import fetching, forwarding, isr
@@ -78,6 +78,7 @@ class Node:
             forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
+            UNATTENDED: lambda _token, _answer: None,
         }
 
     def __repr__(self) -> str:
