@@ -9,19 +9,22 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Self
 
 from tidelog.client.admin import Admin as AdminClient
 from tidelog.client.admin import Target
 from tidelog.client.client import Client
-from tidelog.client.options import Address, AdminOptions
-from tidelog.client.results import Done
+from tidelog.client.options import Address, AdminOptions, ProducerOptions
+from tidelog.client.producer import Producer as ProducerClient
+from tidelog.client.results import Delivery, Done
 from tidelog.effects import CONTROLLER, Close, Connect, Effect, Send
 from tidelog.errors import ApiError, ErrorCode, ProtocolViolation
 from tidelog.model import Time
 from tidelog.ports import Buffer
 from tidelog.wire.frames import Buffers, FrameReader
+from tidelog.wire.record_format import Header
 
 MAX_ANSWER_BYTES = 2**31 - 1
 
@@ -58,7 +61,7 @@ class _Socket:
         """Send what the socket takes now; whether something is left."""
         while self.unsent:
             try:
-                sent = self.sock.sendmsg(list(self.unsent)[:64])
+                sent = self.sock.sendmsg(list(islice(self.unsent, 64)))
             except (BlockingIOError, InterruptedError):
                 return True
             while sent:
@@ -252,3 +255,62 @@ class Admin(_Blocking):
             if ticket in self._done:
                 return self._done.pop(ticket)
             self._sockets.run(now().mono + 1000)
+
+
+class Producer(_Blocking):
+    """`with Producer("127.0.0.1:9092", acks="all") as producer: producer.send("topic", b"value", key=b"key")`."""
+
+    def __init__(self, bootstrap: str | Sequence[Address], **options: Any) -> None:
+        self._client = ProducerClient(addresses(bootstrap), ProducerOptions(**options), os.urandom)
+        self._deliveries: list[Delivery] = []
+        self._due: int | None = 0
+        super().__init__(self._client)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> int:
+        """The record's ticket; its `Delivery` comes with `flush` or `deliveries`. Waits while `buffer.memory` is full;
+        ApiError REQUEST_TIMED_OUT where that lasts `max.block.ms`."""
+        moment = now()
+        if not self._client.has_room:
+            wait = self._client.options.max_block_ms
+            if not self._run_until(lambda: self._client.has_room, moment.mono + wait):
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory was full for {wait} ms")
+        ticket, effects = self._client.send(
+            topic, value, moment, key=key, headers=headers, partition=partition, timestamp=timestamp
+        )
+        if effects or (self._due is not None and moment.mono >= self._due):
+            self._sockets.carry_out(effects)
+            self._sockets.run(moment.mono)
+            self._due = self._client.next_deadline
+        return ticket
+
+    def flush(self, timeout: float | None = None) -> list[Delivery]:
+        """Wait, at most `timeout` seconds, until every record's fate is told; the deliveries not fetched before."""
+        self._sockets.carry_out(self._client.flush(now()))
+        until = now().mono + (2**40 if timeout is None else int(timeout * 1000))
+        self._run_until(lambda: not self._client.pending, until)
+        return self.deliveries()
+
+    def deliveries(self, timeout: float = 0) -> list[Delivery]:
+        """What is told by now, or the first that comes within `timeout` seconds."""
+        if timeout:
+            self._run_until(self._gather, now().mono + int(timeout * 1000))
+        self._gather()
+        told, self._deliveries = self._deliveries, []
+        return told
+
+    def _gather(self) -> bool:
+        self._deliveries += self._client.take_deliveries()
+        return bool(self._deliveries)
+
+    def _finish(self) -> None:
+        self.flush()
+        self._sockets.carry_out(self._client.close(now()))

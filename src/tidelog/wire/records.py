@@ -222,7 +222,7 @@ class BatchBuilder:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self.bytes = HEADER_BYTES
+        self.size = HEADER_BYTES
         """The size of the batch, before compression."""
         self.base_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
@@ -232,7 +232,7 @@ class BatchBuilder:
         return len(self._parts)
 
     def __repr__(self) -> str:
-        return f"<BatchBuilder {len(self._parts)} records, {self.bytes} bytes>"
+        return f"<BatchBuilder {len(self._parts)} records, {self.size} bytes>"
 
     def append(self, record: Record, offset_delta: int | None = None) -> None:
         """Add a record; its own offset is not looked at."""
@@ -243,7 +243,7 @@ class BatchBuilder:
             delta, record.timestamp - self.base_timestamp, record.key, record.value, record.headers
         )
         self._parts.append(encoded)
-        self.bytes += len(encoded)
+        self.size += len(encoded)
         self.last_offset_delta = delta
         self.max_timestamp = max(self.max_timestamp, record.timestamp)
 

@@ -1,0 +1,109 @@
+"""Records of one partition that a producer sends together."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.client.results import Delivery
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.wire.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchBuilder, Record
+
+
+class Ticketed(NamedTuple):
+    """A record, what its sender was given for it, and the bytes it is counted with in `buffer.memory`."""
+
+    ticket: int
+    record: Record
+    size: int
+
+
+class ProducerBatch:
+    """`created` and `retry_at` are monotonic milliseconds; `attempts` counts sendings that ended."""
+
+    def __init__(self, partition: TopicPartition, created: int) -> None:
+        self.partition = partition
+        self.created = created
+        self.retry_at = 0
+        self.attempts = 0
+        self.was_sent = False
+        """Whether a broker may ever have got it."""
+        self.is_on_wire = False
+        self.is_done = False
+        """Whether its records' fate was told already: it ran out of time while it was on the wire."""
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        self.accounted = 0
+        self._content: list[Ticketed] = []
+        self._builder = BatchBuilder()
+
+    def __repr__(self) -> str:
+        return f"<ProducerBatch {self.partition} {self.count} records, sequence {self.base_sequence}>"
+
+    @property
+    def count(self) -> int:
+        return len(self._content)
+
+    @property
+    def size(self) -> int:
+        """Its size before compression."""
+        return self._builder.size
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def first_ticket(self) -> int:
+        return self._content[0].ticket
+
+    def append(self, ticket: int, record: Record, size: int) -> None:
+        self._content.append(Ticketed(ticket, record, size))
+        self._builder.append(record)
+        self.accounted += size
+
+    def stamp(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def encoded(self, compression: int, attributes: int = 0) -> bytes:
+        return self._builder.build(
+            compression=compression,
+            attributes=attributes,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+        )
+
+    def split(self) -> list["ProducerBatch"]:
+        """Two batches with half of the records each; only for a batch of at least two."""
+        middle = self.count // 2
+        return [self._part(self._content[:middle]), self._part(self._content[middle:])]
+
+    def _part(self, content: Sequence[Ticketed]) -> "ProducerBatch":
+        part = ProducerBatch(self.partition, self.created)
+        for ticketed in content:
+            part.append(*ticketed)
+        return part
+
+    def delivered(self, base_offset: int, log_append_time: int) -> list[Delivery]:
+        """The good news, a record each; `base_offset` is -1 where no broker told it."""
+        topic, partition = self.partition
+        return [
+            Delivery(
+                ticket,
+                topic,
+                partition,
+                base_offset + index if base_offset >= 0 else -1,
+                record.timestamp if log_append_time < 0 else log_append_time,
+            )
+            for index, (ticket, record, _) in enumerate(self._content)
+        ]
+
+    def failed(self, error: ErrorCode, message: str | None) -> list[Delivery]:
+        topic, partition = self.partition
+        return [
+            Delivery(ticket, topic, partition, timestamp=record.timestamp, error=error, message=message)
+            for ticket, record, _ in self._content
+        ]

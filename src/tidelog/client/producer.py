@@ -1,0 +1,442 @@
+"""The producer: records are gathered into batches by partition, batches into requests by leader.
+
+`send` gives a ticket; its `Delivery` comes from `take_deliveries` when the record was acknowledged as `acks` asks, or
+cannot be any more. At most once: acks=0. At least once: acks=all with retries. Once in the log: with idempotence, too.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from tidelog.client.backoff import Entropy
+from tidelog.client.batch import ProducerBatch
+from tidelog.client.client import Client
+from tidelog.client.link import Answer
+from tidelog.client.metadata import TopicInfo
+from tidelog.client.options import Address, ProducerOptions
+from tidelog.client.partitioner import Sticky, partition_of_key
+from tidelog.client.results import Delivery, code_of
+from tidelog.client.sequences import Sequences
+from tidelog.effects import Effect
+from tidelog.errors import RETRIABLE, ErrorCode
+from tidelog.model import NO_ID, Time, TopicPartition
+from tidelog.wire.compression import named
+from tidelog.wire.messages.records.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from tidelog.wire.record_format import Header
+from tidelog.wire.records import HEADER_BYTES, Record
+
+_RECORD_OVERHEAD_BYTES = 21  # at most: length, attributes, deltas and field lengths of a record without headers
+_NEWEST_WITH_NAMES = 12
+
+_MISSING_NUMBERS = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""The broker's idea of the producer's numbers is another one."""
+
+_NO_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+_FATAL = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class _Waiting(NamedTuple):
+    """A record whose topic is not known yet."""
+
+    ticket: int
+    partition: int | None
+    record: Record
+    since: int
+
+
+class Producer(Client):
+    """Inputs and effects as in `Client`; calls: `send`, `flush`, `close`."""
+
+    creates_topics = True
+
+    def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
+        super().__init__(bootstrap, options, entropy)
+        self.options = options
+        self.sequences = Sequences() if options.is_idempotent else None
+        self.buffered_bytes = 0
+        self.fatal: ErrorCode = ErrorCode.NONE
+        self._compression = named(options.compression_type)
+        self._sticky = Sticky(entropy, options.batch_size)
+        self._last_ticket = 0
+        self._flush_up_to = 0
+        self._pending = 0
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._on_wire: defaultdict[int, int] = defaultdict(int)
+        self._flying: set[ProducerBatch] = set()
+        self._deliveries: list[Delivery] = []
+        self._asking_for_id = False
+        self._ask_for_id_at = 0
+        self._seen = 0  # the moment of the last turn: what was due then waits for something else
+
+    def __repr__(self) -> str:
+        return f"<Producer {self._pending} pending, {self.buffered_bytes} bytes buffered>"
+
+    @property
+    def pending(self) -> int:
+        """Records whose delivery has not been told."""
+        return self._pending
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `buffer.memory` takes more; a caller that goes on regardless only uses more memory."""
+        return self.buffered_bytes < self.options.buffer_memory
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        now: Time,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> tuple[int, list[Effect]]:
+        """Take a record over; `timestamp` in wall milliseconds, now if None."""
+        self._last_ticket += 1
+        self._pending += 1
+        record = Record(0, now.wall if timestamp is None else timestamp, key, value, headers)
+        size = _size(record)
+        if self.fatal or size > self.options.max_request_size:
+            code = self.fatal or ErrorCode.MESSAGE_TOO_LARGE
+            reason = f"the record needs {size} bytes, max.request.size is {self.options.max_request_size}"
+            self._tell([Delivery(self._last_ticket, topic, -1, error=code, message=None if self.fatal else reason)])
+            return self._last_ticket, []
+        info = self.metadata.topics.get(topic)
+        if topic in self._waiting or info is None or not self._is_known(info, partition):
+            self._waiting.setdefault(topic, deque()).append(_Waiting(self._last_ticket, partition, record, now.mono))
+            self.buffered_bytes += size
+            self.want_topics([topic], now)
+            return self._last_ticket, self._turn(now)
+        is_turn = self._append(self._last_ticket, info, partition, record, size, now)
+        return self._last_ticket, self._turn(now) if is_turn else []
+
+    def flush(self, now: Time) -> list[Effect]:
+        """Send what is there without waiting for more; it is done when `pending` is 0."""
+        self._flush_up_to = self._last_ticket
+        return self._turn(now)
+
+    def close(self, _now: Time) -> list[Effect]:
+        """Close all connections; flush before, if what is pending matters."""
+        self._closed = True
+        self.network.close()
+        return self.network.take_effects()
+
+    def take_deliveries(self) -> list[Delivery]:
+        """What became of records since the last call."""
+        deliveries, self._deliveries = self._deliveries, []
+        return deliveries
+
+    # Gathering.
+
+    def _is_known(self, info: TopicInfo, partition: int | None) -> bool:
+        if info.error is not ErrorCode.NONE or not info.partitions:
+            return False
+        return partition is None or partition in info.partitions
+
+    def _append(
+        self, ticket: int, info: TopicInfo, partition: int | None, record: Record, size: int, now: Time
+    ) -> bool:
+        """Put the record into its partition's last batch, or a new one; whether that may be something to send."""
+        if partition is None:
+            partition = self._partition_for(info, record, size)
+        place = TopicPartition(info.name, partition)
+        queue = self._queues.get(place)
+        if queue is None:
+            queue = self._queues[place] = deque()
+        batch = queue[-1] if queue else None
+        is_new = batch is None or batch.attempts > 0 or batch.has_sequence
+        if batch is None or is_new or batch.size + size - HEADER_BYTES > self.options.batch_size:
+            batch = ProducerBatch(place, now.mono)
+            queue.append(batch)
+            is_new = True
+        batch.append(ticket, record, size)
+        self.buffered_bytes += size
+        return is_new or batch.size >= self.options.batch_size
+
+    def _partition_for(self, info: TopicInfo, record: Record, size: int) -> int:
+        if record.key is not None and not self.options.partitioner_ignore_keys:
+            return partition_of_key(record.key, len(info.partitions))
+        led = [index for index, partition in info.partitions.items() if partition.leader in self.metadata.brokers]
+        return self._sticky.partition(info.name, len(info.partitions), led, size)
+
+    def _place_waiting(self, now: Time) -> None:
+        """Records of topics that are known by now, in their order; those that waited too long fail."""
+        for topic in list(self._waiting):
+            queue = self._waiting[topic]
+            info = self.metadata.topics.get(topic)
+            while queue:
+                first = queue[0]
+                if info is not None and self._is_known(info, first.partition):
+                    size = _size(first.record)
+                    self.buffered_bytes -= size
+                    self._append(first.ticket, info, first.partition, first.record, size, now)
+                elif info is not None and info.error in _NO_TOPIC:
+                    self._refuse(topic, first, info.error, None)
+                elif now.mono - first.since >= self.options.max_block_ms:
+                    reason = f"{topic} is not in the metadata after {self.options.max_block_ms} ms"
+                    self._refuse(topic, first, ErrorCode.REQUEST_TIMED_OUT, reason)
+                else:
+                    break
+                queue.popleft()
+            if not queue:
+                del self._waiting[topic]
+
+    def _refuse(self, topic: str, waiting: _Waiting, error: ErrorCode, reason: str | None) -> None:
+        self.buffered_bytes -= _size(waiting.record)
+        partition = -1 if waiting.partition is None else waiting.partition
+        self._tell([Delivery(waiting.ticket, topic, partition, error=error, message=reason)])
+
+    # Sending.
+
+    def _advance(self, now: Time) -> None:
+        self._seen = now.mono
+        if self._waiting:
+            self._place_waiting(now)
+        self._expire(now)
+        if self.sequences is not None and not self._has_numbers(self.sequences, now):
+            return
+        for node, batches in self._drain(now).items():
+            self._send_batches(node, batches, now)
+
+    def _has_numbers(self, sequences: Sequences, now: Time) -> bool:
+        """See to it that there is a producer id once something is to be sent."""
+        for partition in sequences.unsettled:
+            if sequences.has_id and sequences.settle(partition):
+                sequences.raise_epoch(partition)
+        if not sequences.has_id and not self._asking_for_id and now.mono >= self._ask_for_id_at and self._queues:
+            node = self.network.any_node(now.mono)
+            if node is None:
+                self._ask_for_id_at = self.network.next_usable_at
+                return False
+            self._asking_for_id = True
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+            self._ask(node, request, self._got_id, now)
+        return sequences.has_id
+
+    def _got_id(self, answer: Answer, now: Time) -> None:
+        self._asking_for_id = False
+        code = answer.fault or code_of(answer.response.error_code)
+        if not code and self.sequences is not None:
+            self.sequences.assign_id(answer.response.producer_id, answer.response.producer_epoch)
+        elif code in RETRIABLE or answer.fault:
+            self._ask_for_id_at = now.mono + self.options.retry_backoff_ms
+        else:
+            self._fail_all(code)
+
+    def _fail_all(self, code: ErrorCode) -> None:
+        """Nothing can be sent any more, by this producer."""
+        self.fatal = code
+        for queue in self._queues.values():
+            for batch in queue:
+                self._end(batch, batch.failed(code, "the producer cannot go on"))
+        self._queues.clear()
+
+    def _drain(self, now: Time) -> dict[int, list[ProducerBatch]]:
+        """The first batch of every partition that is ready, by the partition's leader, as far as requests may fly."""
+        chosen: dict[int, list[ProducerBatch]] = {}
+        sizes: defaultdict[int, int] = defaultdict(int)
+        for place, queue in list(self._queues.items()):
+            batch = queue[0]
+            if not self._is_ready(batch, queue, now):
+                continue
+            node = self.metadata.leader(place)
+            if node is None or not self.network.is_usable(node, now.mono):
+                self.want_metadata(now)
+                continue
+            if self._on_wire[node] >= self.options.max_in_flight_requests_per_connection:
+                continue
+            if self.sequences is not None and not self.sequences.may_send(batch):
+                continue
+            sizes[node] += batch.size
+            if node in chosen and sizes[node] > self.options.max_request_size:
+                continue
+            chosen.setdefault(node, []).append(batch)
+            queue.popleft()
+            if not queue:
+                del self._queues[place]
+        return chosen
+
+    def _is_ready(self, batch: ProducerBatch, queue: Sequence[ProducerBatch], now: Time) -> bool:
+        if batch.attempts:
+            return now.mono >= batch.retry_at
+        return (
+            len(queue) > 1
+            or batch.size >= self.options.batch_size
+            or now.mono >= batch.created + self.options.linger_ms
+            or batch.first_ticket <= self._flush_up_to
+        )
+
+    def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            if self.sequences is not None and not batch.has_sequence:
+                self.sequences.number(batch)
+            batch.was_sent = batch.is_on_wire = True
+            name, index = batch.partition
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = TopicProduceData(name=name, topic_id=self.metadata.topic_id(name))
+            topic.partition_data.append(PartitionProduceData(index=index, records=batch.encoded(self._compression)))
+        acks = self.options.required_acks
+        request = ProduceRequest(
+            acks=acks, timeout_ms=self.options.request_timeout_ms, topic_data=list(topics.values())
+        )
+        self._on_wire[node] += 1
+        self._flying.update(batches)
+        sent = {batch.partition: batch for batch in batches}
+        names = {topic.topic_id: name for name, topic in topics.items()}
+        newest = _NEWEST_WITH_NAMES if NO_ID in names else 32767
+        handle = partial(self._answered, sent, names)
+        self._ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
+
+    # Answers.
+
+    def _answered(
+        self, sent: Mapping[TopicPartition, ProducerBatch], names: Mapping[bytes, str], answer: Answer, now: Time
+    ) -> None:
+        self._on_wire[answer.node] -= 1
+        for batch in sent.values():
+            batch.is_on_wire = False
+            batch.attempts += 1
+            self._flying.discard(batch)
+        if answer.fault:
+            self.want_metadata(now)
+            for batch in sent.values():
+                self._judge(batch, answer.fault, None, now)
+        elif answer.response is None:
+            for batch in sent.values():
+                self._end(batch, batch.delivered(-1, -1))
+        else:
+            self._learn_endpoints(answer.response.node_endpoints)
+            told = dict(_partitions(answer.response.responses, names))
+            for place, batch in sent.items():
+                partition = told.get(place)
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else code_of(partition.error_code)
+                self._judge(batch, code, partition, now)
+
+    def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
+        """What an answer means for one batch."""
+        sequences = self.sequences
+        if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            if sequences is not None:
+                sequences.acknowledged(batch)
+            base_offset = answer.base_offset if answer is not None and not code else -1
+            self._end(batch, batch.delivered(base_offset, -1 if answer is None else answer.log_append_time_ms))
+        elif batch.is_done:
+            return
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+            self._split(batch)
+        elif sequences is not None and code in _MISSING_NUMBERS:
+            sequences.missed(batch)
+            self._retry(batch, answer, now)
+        elif (code in RETRIABLE or answer is None) and batch.attempts <= self.options.retries:
+            self._retry(batch, answer, now)
+        else:
+            self._give_up(batch, code, None if answer is None else answer.error_message, in_doubt=answer is None)
+            if code in _FATAL:
+                self._fail_all(code)
+
+    def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: Time) -> None:
+        """Back to the front of its partition's queue, behind batches with earlier numbers."""
+        wait = min(self.options.retry_backoff_ms << min(batch.attempts - 1, 10), self.options.retry_backoff_max_ms)
+        batch.retry_at = now.mono + wait
+        if answer is not None and answer.error_code:
+            leader = answer.current_leader
+            if self.metadata.learn_leader(batch.partition, leader.leader_id, leader.leader_epoch):
+                batch.retry_at = now.mono
+            else:
+                self.want_metadata(now)
+        self._put_back([batch])
+
+    def _put_back(self, batches: Iterable[ProducerBatch]) -> None:
+        for batch in batches:
+            queue = self._queues.setdefault(batch.partition, deque())
+            place = 0
+            while place < len(queue) and queue[place].has_sequence and _is_before(queue[place], batch):
+                place += 1
+            queue.insert(place, batch)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        """The broker takes no batches of this size, so two of half the size are sent, at once."""
+        parts = batch.split()
+        if self.sequences is not None:
+            self.sequences.replaced(batch, parts)
+        for part in parts:
+            part.attempts = batch.attempts
+            part.was_sent = batch.was_sent
+        self._put_back(reversed(parts) if self.sequences is None else parts)
+
+    def _give_up(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:
+        if self.sequences is not None and batch.has_sequence:
+            self.sequences.given_up(batch, may_have_been_taken=in_doubt)
+        self._end(batch, batch.failed(code, reason))
+
+    def _expire(self, now: Time) -> None:
+        """Batches that are older than `delivery.timeout.ms` fail, wherever they are."""
+        born_before = now.mono - self.options.delivery_timeout_ms
+        reason = f"not acknowledged in {self.options.delivery_timeout_ms} ms"
+        for place, queue in list(self._queues.items()):
+            while queue and queue[0].created <= born_before:
+                batch = queue.popleft()
+                self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=batch.was_sent)
+            if not queue:
+                del self._queues[place]
+        for batch in [batch for batch in self._flying if batch.created <= born_before and not batch.is_done]:
+            self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=True)
+
+    def _end(self, batch: ProducerBatch, deliveries: Sequence[Delivery]) -> None:
+        if not batch.is_done:
+            batch.is_done = True
+            self.buffered_bytes -= batch.accounted
+            self._tell(deliveries)
+
+    def _tell(self, deliveries: Sequence[Delivery]) -> None:
+        self._pending -= len(deliveries)
+        self._deliveries += deliveries
+
+    def _own_deadline(self) -> int | None:
+        """The next linger, retry or expiry."""
+        options = self.options
+        moments = [batch.created + options.delivery_timeout_ms for batch in self._flying if not batch.is_done]
+        for queue in self._queues.values():
+            batch = queue[0]
+            moments.append(batch.created + options.delivery_timeout_ms)
+            due = batch.retry_at if batch.attempts else batch.created + options.linger_ms
+            if due > self._seen:
+                moments.append(due)
+        moments += [waiting[0].since + options.max_block_ms for waiting in self._waiting.values()]
+        if self._queues and self.sequences is not None and not self.sequences.has_id and not self._asking_for_id:
+            moments.append(self._ask_for_id_at)
+        return min(moments, default=None)
+
+
+def _size(record: Record) -> int:
+    """At most the bytes of a batch with just this record, before compression."""
+    headers = sum(10 + 3 * len(name) + len(value or b"") for name, value in record.headers)
+    return HEADER_BYTES + _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
+
+
+def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:
+    return (other.base_sequence - one.base_sequence) & 0x7FFFFFFF < 0x40000000
+
+
+def _partitions(responses: Sequence[Any], names: Mapping[bytes, str]) -> Iterable[tuple[TopicPartition, Any]]:
+    for topic in responses:
+        name = topic.name or names.get(topic.topic_id, "")
+        for partition in topic.partition_responses:
+            yield TopicPartition(name, partition.index), partition

@@ -1,0 +1,150 @@
+"""What makes a producer idempotent: its id, its epoch, and for each partition the numbers of its records (KIP-98, 360).
+
+Rules: numbers are given when a batch is first sent and stay with it through retries. A batch that failed for good
+takes its numbers back, and those behind it move up. Where it cannot be known whether a batch was taken, or the broker
+misses numbers that nobody holds any more, the epoch is raised and the partition's numbers begin at 0 again; partitions
+move to the new epoch when nothing of theirs is on its way.
+"""
+
+from dataclasses import dataclass, field
+
+from tidelog.client.batch import ProducerBatch
+from tidelog.model import TopicPartition
+from tidelog.wire.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+MAX_EPOCH = 2**15 - 1
+
+
+def after(sequence: int, count: int) -> int:
+    """The number `count` records on; numbers wrap to 0."""
+    return (sequence + count) & MAX_SEQUENCE
+
+
+@dataclass(slots=True)
+class PartitionSequence:
+    """One partition. `in_flight` are the batches with numbers that are neither acknowledged nor given up, in order."""
+
+    producer_id: int
+    epoch: int
+    next: int = 0
+    last_acknowledged: int = -1
+    in_flight: list[ProducerBatch] = field(default_factory=list)
+    is_unresolved: bool = False
+    """A batch was given up while it may have been taken: nothing new is numbered until that is known."""
+    must_restart: bool = False
+    """The broker misses numbers that nobody holds any more."""
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.is_unresolved and not self.must_restart
+
+
+class Sequences:
+    """All partitions of one idempotent producer."""
+
+    def __init__(self) -> None:
+        self.producer_id = NO_PRODUCER_ID
+        self.epoch = NO_PRODUCER_EPOCH
+        self._partitions: dict[TopicPartition, PartitionSequence] = {}
+
+    def __repr__(self) -> str:
+        return f"<Sequences producer={self.producer_id} epoch={self.epoch}>"
+
+    @property
+    def has_id(self) -> bool:
+        return self.producer_id != NO_PRODUCER_ID
+
+    def assign_id(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+
+    def of(self, partition: TopicPartition) -> PartitionSequence:
+        """The partition's numbers, moved to the current epoch if nothing is on its way."""
+        found = self._partitions.get(partition)
+        current = (self.producer_id, self.epoch)
+        if found is None or ((found.producer_id, found.epoch) != current and not found.in_flight):
+            found = self._partitions[partition] = PartitionSequence(*current)
+        return found
+
+    def may_send(self, batch: ProducerBatch) -> bool:
+        """A batch that is sent again goes alone, first of all that wait; a new one not while an outcome is unknown."""
+        numbers = self.of(batch.partition)
+        if batch.has_sequence:
+            return numbers.in_flight[0] is batch and not numbers.must_restart
+        return numbers.is_settled and (numbers.producer_id, numbers.epoch) == (self.producer_id, self.epoch)
+
+    def number(self, batch: ProducerBatch) -> None:
+        """Give a batch its numbers, at its first sending."""
+        numbers = self.of(batch.partition)
+        batch.stamp(numbers.producer_id, numbers.epoch, numbers.next)
+        numbers.next = after(numbers.next, batch.count)
+        numbers.in_flight.append(batch)
+
+    def acknowledged(self, batch: ProducerBatch) -> None:
+        numbers = self.of(batch.partition)
+        if batch in numbers.in_flight:
+            numbers.in_flight.remove(batch)
+        if (batch.producer_id, batch.producer_epoch) == (numbers.producer_id, numbers.epoch):
+            numbers.last_acknowledged = after(batch.base_sequence, batch.count - 1)
+
+    def missed(self, batch: ProducerBatch) -> None:
+        """The broker refused the batch because numbers before it are missing. If a batch before it is still to be
+        sent again, that will help; else the partition has to begin anew."""
+        numbers = self.of(batch.partition)
+        if numbers.in_flight and numbers.in_flight[0] is batch:
+            numbers.must_restart = True
+
+    def given_up(self, batch: ProducerBatch, *, may_have_been_taken: bool) -> None:
+        """The batch failed for good. The numbers of those behind it move up, unless it may be in the log."""
+        numbers = self.of(batch.partition)
+        if batch not in numbers.in_flight:
+            return
+        numbers.in_flight.remove(batch)
+        if may_have_been_taken:
+            numbers.is_unresolved = True
+            return
+        numbers.next = (numbers.next - batch.count) & MAX_SEQUENCE
+        for later in numbers.in_flight:
+            if (later.base_sequence - batch.base_sequence) & MAX_SEQUENCE < MAX_SEQUENCE // 2:
+                later.stamp(later.producer_id, later.producer_epoch, (later.base_sequence - batch.count) & MAX_SEQUENCE)
+
+    def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """A batch was too large and is sent as smaller ones, which share its numbers."""
+        numbers = self.of(batch.partition)
+        place = numbers.in_flight.index(batch)
+        sequence = batch.base_sequence
+        for part in parts:
+            part.stamp(batch.producer_id, batch.producer_epoch, sequence)
+            sequence = after(sequence, part.count)
+        numbers.in_flight[place : place + 1] = parts
+
+    def settle(self, partition: TopicPartition) -> bool:
+        """Try to get out of an unsettled state; whether the epoch must be raised for that, now."""
+        numbers = self._partitions.get(partition)
+        if numbers is None or numbers.is_settled:
+            return False
+        if numbers.must_restart:
+            return not any(batch.is_on_wire for batch in numbers.in_flight)
+        if numbers.in_flight:
+            return False
+        if numbers.next == after(numbers.last_acknowledged, 1):
+            numbers.is_unresolved = False  # a later batch was taken, so the one that was given up had been too
+            return False
+        return True
+
+    def raise_epoch(self, partition: TopicPartition) -> None:
+        """Number the partition's batches from 0 in a new epoch. Where the id has none left, a new id must be asked for
+        first, and the partition stays unsettled."""
+        if self.epoch >= MAX_EPOCH:
+            self.producer_id, self.epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+            return
+        self.epoch += 1
+        waiting = self._partitions[partition].in_flight
+        fresh = self._partitions[partition] = PartitionSequence(self.producer_id, self.epoch, in_flight=waiting)
+        for batch in waiting:
+            batch.stamp(self.producer_id, self.epoch, fresh.next)
+            fresh.next = after(fresh.next, batch.count)
+
+    @property
+    def unsettled(self) -> list[TopicPartition]:
+        return [partition for partition, numbers in self._partitions.items() if not numbers.is_settled]
