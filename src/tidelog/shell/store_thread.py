@@ -40,6 +40,7 @@ class StoreThread:
         self._open_session = open_session
         self._queue: SimpleQueue[tuple[int, int, Sequence[Operation]] | None] = SimpleQueue()
         self._stopping = Event()
+        self._thread = Thread(target=self._run, name="store", daemon=True)
         self.store: Session = open_session(self._wake)
         """The present session; the caller may use it until `start`."""
         self._accepted = self.store.session
@@ -49,7 +50,6 @@ class StoreThread:
 
     def start(self, listener: Listener) -> None:
         self._listener = listener
-        self._thread = Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
 
     def accept(self, session: int) -> None:
@@ -63,7 +63,8 @@ class StoreThread:
         """Carry out what was submitted, then end the session."""
         self._stopping.set()
         self._wake()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self.store.close()
 
     def _wake(self) -> None:

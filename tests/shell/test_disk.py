@@ -1,0 +1,161 @@
+"""Files and folders of the operating system behind `ports.Disk`."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidelog.errors import DiskFailed
+from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path)
+
+
+@pytest.fixture
+def disk(folder):
+    return OsDisk([folder])
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """Every path that was synced from now on, in order."""
+    paths = []
+
+    def recorder(original):
+        def sync(fd):
+            paths.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+            original(fd)
+
+        return sync
+
+    monkeypatch.setattr(os, "fsync", recorder(os.fsync))
+    monkeypatch.setattr(os, "fdatasync", recorder(os.fdatasync))
+    return paths
+
+
+def test_what_was_written_is_read_back_and_a_read_ends_at_the_end_of_the_file(disk, folder):
+    file = disk.open(f"{folder}/a", create=True)
+    file.write(0, b"hello ")
+    file.write(6, memoryview(bytearray(b"world")))
+    file.write(20, bytearray(b"!"))
+    assert file.size() == 21
+    assert file.read(0, 11) == b"hello world"
+    assert file.read(15, 100) == b"\0\0\0\0\0!"
+    assert file.read(21, 10) == b""
+    file.truncate(5)
+    assert disk.read(f"{folder}/a") == b"hello"
+
+
+def test_short_writes_are_continued(disk, folder, monkeypatch):
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: pwrite(fd, data[:3], position))
+    file = disk.open(f"{folder}/a", create=True)
+    file.write(2, memoryview(b"0123456789"))
+    assert disk.read(f"{folder}/a") == b"\0\x000123456789"
+
+
+def test_open_knows_missing_and_existing_paths(disk, folder):
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{folder}/a")
+    with pytest.raises(FileNotFoundError):
+        disk.open(f"{folder}/b/a", create=True)
+    disk.open(f"{folder}/a", create=True).write(0, b"kept")
+    with pytest.raises(FileExistsError):
+        disk.open(f"{folder}/a", create=True)
+    assert disk.open(f"{folder}/a").read(0, 4) == b"kept"
+    with pytest.raises(FileNotFoundError):
+        disk.read(f"{folder}/c")
+    with pytest.raises(FileNotFoundError):
+        disk.list(f"{folder}/c")
+
+
+def test_a_closed_and_removed_file_stays_readable_until_nobody_holds_it(disk, folder):
+    file = disk.open(f"{folder}/a", create=True)
+    file.write(0, b"data")
+    number = file.fd
+    file.close()
+    disk.remove(f"{folder}/a")
+    assert file.read(0, 4) == b"data"
+    with pytest.raises(AssertionError):
+        file.write(0, b"x")
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_the_first_sync_of_a_new_file_syncs_its_folder_and_later_ones_the_data_only(disk, folder, synced):
+    file = disk.open(f"{folder}/a", create=True)
+    file.sync()
+    assert synced == [f"{folder}/a", folder]
+    file.sync()
+    assert synced == [f"{folder}/a", folder, f"{folder}/a"]
+    disk.rename(f"{folder}/a", f"{folder}/b")
+    file.sync()
+    assert synced[3:] == [f"{folder}/b", folder]
+
+
+def test_replace_is_whole_or_not_and_durable_unless_told_otherwise(disk, folder, synced):
+    disk.replace(f"{folder}/a", b"one")
+    assert synced == [f"{folder}/a.tmp", folder]
+    disk.replace(f"{folder}/a", b"two", durable=False)
+    assert len(synced) == 2
+    assert disk.read(f"{folder}/a") == b"two"
+    assert disk.list(folder) == ["a"]
+
+
+def test_folders_are_made_with_their_parents_and_removed_with_what_they_hold(disk, folder, synced):
+    disk.make_folder(f"{folder}/x/y/z")
+    assert synced == [folder, f"{folder}/x", f"{folder}/x/y"]
+    disk.make_folder(f"{folder}/x/y/z")
+    disk.open(f"{folder}/x/y/z/file", create=True)
+    disk.open(f"{folder}/x/b", create=True)
+    assert disk.list(f"{folder}/x") == ["b", "y"]
+    disk.remove(f"{folder}/x")
+    disk.remove(f"{folder}/x")
+    assert not disk.exists(f"{folder}/x")
+
+
+def test_what_the_system_refuses_names_the_log_folder(folder, monkeypatch):
+    Path(f"{folder}/one").mkdir()
+    disk = OsDisk([f"{folder}/one/", f"{folder}/two"])
+    file = disk.open(f"{folder}/one/a", create=True)
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("pwrite", "fsync", "ftruncate", "pread"):
+        monkeypatch.setattr(os, name, refuse)
+    for operation in (lambda: file.write(0, b"x"), file.sync, lambda: file.truncate(0), lambda: file.read(0, 1)):
+        with pytest.raises(DiskFailed) as caught:
+            operation()
+        assert (caught.value.folder, caught.value.reason) == (
+            f"{folder}/one",
+            f"{folder}/one/a: No space left on device",
+        )
+
+
+def test_usage_counts_the_file_system(disk, folder):
+    total, usable = disk.usage(folder)
+    assert 0 < usable <= total
+
+
+def test_a_locked_folder_is_refused_to_others_until_its_process_ends(folder):
+    code = "import sys; from tidelog.shell.disk import *; lock_folder(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code, folder], stdin=-1, stdout=-1) as owner:
+        try:
+            owner.stdout.readline()
+            with pytest.raises(FolderLocked):
+                lock_folder(folder)
+        finally:
+            owner.kill()
+    release = lock_folder(folder)
+    with pytest.raises(FolderLocked):
+        lock_folder(folder)
+    release()
+    lock_folder(folder)()

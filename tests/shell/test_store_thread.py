@@ -1,0 +1,85 @@
+"""The store's thread: results in order, events, and a lost session that is begun anew."""
+
+import threading
+
+from tidelog.ports import Create, StoreResult, Watch
+from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.shell.store_thread import StoreThread
+
+
+class Told:
+    """Remembers what the thread reported, and lets a test wait for it."""
+
+    def __init__(self):
+        self.what = []
+        self.changed = threading.Condition()
+
+    def __getattr__(self, name):
+        def tell(*arguments):
+            with self.changed:
+                self.what.append((name, *arguments))
+                self.changed.notify_all()
+
+        return tell
+
+    def wait_for(self, count):
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.what) >= count, 20), self.what
+            return self.what[:count]
+
+
+def test_results_come_in_order_of_submission_and_events_after_their_cause(tmp_path):
+    told = Told()
+    thread = StoreThread(lambda notify: SqliteStore(tmp_path / "store", notify=notify))
+    thread.start(told)
+    thread.submit(1, [Watch("/cluster")])
+    thread.submit(2, [Create("/cluster/id", b"")])
+    thread.submit(3, [Create("/cluster/id", b"")])
+    started, first, second, event, third = told.wait_for(5)
+    thread.stop()
+    assert started == ("session_started", 1)
+    assert first == ("store_result", 1, StoreResult("ok", (None,)))
+    assert (second[:2], second[2].outcome) == (("store_result", 2), "ok")
+    assert event == ("store_event", "/cluster")
+    assert (third[:2], third[2].outcome) == (("store_result", 3), "conflict")
+
+
+def test_another_sessions_change_is_told(tmp_path):
+    told = Told()
+    thread = StoreThread(lambda notify: SqliteStore(tmp_path / "store", notify=notify))
+    thread.start(told)
+    thread.submit(1, [Watch("/cluster")])
+    told.wait_for(2)
+    other = SqliteStore(tmp_path / "store")
+    other.apply([Create("/cluster/id", b"")])
+    assert told.wait_for(3)[2] == ("store_event", "/cluster")
+    other.close()
+    thread.stop()
+
+
+def test_after_a_lost_session_a_new_one_begins_and_what_was_meant_for_the_old_is_unknown(tmp_path):
+    told = Told()
+    thread = StoreThread(lambda notify: SqliteStore(tmp_path / "store", notify=notify))
+    thread.start(told)
+    old = thread.store
+    with old._turn(), old._tree.writing():
+        old._tree.end_session(old.session)
+    thread.submit(1, [Create("/cluster/id", b"")])
+    assert [each[0] for each in told.wait_for(4)] == [
+        "session_started",
+        "store_result",
+        "session_lost",
+        "session_started",
+    ]
+    thread.submit(2, [Create("/cluster/id", b"")])
+    told.wait_for(5)
+    thread.accept(told.what[3][1])
+    thread.submit(3, [Create("/cluster/id", b"")])
+    told.wait_for(6)
+    thread.stop()
+    assert [(each[1], each[2].outcome) for each in told.what if each[0] == "store_result"] == [
+        (1, "unknown"),
+        (2, "unknown"),
+        (3, "ok"),
+    ]
+    assert thread.store.session > old.session
