@@ -38,6 +38,9 @@ class Replicas(Protocol):
 
     def folder_of(self, partition: TopicPartition) -> str: ...
 
+    def usage(self, folder: str) -> tuple[int, int]:
+        """(total, usable) bytes of the folder's file system; DiskFailed where the folder failed."""
+
 
 class Broker(Protocol):
     """One broker as its handlers see it."""

@@ -143,7 +143,7 @@ def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partitio
     yield from term.commit(list(changes.items()), "most complete log")
 
 
-def elect_on_wish(term: Term, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
+def elect_on_wish(term: Term, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -164,6 +164,8 @@ def elect_on_wish(term: Term, request: ElectLeadersRequest) -> Steps[ElectLeader
                 partition_result=[_result(topic, index, code) for index, code in shown],
             )
         )
+    for partition in changes:
+        logs.set(term, partition, ())
     yield from term.commit(
         list(changes.items()), "unclean on wish" if request.election_type == UNCLEAN else "preferred on wish"
     )

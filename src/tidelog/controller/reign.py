@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidelog.controller import tree
+from tidelog.controller import configs, tree
 from tidelog.controller.deletion import Deletions, delete_topics, remove_topics
 from tidelog.controller.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
 from tidelog.controller.isr import alter_partitions
@@ -24,8 +24,10 @@ from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.ports import Check, StoreResult
+from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
+from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -63,7 +65,12 @@ class Reign:
             CreateTopicsRequest: ("create topics", lambda r: create_topics(term, r)),
             CreatePartitionsRequest: ("create partitions", lambda r: create_partitions(term, r)),
             DeleteTopicsRequest: ("delete topics", lambda r: delete_topics(term, self.deletions, r)),
-            ElectLeadersRequest: ("elect leaders", lambda r: elect_on_wish(term, r)),
+            AlterConfigsRequest: ("alter configs", lambda r: configs.replace(term, self.logs, r)),
+            IncrementalAlterConfigsRequest: (
+                "alter configs",
+                lambda r: configs.alter_incrementally(term, self.logs, r),
+            ),
+            ElectLeadersRequest: ("elect leaders", lambda r: elect_on_wish(term, self.logs, r)),
         }
         self._at(now)
         self._load()

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidelog.config.topic import TopicConfig
+from tidelog.config import describe
+from tidelog.config.alter import check_topic
+from tidelog.config.broker import BrokerConfig
 from tidelog.controller import names, tree
 from tidelog.controller.journal import Group, Steps, submit
 from tidelog.controller.leaders import first_state
@@ -16,7 +18,7 @@ from tidelog.controller.placement import Start, check_assignment, order_of, plac
 from tidelog.controller.state import Partition, Topic
 from tidelog.controller.term import Term
 from tidelog.controller.tree import Assignment, LeadershipState
-from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
 from tidelog.ports import Change, Create, Write
 from tidelog.wire.messages.topics.create_partitions import (
@@ -27,6 +29,7 @@ from tidelog.wire.messages.topics.create_partitions import (
 )
 from tidelog.wire.messages.topics.create_topics import (
     CreatableTopic,
+    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -51,6 +54,7 @@ def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopic
     planned: dict[str, tuple[Plan, dict[str, str]]] = {}
     counted = Counter(topic.name for topic in request.topics)
     unified = {names.unified(name): name for name in term.cluster.topics}
+    shown = _Shown(term.broker_config())
     for wish in {topic.name: topic for topic in request.topics}.values():
         try:
             _check_once(counted[wish.name])
@@ -64,12 +68,35 @@ def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopic
             continue
         plans.append(plan)
         planned[wish.name] = plan, configs
-        results.append(_created(plan))
+        results.append(_created(plan, shown(configs)))
     if not request.validate_only:
         yield from carry_out(term, plans)
         for name, (plan, configs) in planned.items():
             _adopt(term, name, plan, configs)
     return CreateTopicsResponse(topics=results)
+
+
+class _Shown:
+    """The options in force as the answer lists them, made once for topics of the same configuration."""
+
+    def __init__(self, broker: BrokerConfig) -> None:
+        self.broker = broker
+        self.known: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
+
+    def __call__(self, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+        key = tuple(configs.items())
+        if key not in self.known:
+            self.known[key] = [
+                CreatableTopicConfigs(
+                    name=option.name,
+                    value=option.value,
+                    read_only=option.read_only,
+                    config_source=option.source,
+                    is_sensitive=option.is_sensitive,
+                )
+                for option in describe.topic(configs, self.broker)
+            ]
+        return self.known[key]
 
 
 def _check_once(times: int) -> None:
@@ -82,7 +109,7 @@ def _check_count(partitions: int) -> None:
         raise ApiError(ErrorCode.POLICY_VIOLATION, f"More than {MAX_PARTITIONS} partitions in one request.")
 
 
-def _created(plan: Plan) -> CreatableTopicResult:
+def _created(plan: Plan, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
     replicas = plan.topic.assignment.replicas
     return CreatableTopicResult(
         name=plan.topic.name,
@@ -90,7 +117,7 @@ def _created(plan: Plan) -> CreatableTopicResult:
         error_message=None,
         num_partitions=len(replicas),
         replication_factor=len(replicas[0]),
-        configs=[],
+        configs=configs,
     )
 
 
@@ -127,7 +154,7 @@ def check_name(term: Term, name: str, unified: dict[str, str]) -> None:
 
 def plan_topic(term: Term, wish: CreatableTopic) -> tuple[Plan, dict[str, str]]:
     """What creating the topic takes; ApiError where its wish is not sound."""
-    configs = _configs(wish)
+    configs = _configs(term, wish)
     replicas = _assigned(term, wish) if wish.assignments else _placed(term, wish)
     topic = Topic(wish.name, Assignment(new_topic_id(term), replicas, {}, {}), -1)
     head: Group = [
@@ -147,15 +174,12 @@ def _config_node(term: Term, name: str, configs: dict[str, str]) -> Change:
     return Write(tree.topic_config_path(name), data, version)
 
 
-def _configs(wish: CreatableTopic) -> dict[str, str]:
+def _configs(term: Term, wish: CreatableTopic) -> dict[str, str]:
     missing = [config.name for config in wish.configs if config.value is None]
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"These topic configs have no value: {', '.join(missing)}.")
     configs = {config.name: config.value for config in wish.configs if config.value is not None}
-    try:
-        TopicConfig.validate(configs)
-    except InvalidOption as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    check_topic(configs, term.broker_config())
     return configs
 
 

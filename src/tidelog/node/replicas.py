@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import Effect, Event, Remove, Stop
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
@@ -58,6 +58,12 @@ class HeldReplicas:
 
     def folder_of(self, partition: TopicPartition) -> str:
         return self._folders[partition]
+
+    def usage(self, folder: str) -> tuple[int, int]:
+        """(total, usable) bytes of the file system that holds the folder; DiskFailed where the folder failed."""
+        if folder not in self.live_folders:
+            raise DiskFailed(folder, "offline")
+        return self._disk.usage(folder)
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._ids.get(topic_id)

@@ -1,0 +1,81 @@
+"""DescribeConfigs (32): every option of a topic or broker, with source, synonyms and documentation (KIP-133, 226, 569).
+
+A broker answers for itself, for the cluster-wide dynamic options (the broker named ''), and for every topic.
+"""
+
+from tidelog.api.context import Context
+from tidelog.config import describe
+from tidelog.config.describe import Described
+from tidelog.controller import names
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.cluster.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_answer(resource, request, context) for resource in request.resources])
+
+
+def _answer(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        described = _described(resource, context)
+    except ApiError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    result.configs = [_line(option, request) for option in described]
+    return result
+
+
+def _described(resource: DescribeConfigsResource, context: Context) -> list[Described]:
+    broker, name, keys = context.broker, resource.resource_name, resource.configuration_keys
+    if resource.resource_type == TOPIC:
+        if (fault := names.fault(name)) is not None:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+        if name not in broker.image.topics:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe.topic(broker.configs.topic(name), broker.config, keys)
+    if resource.resource_type == BROKER and not name:
+        return describe.cluster(broker.config, keys)
+    if resource.resource_type in (BROKER, BROKER_LOGGER):
+        _check_is_me(name, context)
+        return describe.broker(broker.config, keys) if resource.resource_type == BROKER else []
+    if resource.resource_type in (CLIENT_METRICS, GROUP):
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The name must not be empty.")
+        return []
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with options.")
+
+
+def _check_is_me(name: str, context: Context) -> None:
+    own = context.broker.broker_id
+    if not name.isdecimal():
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id must be an integer, not {name!r}.")
+    if int(name) != own:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"This is broker {own}; ask broker {name} for its options.")
+
+
+def _line(option: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = option.synonyms if request.include_synonyms else []
+    return DescribeConfigsResourceResult(
+        name=option.name,
+        value=option.value,
+        read_only=option.read_only,
+        config_source=option.source,
+        is_sensitive=option.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
+        config_type=option.type,
+        documentation=option.documentation if request.include_documentation else None,
+    )

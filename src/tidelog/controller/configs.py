@@ -1,0 +1,172 @@
+"""Options of topics and brokers changed: what is asked is checked (`config.alter`), written to `/config`, and told by a
+notification below `/config/changes`. Every broker mirrors `/config`.
+
+Resources are answered one by one: one that is refused keeps no other from changing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidelog.config import alter
+from tidelog.controller import tree
+from tidelog.controller.elections import LogEnds, elect_where_due
+from tidelog.controller.journal import Group, Steps, submit
+from tidelog.controller.term import Term
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_LEADER
+from tidelog.ports import Create, Delete, Write
+from tidelog.wire.messages.cluster import alter_configs, incremental_alter_configs
+from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+TOPIC, BROKER = 2, 4
+NOTIFICATIONS = 100
+"""Notifications that are kept; older ones go when new ones come."""
+
+Current = dict[str, str]
+
+
+@dataclass(slots=True)
+class Alteration:
+    """One resource's new options, or why it has none."""
+
+    kind: int
+    name: str
+    entity: str = ""
+    options: Current | None = None
+    error: ApiError | None = None
+
+    @property
+    def code(self) -> ErrorCode:
+        return self.error.code if self.error else ErrorCode.NONE
+
+    @property
+    def message(self) -> str | None:
+        return self.error.message if self.error else None
+
+
+def alter_incrementally(
+    term: Term, logs: LogEnds, request: IncrementalAlterConfigsRequest
+) -> Steps[IncrementalAlterConfigsResponse]:
+    """IncrementalAlterConfigs (KIP-339)."""
+
+    def altered(resource: incremental_alter_configs.AlterConfigsResource, current: Current) -> Current:
+        changes = [alter.Change(config.name, config.config_operation, config.value) for config in resource.configs]
+        if resource.resource_type == TOPIC:
+            return alter.alter_topic(current, changes, term.broker_config())
+        return alter.alter_broker(current, changes, cluster=not resource.resource_name)
+
+    done = _judge_all(term, request.resources, altered)
+    yield from _carry_out(term, logs, done, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=each.code, error_message=each.message, resource_type=each.kind, resource_name=each.name
+            )
+            for each in done
+        ]
+    )
+
+
+def replace(term: Term, logs: LogEnds, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+    """AlterConfigs: what is not named goes."""
+
+    def replaced(resource: alter_configs.AlterConfigsResource, _current: Current) -> Current:
+        given = [(config.name, config.value) for config in resource.configs]
+        if resource.resource_type == TOPIC:
+            return alter.replace_topic(given, term.broker_config())
+        return alter.replace_broker(given, cluster=not resource.resource_name)
+
+    done = _judge_all(term, request.resources, replaced)
+    yield from _carry_out(term, logs, done, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=each.code, error_message=each.message, resource_type=each.kind, resource_name=each.name
+            )
+            for each in done
+        ]
+    )
+
+
+Resource = incremental_alter_configs.AlterConfigsResource | alter_configs.AlterConfigsResource
+
+
+def _judge_all(term: Term, resources: Sequence[Resource], altered: Callable[..., Current]) -> list[Alteration]:
+    counted = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    done = []
+    for resource in resources:
+        alteration = Alteration(resource.resource_type, resource.resource_name)
+        done.append(alteration)
+        try:
+            alteration.entity = _entity(term, alteration, counted[alteration.kind, alteration.name])
+            alteration.options = altered(resource, term.cluster.configs.get(alteration.entity, {}))
+        except ApiError as error:
+            alteration.error = error
+    return done
+
+
+def _entity(term: Term, alteration: Alteration, times: int) -> str:
+    """Where the resource's options stand below `/config`."""
+    name = alteration.name
+    if times > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A resource may be named once in a request.")
+    if alteration.kind == BROKER:
+        return f"brokers/{_broker(name)}"
+    if alteration.kind != TOPIC:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Resources of type {alteration.kind} cannot be altered.")
+    topic = term.cluster.topics.get(name)
+    if topic is None or topic.deleted:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return f"topics/{name}"
+
+
+def _broker(name: str) -> str:
+    if name and not name.isdecimal():
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id must be an integer, not {name!r}.")
+    return str(int(name)) if name else tree.DEFAULT_ENTITY
+
+
+def _carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
+    if validate_only:
+        return
+    accepted = [each for each in done if each.options is not None]
+    number = max(term.cluster.config_changes, default=-1) + 1
+    groups = [_write(term, each, number + offset) for offset, each in enumerate(accepted)]
+    outdated = term.cluster.config_changes[: max(0, len(term.cluster.config_changes) + len(groups) - NOTIFICATIONS)]
+    groups += [[Delete(tree.config_change_path(old))] for old in outdated]
+    yield from submit(groups)
+    term.cluster.config_changes = [
+        *term.cluster.config_changes[len(outdated) :],
+        *range(number, number + len(accepted)),
+    ]
+    for each in accepted:
+        _adopt(term, each)
+    if accepted:
+        leaderless = [partition for partition in term.cluster.partitions() if partition.state.leader == NO_LEADER]
+        yield from elect_where_due(term, logs, leaderless, "options changed")
+
+
+def _write(term: Term, each: Alteration, number: int) -> Group:
+    assert each.options is not None
+    path, data = f"{tree.CONFIG}/{each.entity}", tree.format_config(each.options)
+    version = term.cluster.config_versions.get(each.entity)
+    node = Create(path, data) if version is None else Write(path, data, version)
+    return [node, Create(tree.config_change_path(number), tree.format_config_change(each.entity))]
+
+
+def _adopt(term: Term, each: Alteration) -> None:
+    assert each.options is not None
+    cluster = term.cluster
+    changed = sorted(
+        name
+        for name in {*cluster.configs.get(each.entity, {}), *each.options}
+        if cluster.configs.get(each.entity, {}).get(name) != each.options.get(name)
+    )
+    cluster.configs[each.entity] = each.options
+    cluster.config_versions[each.entity] = cluster.config_versions.get(each.entity, -1) + 1
+    term.tell("config.changed", entity=each.entity, options=changed)
