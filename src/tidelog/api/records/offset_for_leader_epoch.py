@@ -1,8 +1,13 @@
-"""OffsetForLeaderEpoch (23): where an epoch ended (rule 6, KIP-101, KIP-279, KIP-320)."""
+"""OffsetForLeaderEpoch (23): where an epoch ended (rule 6, KIP-101, KIP-279, KIP-320).
+
+On the inter-broker listener the controller asks by it, too, under a replica id of its own, for the end of any replica's
+log: by that it elects where no member of the ISR counts (rule 8).
+"""
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
-from tidelog.errors import ApiError
+from tidelog.controller.elections import LOG_END_QUERY
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -13,14 +18,26 @@ from tidelog.wire.messages.records.offset_for_leader_epoch import (
 
 
 def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
+    by_controller = request.replica_id == LOG_END_QUERY and context.listener == context.broker.inter_broker_listener
+    answer = _log_end if by_controller else _answer
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(context, topic.topic, asked) for asked in topic.partitions]
+                topic=topic.topic, partitions=[answer(context, topic.topic, asked) for asked in topic.partitions]
             )
             for topic in request.topics
         ]
     )
+
+
+def _log_end(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    """(last epoch, log end offset) of this replica, whatever its role."""
+    replica = context.broker.replicas.get(topic, asked.partition)
+    if replica is None or replica.failed:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica is None else ErrorCode.KAFKA_STORAGE_ERROR
+        return EpochEndOffset(partition=asked.partition, error_code=code)
+    log = replica.log
+    return EpochEndOffset(partition=asked.partition, leader_epoch=log.epochs.latest, end_offset=log.log_end_offset)
 
 
 def _answer(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
