@@ -98,11 +98,11 @@ class Admin(Client):
         Without `retries` a fault is the answer: for requests that may not be sent twice."""
         self._last_ticket += 1
         timeout = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._entropy)
+        backoff = self.cluster.backoff()
         wish = _Wish(self._last_ticket, request, target, now.mono + timeout, newest, backoff, retries)
         self._wishes.append(wish)
         if isinstance(target, Leader):
-            self.want_topics([target.topic], now)
+            self.cluster.want_topics([target.topic], now)
         return wish.ticket, self._turn(now)
 
     def take_results(self) -> list[Done]:
@@ -140,7 +140,7 @@ class Admin(Client):
         self._asking[wish.ticket] = wish
         timeout = min(self._options.request_timeout_ms, wish.deadline - now.mono)
         handle = partial(self._answered, wish)
-        self._ask(node, wish.request, handle, now, timeout_ms=timeout, newest=wish.newest)
+        self.cluster.ask(node, wish.request, handle, now, timeout_ms=timeout, newest=wish.newest)
 
     def _node_for(self, target: Target, now: Time) -> int | None:
         """Where the request goes; None where that is not known yet."""
@@ -153,7 +153,7 @@ class Admin(Client):
         else:
             node = self.metadata.controller if target == CONTROLLER else target
         if node is None or node < 0 or not self.network.knows(node):
-            self.want_metadata(now)
+            self.cluster.want_metadata(now)
             return None
         return node
 
@@ -166,7 +166,7 @@ class Admin(Client):
         self._wishes.remove(wish)
         self._asking[wish.ticket] = wish
         timeout = min(self._options.request_timeout_ms, wish.deadline - now.mono)
-        self._ask(node, request, partial(self._found, wish, target), now, timeout_ms=timeout)
+        self.cluster.ask(node, request, partial(self._found, wish, target), now, timeout_ms=timeout)
 
     def _found(self, wish: _Wish, target: Coordinator, answer: Answer, now: Time) -> None:
         del self._asking[wish.ticket]
@@ -198,7 +198,7 @@ class Admin(Client):
     def _retry(self, wish: _Wish, fault: ErrorCode, now: Time) -> None:
         if isinstance(wish.target, Coordinator):
             self._coordinators.pop(wish.target, None)
-        self.want_metadata(now)
+        self.cluster.want_metadata(now)
         wish.last_fault = fault
         wish.retry_at = now.mono + wish.backoff.next_ms()
         self._wishes.append(wish)

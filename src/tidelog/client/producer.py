@@ -60,10 +60,8 @@ class _Waiting(NamedTuple):
 class Producer(Client):
     """Inputs and effects as in `Client`; calls: `send`, `flush`, `close`."""
 
-    creates_topics = True
-
     def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
-        super().__init__(bootstrap, options, entropy)
+        super().__init__(bootstrap, options, entropy, creates_topics=True)
         self.options = options
         self.sequences = Sequences() if options.is_idempotent else None
         self.buffered_bytes = 0
@@ -120,8 +118,9 @@ class Producer(Client):
         if topic in self._waiting or info is None or not self._is_known(info, partition):
             self._waiting.setdefault(topic, deque()).append(_Waiting(self._last_ticket, partition, record, now.mono))
             self.buffered_bytes += size
-            self.want_topics([topic], now)
-            return self._last_ticket, self._turn(now)
+            is_new = len(self._waiting[topic]) == 1
+            self.cluster.want_topics([topic], now)
+            return self._last_ticket, self._turn(now) if is_new else []
         is_turn = self._append(self._last_ticket, info, partition, record, size, now)
         return self._last_ticket, self._turn(now) if is_turn else []
 
@@ -225,7 +224,7 @@ class Producer(Client):
                 return False
             self._asking_for_id = True
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-            self._ask(node, request, self._got_id, now)
+            self.cluster.ask(node, request, self._got_id, now)
         return sequences.has_id
 
     def _got_id(self, answer: Answer, now: Time) -> None:
@@ -256,7 +255,7 @@ class Producer(Client):
                 continue
             node = self.metadata.leader(place)
             if node is None or not self.network.is_usable(node, now.mono):
-                self.want_metadata(now)
+                self.cluster.want_metadata(now)
                 continue
             if self._on_wire[node] >= self.options.max_in_flight_requests_per_connection:
                 continue
@@ -302,7 +301,7 @@ class Producer(Client):
         names = {topic.topic_id: name for name, topic in topics.items()}
         newest = _NEWEST_WITH_NAMES if NO_ID in names else 32767
         handle = partial(self._answered, sent, names)
-        self._ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
+        self.cluster.ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
 
     # Answers.
 
@@ -315,14 +314,14 @@ class Producer(Client):
             batch.attempts += 1
             self._flying.discard(batch)
         if answer.fault:
-            self.want_metadata(now)
+            self.cluster.want_metadata(now)
             for batch in sent.values():
                 self._judge(batch, answer.fault, None, now)
         elif answer.response is None:
             for batch in sent.values():
                 self._end(batch, batch.delivered(-1, -1))
         else:
-            self._learn_endpoints(answer.response.node_endpoints)
+            self.cluster.learn_endpoints(answer.response.node_endpoints)
             told = dict(_partitions(answer.response.responses, names))
             for place, batch in sent.items():
                 partition = told.get(place)
@@ -360,7 +359,7 @@ class Producer(Client):
             if self.metadata.learn_leader(batch.partition, leader.leader_id, leader.leader_epoch):
                 batch.retry_at = now.mono
             else:
-                self.want_metadata(now)
+                self.cluster.want_metadata(now)
         self._put_back([batch])
 
     def _put_back(self, batches: Iterable[ProducerBatch]) -> None:
