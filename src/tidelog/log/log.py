@@ -25,6 +25,7 @@ from tidelog.log.checkpoints import (
 )
 from tidelog.log.durability import Durability
 from tidelog.log.lookup import TimedOffset
+from tidelog.log.names import LOG
 from tidelog.log.producers import Producers
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
@@ -76,6 +77,7 @@ class Log:
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
         self.failed = False
+        self._cut = False
         self._disk = segments.disk
         self._doomed: list[str] = []
         self._durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now)
@@ -109,7 +111,7 @@ class Log:
         created = not disk.exists(folder)
         if created:
             disk.make_folder(folder)
-        topic_id = _claim(disk, folder, topic_id)
+        topic_id = _claim(disk, folder, topic_id, is_new=recovery_point == 0)
         segments = Segments(disk, folder, config.index_interval_bytes, warm if warm is not None else Warm(8))
         loaded = recovery.load(
             segments, recovery_point=recovery_point, log_start_offset=log_start_offset, clean=clean, now=now
@@ -199,6 +201,8 @@ class Log:
         if not found:
             return None
         self._check_follows(view, found)
+        if self._cut:
+            self.roll(now)
         first, last = found[0], found[-1]
         start = 0
         for number, batch in enumerate(found):
@@ -275,8 +279,10 @@ class Log:
         """The active segment, rolled first where the batch does not fit."""
         segment = self.segments.active
         rules = self._rules
-        if segment.has_room(length, last_offset, rules.segment_bytes, rules.segment_index_bytes) and not (
-            segment.size and self._waited(segment, max_timestamp, now) > self._roll_ms
+        if (
+            segment.has_room(length, last_offset, rules.segment_bytes, rules.segment_index_bytes)
+            and not (segment.size and self._waited(segment, max_timestamp, now) > self._roll_ms)
+            and not self._cut
         ):
             return segment
         self.roll(now)
@@ -324,12 +330,17 @@ class Log:
         self._check_usable()
         old = self.segments.active
         base = max(self.log_end_offset, base_offset)
+        self._cut = False
         if old.base_offset == base:
             return
         paths = old.write_indexes()
         self.producers.end_offset = base
         paths.append(self.snapshots.write(self.producers))
-        self.segments.create(base, now.wall)
+        try:
+            self.segments.create(base, now.wall)
+        except DiskFailed:
+            self.failed = self._disk.exists(self.segments.describe(base, 0, 0).path(LOG))  # not to be overtaken
+            raise
         old.deactivate()
         self._durability.roll(paths)
 
@@ -407,7 +418,10 @@ class Log:
 
     def truncate_to(self, offset: int) -> bool:
         """Drop every record at or above `offset`, and the batch that holds it; whether there were any. The caller then
-        checkpoints the recovery point, which may have gone back."""
+        checkpoints the recovery point, which may have gone back.
+
+        What is appended next goes into a new file: a power loss may bring the old tail back, and must not be able to
+        bring it back *behind* new records."""
         self._check_usable()
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
@@ -422,6 +436,7 @@ class Log:
                 self._discard(self.segments.retire_from(keep))
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
+            self._begin_anew(end)
             self._durability.truncate(end)
             self.log_end_offset = end
             self.log_start_offset = min(self.log_start_offset, end)
@@ -430,6 +445,13 @@ class Log:
             self.snapshots.remove_outside(-1, end)
             self.producers = recovery.rebuild_producers(self.segments, self.snapshots, self.log_start_offset, end)
         return True
+
+    def _begin_anew(self, end: int) -> None:
+        active = self.segments.active
+        self._cut = active.size > 0
+        if not self._cut:
+            self._discard(self.segments.retire_from(len(self.segments) - 1))
+            self.segments.create(end, active.created)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`. `log_start_offset` where it is not the same."""
@@ -588,14 +610,20 @@ def _writable(records: Buffer) -> bytearray | memoryview:
     return bytearray(records)
 
 
-def _claim(disk: Disk, folder: str, topic_id: bytes) -> bytes:
-    """The id in `partition.metadata`, written where it is missing; CorruptLog where the folder is of another topic."""
+def _claim(disk: Disk, folder: str, topic_id: bytes, *, is_new: bool) -> bytes:
+    """The id in `partition.metadata`, written where it is missing, or torn while nothing of the log was durable yet.
+    CorruptLog where the folder is of another topic."""
     path = f"{folder}/{PARTITION_METADATA}"
     try:
         found = read_partition_metadata(disk.read(path), path)
     except FileNotFoundError:
-        if topic_id != NO_ID:
-            disk.replace(path, format_partition_metadata(topic_id), durable=False)
+        found = NO_ID
+    except CorruptLog:
+        if not is_new:
+            raise
+        found = NO_ID
+    if found == NO_ID and topic_id != NO_ID:
+        disk.replace(path, format_partition_metadata(topic_id), durable=False)
         return topic_id
     if topic_id not in (NO_ID, found):
         raise CorruptLog(f"{path}: the folder is of another topic of this name")

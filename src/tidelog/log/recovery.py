@@ -56,6 +56,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         _learn_epochs(segments, first, epochs)
     unclean = first < len(segments)
     if unclean:
+        _trim_overlap(segments, first)
         repaired += _recover(segments, first, epochs)
 
     snapshots = Snapshots(disk, folder, (offset for offset in map(_snapshot_offset, found) if offset is not None))
@@ -142,8 +143,7 @@ def _range_of(disk: Disk, folder: str, name: str) -> tuple[int, int]:
 
 
 def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
-    """Every log file is a segment; an index without a log goes, and so does an empty segment that a refused roll left
-    below offsets that the one before it went on to hold."""
+    """Every log file is a segment; an index without a log goes."""
     bases = {names.offset_of(name) for name in found if names.is_kind(name, names.LOG)}
     for name in found:
         is_index = any(names.is_kind(name, kind) for kind in names.INDEXES)
@@ -155,12 +155,6 @@ def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
         segment = segments.describe(base, file.size(), now_wall)
         file.close()
         segments.add(segment)
-    _drop_overtaken(segments)
-
-
-def _drop_overtaken(segments: Segments) -> None:
-    if len(segments) > 1 and segments[-1].size == 0 and segments[-2].next_offset() > segments[-1].base_offset:
-        _remove(segments.disk, segments.retire_from(len(segments) - 1))
 
 
 def _rebuild_missing_indexes(segments: Segments, found: set[str]) -> list[str]:
@@ -216,8 +210,29 @@ def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
         expected, whole = _recover_segment(segment, epochs)
         files += segment.write_indexes()
         number += 1
-    _remove(segments.disk, segments.retire_from(number))
+    if number < len(segments):
+        _remove(segments.disk, segments.retire_from(number))
+        segments.disk.sync_folder(segments.folder)
     return files
+
+
+def _trim_overlap(segments: Segments, first: int) -> None:
+    """The segment before may hold again what a truncation cut off, and its index may be torn: both were durable only
+    with the next flush. What lies below the next segment's base is whole."""
+    if first == 0:
+        return
+    before, base = segments[first - 1], segments[first].base_offset
+    size = before.size
+    if not (_ends_whole(before) and before.next_offset() <= base):
+        before.clear_indexes()
+        for batch in walk(before.file, 0, size):
+            if batch.base_offset >= base:
+                break
+            before.note(batch.length, batch.last_offset, batch.max_timestamp)
+        before.file.truncate(before.size)
+        before.file.sync()
+        before.write_indexes()
+    before.cool()
 
 
 def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
@@ -233,6 +248,7 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
         expected = batch.next_offset
     if segment.size < size:
         file.truncate(segment.size)
+        file.sync()  # or a power loss could bring the old tail back behind new records
     return expected, segment.size == size
 
 

@@ -162,11 +162,11 @@ class Segment:
 
     def activate(self) -> None:
         """From now on this segment is appended to: its indexes stay in memory until it is rolled."""
-        self.warm.discard(self)
+        self.tail = Tail()
         self._timestamp = self.largest_timestamp
         last = self.offsets.last
         self.unindexed = self.size - (last[1] if last else 0)
-        self.tail = Tail()
+        self.warm.discard(self)
 
     def deactivate(self) -> None:
         """The segment is cold now: it is not written any more."""
@@ -175,6 +175,7 @@ class Segment:
 
     def cool(self) -> None:
         """Let file and indexes go until they are needed again."""
+        assert self.tail is None, self
         self.warm.discard(self)
         self.close_file()
         self._offsets = self._times = None
@@ -346,7 +347,7 @@ class Segment:
 
     def retire(self) -> list[str]:
         """Rename the segment's files to `.deleted`; the new paths, which may be removed later."""
-        self.cool()
+        self.deactivate()
         renamed = []
         for kind in names.SEGMENT_FILES:
             path = self.path(kind)

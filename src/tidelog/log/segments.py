@@ -78,8 +78,7 @@ class Segments:
         self.active.activate()
 
     def create(self, base_offset: int, now_wall: int) -> None:
-        """A new, empty active segment. Where the disk refuses, no file of it is left behind; if even that cannot be
-        had, the file is empty and recovery drops it."""
+        """A new, empty active segment. Where the disk refuses, no file of it is left behind, if that can be had."""
         segment = self.describe(base_offset, 0, now_wall)
         path = segment.path(names.LOG)
         for kind in names.SEGMENT_FILES:
