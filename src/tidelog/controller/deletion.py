@@ -144,6 +144,8 @@ def _find(term: Term, name: str | None, topic_id: bytes, times: int) -> Topic:
 def remove_topics(term: Term, topics: Sequence[Topic]) -> Steps[None]:
     """Every replica is gone: so go the nodes, leaves first, the mark last."""
     for topic in topics:
+        if term.cluster.topics.get(topic.name) is not topic:
+            continue  # the image was read anew: it knows the topic by another object
         groups: list[Group] = [
             [Delete(tree.state_path(topic.name, index)), Delete(tree.partition_path(topic.name, index))]
             for index in topic.partitions

@@ -133,10 +133,10 @@ def _tell_unclean(term: Term, partition: Partition, election: Election) -> None:
 def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partition]) -> Steps[None]:
     """All candidates told the ends of their logs: the most complete one leads."""
     changes: Changes = {}
-    for partition in partitions:
+    for partition in term.cluster.current(partitions):
         ends = logs.known.get(partition, {})
         candidates = judge(term, partition).candidates
-        if candidates and set(ends) == set(candidates) and not partition.deleted:
+        if candidates and set(ends) == set(candidates):
             state = elect_by_logs(partition.state, partition.replicas, term.cluster.lives, ends)
             changes[partition] = state
             logs.set(term, partition, ())

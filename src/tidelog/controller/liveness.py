@@ -4,8 +4,6 @@ A broker lives while its registration stands; its epoch is the registration's cr
 vanished are dead at once; one with another epoch is a death and a birth.
 """
 
-from collections.abc import Iterable
-
 from tidelog.controller import tree
 from tidelog.controller.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Steps
@@ -63,12 +61,9 @@ def notice_brokers(term: Term, logs: LogEnds) -> Steps[set[int]]:
         partition.offline -= gone | came
     term.touch(affected)
     yield from elect_where_due(term, logs, affected, "brokers changed")
-    term.pushes.tell_roles(affected_by(affected, came))
+    for id_ in came:
+        term.pushes.tell_roles(affected, only=id_)
     return came
-
-
-def affected_by(partitions: Iterable[Partition], came: set[int]) -> list[Partition]:
-    return [partition for partition in partitions if not came.isdisjoint(partition.replicas)]
 
 
 def notice_log_folders(term: Term) -> Steps[None]:
@@ -85,7 +80,7 @@ def notice_log_folders(term: Term) -> Steps[None]:
 
 def lose_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Partition]) -> Steps[None]:
     """These replicas of a live broker are gone with their log folder."""
-    lost = [partition for partition in partitions if broker in partition.replicas and not partition.deleted]
+    lost = term.cluster.current(partitions)
     for partition in lost:
         partition.offline |= {broker}
     term.touch(lost)

@@ -16,7 +16,7 @@ from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 READS = 2000
 """Queries in one list: a list is answered at one moment, and no message grows without bound."""
 
-WATCHED = (tree.BROKER_IDS, tree.LOG_DIR_EVENTS, tree.DELETE_TOPICS)
+WATCHED = (tree.BROKER_IDS, tree.LOG_DIR_EVENTS)
 
 
 def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:

@@ -4,7 +4,7 @@ Nothing here changes before a commit returned. A partition's `version` is its no
 structures that requests carry are kept with the partition and built once per change.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tidelog.controller.image import LEADER_DURING_DELETE
@@ -167,6 +167,10 @@ class ClusterState:
         """None also where the topic is marked for deletion."""
         found = self.topics.get(topic)
         return None if found is None or found.deleted else found.partitions.get(index)
+
+    def current(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Those that still are what this image holds: it may have been read anew, topics may have gone."""
+        return [partition for partition in partitions if self.partition(*partition.name) is partition]
 
     def check_invariants(self) -> None:
         """I14: the leader is in the ISR or there is none; the ISR is among the assigned replicas."""
