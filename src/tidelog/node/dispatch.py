@@ -163,8 +163,8 @@ class Dispatch:
             connection.paused = False
             self._effects.append(Pause(connection.number, paused=False))
 
-    def flush(self) -> None:
+    def flush(self, out: list[Effect]) -> None:
         """One Send for each connection that has answers."""
         for number, parts in self._outgoing.items():
-            self._effects.append(Send(number, parts))
+            out.append(Send(number, parts))
         self._outgoing.clear()

@@ -225,7 +225,7 @@ class Node:
                 self.broker.fetching.pump(self.now)
                 if not (self._effects or self.replicas.changed):
                     break
-        self.dispatch.flush()
+        self.dispatch.flush(self._out)
         out = self._out[:]
         self._out.clear()
         return out
