@@ -1,15 +1,20 @@
-"""What tests of every part share: Hypothesis profiles, free ports, Kafka's jars.
+"""What tests of every part share: Hypothesis profiles, free ports, Kafka's jars and tools, a cluster of processes.
 
 Nothing here skips: what a test needs and the machine lacks is a failure that says how to get it.
 """
 
 import os
 import socket
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tidelog.shell.supervisor import Supervisor
 
 ROOT = Path(__file__).parent.parent
 KAFKA_VERSION = "4.3.1"
@@ -32,6 +37,35 @@ def kafka_libs() -> str:
     if not any(folder.glob("*.jar")):
         pytest.fail(f"Apache Kafka's jars are not in {folder}: run scripts/setup test")
     return f"{folder}/*"
+
+
+@pytest.fixture(scope="session")
+def kafka_tool(kafka_libs: str) -> Callable[..., str]:
+    """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=60)` → its output.
+
+    A name without a package is in org.apache.kafka.tools. An exit code other than 0 is a failure with what it said.
+    """
+
+    def run(name: str, *arguments: str, given: str = "", within_s: float = 60) -> str:
+        main = name if "." in name else f"org.apache.kafka.tools.{name}"
+        command = ["java", "-Xmx256m", "-cp", kafka_libs, main, *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=within_s, check=False)
+        if done.returncode != 0:
+            pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Supervisor]":
+    """Three broker processes on free ports, for the tests of one file: `.bootstrap`, `.kill(n)`, `.start_broker(n)`."""
+    from tidelog.shell.supervisor import Supervisor
+
+    # A new group waits for more members by default; one that does not makes tests quick.
+    overrides = {"group.initial.rebalance.delay.ms": "0"}
+    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=overrides) as running:
+        yield running
 
 
 @pytest.fixture
