@@ -26,7 +26,7 @@ class Child:
     options: Mapping[str, str]
     process: "subprocess.Popen[bytes] | None" = None
     pidfd: int = -1
-    starts: int = 0
+    listening: bool = False
 
     def __repr__(self) -> str:
         return f"Child(broker {self.number}, port {self.port}, pid {self.pid})"
@@ -46,7 +46,7 @@ class Child:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
         self.pidfd = os.pidfd_open(self.process.pid)
-        self.starts += 1
+        self.listening = False
         (self.folder / "pid").write_text(f"{self.process.pid}\n", encoding="ascii")
 
     def _properties(self) -> dict[str, str]:
@@ -62,11 +62,14 @@ class Child:
         and stays it in later starts."""
         assert self.process is not None
         assert self.process.stdout is not None
+        if self.listening:
+            return True
         line = self.process.stdout.readline().decode()
         if not line.startswith("listening "):
             return False
         first = line.split()[1].split(",")[0]
         self.port = int(first.rpartition(":")[2])
+        self.listening = True
         return True
 
     def signal(self, number: signal.Signals) -> None:

@@ -1,0 +1,161 @@
+"""Real broker processes: one, and a supervised cluster, through starts, kills, restarts and ends."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tidelog.shell.readiness import View, is_complete, view_of
+from tidelog.shell.supervisor import NotReady, Supervisor
+
+pytestmark = pytest.mark.processes
+PATIENCE_S = 60
+
+UP = """
+import sys
+from tidelog.shell.supervisor import up
+sys.exit(up(sys.argv[1], brokers=int(sys.argv[2]), port=0, restart="restart" in sys.argv))
+"""
+
+
+@pytest.fixture
+def up(tmp_path):
+    """`tidelog up` as a process of its own, with what it printed first; its children never outlive the test."""
+    started = []
+
+    def start(brokers, *words):
+        command = [sys.executable, "-c", UP, str(tmp_path), str(brokers), *words]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        return process, process.stdout.readline()
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def pids(tmp_path):
+    return [int(file.read_text()) for file in sorted(tmp_path.glob("broker-*/pid"))]
+
+
+def wait_gone(numbers):
+    deadline = time.monotonic() + PATIENCE_S
+    for number in numbers:
+        try:
+            descriptor = os.pidfd_open(number)
+        except ProcessLookupError:
+            continue
+        with os.fdopen(descriptor, "rb") as pidfd:
+            poller = select.poll()
+            poller.register(pidfd, 1)
+            assert poller.poll(max(0, deadline - time.monotonic()) * 1000), f"process {number} lives"
+
+
+def line_with(stream, text):
+    for line in stream:
+        if text in line:
+            return line
+    raise AssertionError(f"no line with {text!r}")
+
+
+def test_three_brokers_are_ready_when_each_knows_all_and_one_leads(tmp_path):
+    with Supervisor(tmp_path, brokers=3, port=0) as cluster:
+        everybody = frozenset({0, 1, 2})
+        views = [view_of(child.host, child.port) for child in cluster.children]
+        assert all(is_complete(view, everybody) for view in views)
+        assert pids(tmp_path) == [child.pid for child in cluster.children]
+    assert pids(tmp_path) == []
+    assert all(child.process is None for child in cluster.children)
+
+
+def test_a_killed_broker_is_gone_from_the_others_view_and_comes_back_on_its_port(tmp_path):
+    with Supervisor(tmp_path, brokers=2, port=0) as cluster:
+        first, second = cluster.children
+        port = second.port
+        cluster.kill(1)
+        deadline = time.monotonic() + PATIENCE_S
+        while view_of(first.host, first.port) != View(frozenset({0}), 0):
+            assert time.monotonic() < deadline
+        cluster.start_broker(1)
+        cluster.wait_ready()
+        assert second.port == port
+        assert is_complete(view_of(second.host, port), frozenset({0, 1}))
+
+
+def test_data_and_identity_outlive_a_clean_stop(tmp_path):
+    with Supervisor(tmp_path, brokers=1, port=0):
+        meta = (tmp_path / "broker-0" / "meta.properties").read_text()
+    assert (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
+    with Supervisor(tmp_path, brokers=1, port=0):
+        assert (tmp_path / "broker-0" / "meta.properties").read_text() == meta
+        assert not (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
+
+
+def test_up_prints_one_ready_line_and_ends_cleanly_on_sigterm(up, tmp_path):
+    process, line = up(2)
+    assert line.startswith("ready 127.0.0.1:")
+    assert line.count(":") == 2
+    brokers = pids(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output) == (0, "")
+    assert "ended" not in errors
+    wait_gone(brokers)
+
+
+def test_brokers_end_with_a_killed_supervisor(up, tmp_path):
+    process, _ = up(2)
+    brokers = pids(tmp_path)
+    process.kill()
+    wait_gone(brokers)
+    assert (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("restart",)])
+def test_a_dead_broker_is_reported_and_restarted_only_if_asked(up, tmp_path, words):
+    process, _ = up(1, *words)
+    (before,) = pids(tmp_path)
+    os.kill(before, signal.SIGKILL)
+    line = line_with(process.stderr, "ended")
+    assert line == f"broker 0 (pid {before}) ended with signal SIGKILL\n"
+    if words:
+        line_with(process.stderr, "restarted")
+        (after,) = pids(tmp_path)
+        assert after != before
+        line_with(process.stderr, "broker.listening")
+    else:
+        assert pids(tmp_path) == []
+
+
+def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_behind(tmp_path, capfd):
+    with Supervisor(tmp_path / "a", brokers=1, port=0) as running:
+        taken = running.children[0].port
+        other = Supervisor(tmp_path / "b", brokers=1, port=taken)
+        with pytest.raises(NotReady, match="broker 0 ended with exit code 1"):
+            other.start()
+        assert other.children[0].process is None
+    assert f"Cannot listen on 127.0.0.1:{taken}" in capfd.readouterr().err
+
+
+def test_overrides_reach_every_broker(tmp_path):
+    with Supervisor(tmp_path, brokers=1, port=0, overrides={"num.partitions": "7"}):
+        assert "num.partitions=7\n" in (tmp_path / "broker-0" / "server.properties").read_text()
+
+
+def test_an_idle_cluster_costs_almost_nothing(tmp_path):
+    with Supervisor(tmp_path, brokers=3, port=0) as cluster:
+        before = sum(_cpu_s(child.pid) for child in cluster.children)
+        threading.Event().wait(3)
+        assert sum(_cpu_s(child.pid) for child in cluster.children) - before < 0.15
+
+
+def _cpu_s(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
