@@ -22,11 +22,11 @@ from typing import Any, NamedTuple, Protocol
 from tidelog import effects
 from tidelog.coordinator.timers import Timers
 from tidelog.effects import Effect
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
 from tidelog.wire import records
-from tidelog.wire.records import Record
+from tidelog.wire.records import BatchHeader, Record
 
 COORDINATOR_CODES = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -301,19 +301,30 @@ class Shard:
     # Leadership.
 
     def load(self, content: Buffer) -> None:
-        """Replay whole batches. Control batches and records of unknown kinds say nothing to the machine."""
+        """Replay whole batches. What cannot be read is told of and passed over, as are control batches and records of
+        unknown kinds: a shard that never came up would cost every group of it."""
         for batch in records.batches(content):
-            if not batch.is_control:
-                for record in records.records(content, batch):
-                    self._replay(record)
+            try:
+                self._load_batch(content, batch)
+            except ApiError as error:
+                self._unreadable(batch.base_offset, error)
             self.end_offset = batch.next_offset
 
-    def _replay(self, record: Record) -> None:
-        if record.key is None:
+    def _load_batch(self, content: Buffer, batch: BatchHeader) -> None:
+        if batch.is_control:
             return
-        change = self.machine.decode(record.key, record.value)
-        if change is not None:
-            self.machine.replay(record.offset, change)
+        for record in records.records(content, batch):
+            try:
+                change = None if record.key is None else self.machine.decode(record.key, record.value)
+            except CorruptLog as error:
+                self._unreadable(record.offset, error)
+                continue
+            if change is not None:
+                self.machine.replay(record.offset, change)
+
+    def _unreadable(self, offset: int, error: Exception) -> None:
+        where = str(self.partition)
+        self.event("coordinator.unreadable", level="error", partition=where, offset=offset, reason=str(error))
 
     def loaded(self) -> None:
         self.is_loading = False

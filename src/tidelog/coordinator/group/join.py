@@ -69,7 +69,9 @@ def _join(machine: GroupMachine, joining: Joining, group: Group) -> Result:
     if not group.accepts(request.member_id, machine.config.group_max_size):
         group.remove(request.member_id)
         machine.unwatch(group, request.member_id)
-        return Result(join_error(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))
+        result = rebalance.maybe_complete_join(machine, group)
+        result.response = join_error(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        return result
     if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
         return Result(join_error(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if request.member_id == UNKNOWN_MEMBER:

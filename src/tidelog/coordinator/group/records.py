@@ -4,7 +4,7 @@ A key begins with the type of its record (0 and 1: a committed offset, 2: a grou
 writes committed offsets in version 4 (1 where the request named a retention time) and groups in version 3.
 """
 
-from struct import Struct
+import struct
 
 from tidelog.coordinator.group.group import LOADED, Group
 from tidelog.coordinator.group.member import Member, Protocol
@@ -23,7 +23,7 @@ from tidelog.wire.messages.groups.group_records import (
 NO_EXPIRY = -1
 NO_TIME = -1
 
-_TYPE = Struct(">h")
+_TYPE = struct.Struct(">h")
 _OFFSET_TYPES = (0, 1)
 _GROUP_TYPE = 2
 _OFFSET_VERSION = 4
@@ -59,7 +59,7 @@ def decode(key: bytes, value: bytes | None) -> Change | None:
             return Change(codec.decode(OffsetCommitKey, 0, key[2:]), _value(OffsetCommitValue, value))
         if kind == _GROUP_TYPE:
             return Change(codec.decode(GroupMetadataKey, 0, key[2:]), _value(GroupMetadataValue, value))
-    except (ProtocolViolation, ValueError) as error:
+    except (ProtocolViolation, struct.error) as error:
         raise CorruptLog(f"a record of the group topic cannot be read: {error}") from error
     return None
 

@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.coordinator.group.ground import subscription
+
+from tidelog.coordinator.group import protocols
+from tidelog.coordinator.group.member import Member, Protocol
+
+
+def member(*names):
+    return Member("m", None, "c", "h", 1, 1, "consumer", [Protocol(name, b"") for name in names])
+
+
+lists = st.lists(st.permutations(list("abc")).map(lambda names: ["common", *names]), min_size=1, max_size=6)
+
+
+@settings(max_examples=60)
+@given(lists, st.randoms(use_true_random=False))
+def test_the_choice_is_one_that_all_support_and_none_has_more_votes(wishes, random):
+    for names in wishes:
+        random.shuffle(names)
+        del names[1 + names.index("common") :]
+    members = [member(*names) for names in wishes]
+    common = set.intersection(*map(set, wishes))
+    assert protocols.common(members) == common
+    votes = [next(name for name in names if name in common) for names in wishes]
+    assert votes.count(protocols.choose(members)) == max(votes.count(name) for name in common)
+
+
+def test_topics_are_read_from_every_version_of_a_subscription():
+    for version in range(4):
+        assert protocols.read_topics(subscription("t", "ü", version=version)) == {"t", "ü"}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"",
+        b"\xff\xff\x00\x00\x00\x00",
+        b"\x00\x00\x00\x00\x00\x01",
+        b"\x00\x00\x00\x00\x00\x01\x00\x05t",
+        b"\x00\x00\x00\x00\x00\x01\x00\x01\xff",
+    ],
+)
+def test_metadata_that_is_no_subscription_says_nothing(metadata):
+    assert protocols.read_topics(metadata) is None
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(metadata):
+    found = protocols.read_topics(metadata)
+    assert found is None or isinstance(found, set)
