@@ -58,6 +58,12 @@ def wait_gone(numbers):
             assert poller.poll(max(0, deadline - time.monotonic()) * 1000), f"process {number} lives"
 
 
+def await_view(child, view):
+    deadline = time.monotonic() + PATIENCE_S
+    while view_of(child.host, child.port) != view:
+        assert time.monotonic() < deadline
+
+
 def line_with(stream, text):
     for line in stream:
         if text in line:
@@ -80,13 +86,21 @@ def test_a_killed_broker_is_gone_from_the_others_view_and_comes_back_on_its_port
         first, second = cluster.children
         port = second.port
         cluster.kill(1)
-        deadline = time.monotonic() + PATIENCE_S
-        while view_of(first.host, first.port) != View(frozenset({0}), 0):
-            assert time.monotonic() < deadline
+        await_view(first, View(frozenset({0}), 0))
         cluster.start_broker(1)
         cluster.wait_ready()
         assert second.port == port
         assert is_complete(view_of(second.host, port), frozenset({0, 1}))
+
+
+def test_a_paused_broker_is_given_up_after_its_term_and_returns_as_a_new_life(tmp_path):
+    with Supervisor(tmp_path, brokers=2, port=0, overrides={"broker.session.timeout.ms": "900"}) as cluster:
+        judge, paused = cluster.children
+        paused.signal(signal.SIGSTOP)
+        await_view(judge, View(frozenset({0}), 0))
+        paused.signal(signal.SIGCONT)
+        await_view(judge, View(frozenset({0, 1}), 0))
+        await_view(paused, View(frozenset({0, 1}), 0))
 
 
 def test_data_and_identity_outlive_a_clean_stop(tmp_path):
