@@ -108,6 +108,7 @@ def _reached_from(path: Path) -> Iterator[str]:
         elif (
             isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"\w+(\.\w+)+", node.value)
         ):
+            yield node.value
             yield f"*.{node.value}"
 
 
