@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from struct import Struct
 from typing import Any
 
 from tidelog.api import registry
@@ -17,6 +18,9 @@ from tidelog.wire.codec import RequestHeader, decode_request, encode_response
 API_VERSIONS = 18
 PAUSE_ABOVE = 500
 """Unanswered requests of one connection; reading goes on below half of it (`queued.max.requests`)."""
+
+_KEY_AND_VERSION = Struct(">hh")
+_DEFERRED = (Later, Handed)
 
 OWN = Connection(0, "", "self", "ANONYMOUS")
 
@@ -67,23 +71,29 @@ class Dispatch:
         self.closed(connection.number)
 
     def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
-        header, request = self._decode(connection, frame)
+        """Most requests are answered at once on a connection where nothing waits: those need no place in the order."""
+        key, version = _KEY_AND_VERSION.unpack_from(frame) if len(frame) >= _KEY_AND_VERSION.size else (-1, -1)
+        if not self._is_served(key, version, connection.listener):
+            raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
+        header, request = decode_request(frame)
         self.requests += 1
-        slot = connection.pipeline.open()
         context = self._context(connection, header, now)
-        ticket = Ticket(connection, slot, header.api_key, header.api_version, header.correlation_id)
-        self._run(ticket, request, context)
+        answer = self._call(key, request, context)
+        if connection.pipeline.waiting or type(answer) in _DEFERRED:
+            ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
+            self._settle(ticket, answer, context)
+        elif answer is not None:
+            parts = encode_response(key, _answerable(key, version), header.correlation_id, answer)
+            self._outgoing.setdefault(connection.number, []).extend(parts)
+        if context.effects:
+            self._effects.extend(context.effects)
 
-    def _decode(self, connection: Connection, frame: memoryview) -> tuple[RequestHeader, Any]:
-        """The request, if this listener serves it. ApiVersions is let through in any version: it says which exist."""
-        key = int.from_bytes(frame[:2], signed=True)
+    def _is_served(self, key: int, version: int, listener: str) -> bool:
+        """ApiVersions is let through in any version: its answer says which exist."""
         api = APIS.get(key)
-        if api is None or (api.caller == "broker" and connection.listener != self._inter_broker):
-            raise ProtocolViolation(f"API key {key} is not served on listener {connection.listener}")
-        version = int.from_bytes(frame[2:4], signed=True)
-        if not api.low <= version <= api.high and key != API_VERSIONS:
-            raise ProtocolViolation(f"version {version} of {api.name} is not served")
-        return decode_request(frame)
+        if api is None or (api.caller == "broker" and listener != self._inter_broker):
+            return False
+        return api.low <= version <= api.high or key == API_VERSIONS
 
     def _context(self, connection: Connection, header: RequestHeader, now: Time) -> Context:
         return Context(
@@ -104,13 +114,15 @@ class Dispatch:
         header = RequestHeader(key, version, 0, None)
         context = self._context(OWN, header, now)
         context.listener = self._inter_broker
-        self._run(Ticket(None, None, key, version, 0, owner, token), request, context)
+        ticket = Ticket(None, None, key, version, 0, owner, token)
+        self._settle(ticket, self._call(key, request, context), context)
+        self._effects.extend(context.effects)
 
-    def _run(self, ticket: Ticket, request: Any, context: Context) -> None:
-        handle = self._handlers.get(ticket.key)
+    def _call(self, key: int, request: Any, context: Context) -> Any:
+        handle = self._handlers.get(key)
         if handle is None:
-            handle = self._handlers[ticket.key] = registry.handler(APIS[ticket.key])
-        self._settle(ticket, handle(request, context), context)
+            handle = self._handlers[key] = registry.handler(APIS[key])
+        return handle(request, context)
 
     def _settle(self, ticket: Ticket, answer: Any, context: Context) -> None:
         """Send the answer, or keep the ticket until it comes."""
@@ -121,9 +133,6 @@ class Dispatch:
             self._tickets[context.token] = ticket
         else:
             self._answer(ticket, answer)
-        if context.effects:
-            self._effects.extend(context.effects)
-            context.effects.clear()
 
     def resume(self, now: Time) -> None:
         """Carry on with whatever stopped waiting."""
@@ -133,7 +142,9 @@ class Dispatch:
             if ticket is None or self._is_gone(ticket):
                 continue
             context.now = now
+            context.effects = []
             self._settle(ticket, wait.later.resume(context, *wait.later.arguments), context)
+            self._effects.extend(context.effects)
 
     def reply(self, token: int, response: Any) -> None:
         """An actor's answer to the request with this token."""
@@ -153,8 +164,7 @@ class Dispatch:
             return
         parts: Sequence[Part] | None = None
         if response is not None:
-            known = APIS[ticket.key].high >= ticket.version
-            version = ticket.version if known else 0
+            version = _answerable(ticket.key, ticket.version)
             parts = encode_response(ticket.key, version, ticket.correlation_id, response)
         ready = connection.pipeline.answer(ticket.slot, parts)
         if ready:
@@ -168,3 +178,8 @@ class Dispatch:
         for number, parts in self._outgoing.items():
             out.append(Send(number, parts))
         self._outgoing.clear()
+
+
+def _answerable(key: int, version: int) -> int:
+    """ApiVersions in a version that is not known is answered in its first (KIP-511)."""
+    return version if key != API_VERSIONS or version <= APIS[API_VERSIONS].high else 0

@@ -182,7 +182,10 @@ class Partition:
             return False
         if len(role.isr) < self.min_in_sync:
             return False
-        new = role.high_watermark(self.high_watermark, self.durable_end, now.mono, self.lag_ms, eligible)
+        end = self.durable_end
+        new = end
+        if role.remote:
+            new = role.high_watermark(self.high_watermark, end, now.mono, self.lag_ms, eligible)
         if new <= self.high_watermark:
             return False
         self.high_watermark = new
