@@ -138,6 +138,7 @@ def _session(
             session.wanted = wanted
         return session, wanted
     session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
+    _resolve(session, context)
     for one in asked:
         known = session.wanted.get(one.name)
         if known is not None:
@@ -149,6 +150,18 @@ def _session(
         for index in topic.partitions:
             _forget(session, TopicPartition(name, index), context)
     return session, session.wanted
+
+
+def _resolve(session: Session, context: Context) -> None:
+    """A topic whose id was unknown may be known by now: its partitions go on under its name."""
+    for unknown in [name for name in session.news if name.topic.startswith("/")]:
+        wanted = session.wanted.get(unknown)
+        name = context.broker.topic_name(wanted.topic_id) if wanted is not None else None
+        if wanted is not None and name is not None:
+            wanted.name = TopicPartition(name, unknown.partition)
+            del session.wanted[unknown], session.news[unknown]
+            session.wanted.setdefault(wanted.name, wanted)
+            session.news[wanted.name] = None
 
 
 def _leave(session: Session | None, context: Context) -> None:
