@@ -7,6 +7,7 @@ and its peers learn of it when it is back.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -114,6 +115,7 @@ class Network:
         self.blocked: set[tuple[str, str]] = set()
         self.buffers = Buffers()
         self.accepted = 0
+        self.heard: Callable[[End, bytes], None] | None = None
 
     def __repr__(self) -> str:
         return f"Network({len(self.links)} links, {len(self.blocked)} ways blocked)"
@@ -210,6 +212,8 @@ class Network:
     def send(self, end: End, data: bytes) -> None:
         if not end.link.open:
             return
+        if self.heard is not None:
+            self.heard(end, data)
         weather = self.weather
         if weather.cut_chance and self.random.random() < weather.cut_chance:
             cut = self.random.randrange(len(data) + 1)

@@ -13,7 +13,7 @@ from typing import Any
 from tidelog.effects import FileSlice
 
 TRANSCRIPT_EVENTS = 120
-_SHOWN = 160
+_SHOWN = 600
 
 
 def plain(value: Any) -> Any:
@@ -67,11 +67,15 @@ class Trace:
     def add(self, micros: int, who: str, what: str, detail: Any) -> None:
         text = str(plain(detail))
         self.hash.update(f"{micros} {who} {what} {text}\n".encode())
+        self.counts[what] = self.counts.get(what, 0) + 1
+        self.remark(micros, who, what, text)
+
+    def remark(self, micros: int, who: str, what: str, text: str) -> None:
+        """For the reader only: the digest does not know of it."""
         entry = Entry(self.step, micros / 1000, who, what, text)
         self.last.append(entry)
         if self.kept is not None:
             self.kept.append(entry)
-        self.counts[what] = self.counts.get(what, 0) + 1
 
     @property
     def digest(self) -> str:

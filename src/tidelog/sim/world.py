@@ -16,8 +16,9 @@ from tidelog.sim.disk import SimDisk
 from tidelog.sim.faults import Faults
 from tidelog.sim.host import Host
 from tidelog.sim.life import Broker
-from tidelog.sim.network import Network
+from tidelog.sim.network import End, Network
 from tidelog.sim.store import Tree
+from tidelog.sim.talk import Talk
 from tidelog.sim.trace import Trace
 
 CLIENT_LISTENER = "PLAINTEXT"
@@ -109,6 +110,16 @@ class World:
 
     def note(self, who: str, what: str, detail: Any = "") -> None:
         self.trace.add(self.micros, who, what, detail)
+
+    def listen_in(self) -> None:
+        """Have every frame in the transcript, readable. The digest stays as it is."""
+        talk = Talk()
+
+        def heard(end: End, data: bytes) -> None:
+            for line in talk.of(end, data):
+                self.trace.remark(self.micros, end.party.name, "says", line)
+
+        self.network.heard = heard
 
     def count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
