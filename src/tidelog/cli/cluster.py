@@ -1,0 +1,221 @@
+"""What the commands ask of a cluster, over the blocking admin of `shell.transport`."""
+
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidelog.cli.options import Refused
+from tidelog.client.admin import ANY
+from tidelog.client.options import AdminOptions, parse
+from tidelog.client.results import code_of
+from tidelog.config import properties
+from tidelog.errors import RETRIABLE, ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin, addresses
+from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+CONNECT_TIMEOUT_S = 10
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+"""Kafka's numbers of the kinds of resources that have options."""
+
+EARLIEST, LATEST = -2, -1
+ROUNDS = 20
+
+_SENTENCES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "The group is subscribed to the topic.",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "The topic already exists.",
+    ErrorCode.REQUEST_TIMED_OUT: "The cluster did not answer in time.",
+    ErrorCode.NETWORK_EXCEPTION: "The connection to the cluster was lost.",
+    ErrorCode.UNSUPPORTED_VERSION: "The cluster does not support this request.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "The offset is not within the partition.",
+}
+
+
+def reason(code: int, message: str | None = None) -> str:
+    """A failure as a sentence with Kafka's name of its code."""
+    known = code_of(code)
+    sentence = message or _SENTENCES.get(known)
+    return f"{sentence.rstrip('.')} ({known.name})." if sentence else f"The cluster answered {known.name}."
+
+
+def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000) -> Admin:
+    """An admin of the cluster; Refused where nobody listens at any of the addresses."""
+    check_reachable(bootstrap)
+    given = properties.parse(Path(command_config).read_text(encoding="utf-8")) if command_config else {}
+    options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **given}
+    options.pop("bootstrap.servers", None)
+    parsed = parse(AdminOptions, options)
+    return Admin(bootstrap, **{name: getattr(parsed, name) for name in parsed.__slots__})
+
+
+def check_reachable(bootstrap: str) -> None:
+    """Refused, naming each address and its reason, where none of them takes a connection."""
+    failures = []
+    for host, port in addresses(bootstrap):
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            failures.append(f"{host}:{port} ({error.strerror or error})")
+        else:
+            return
+    raise Refused(f"No broker can be reached at {', '.join(failures)}.")
+
+
+def metadata(admin: Admin, topics: Sequence[str] | None = None) -> MetadataResponse:
+    """Brokers and topics; of all topics where none are named. Creates nothing."""
+    named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    response = admin.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False), ANY)
+    assert isinstance(response, MetadataResponse)
+    if response.error_code:
+        raise ApiError(code_of(response.error_code))
+    return response
+
+
+def topic_names(admin: Admin) -> dict[str, bool]:
+    """Every topic there is, and whether it is internal."""
+    return {topic.name or "": topic.is_internal for topic in metadata(admin).topics}
+
+
+def describe_topics(admin: Admin, names: Sequence[str]) -> list[Any]:
+    """DescribeTopicPartitionsResponseTopic of each name that exists, sorted; from Metadata in older clusters."""
+    if not names:
+        return []
+    try:
+        found = _describe_pages(admin, sorted(names))
+    except ApiError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        found = {topic.name or "": topic for topic in metadata(admin, names).topics}
+    for topic in found.values():
+        topic.partitions.sort(key=lambda partition: partition.partition_index)
+    return [found[name] for name in sorted(found) if not found[name].error_code]
+
+
+def _describe_pages(admin: Admin, names: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    cursor = None
+    while True:
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names], cursor=cursor)
+        response = admin.ask(request, ANY)
+        for topic in response.topics:
+            if topic.name in found:
+                found[topic.name].partitions.extend(topic.partitions)
+            else:
+                found[topic.name] = topic
+        if response.next_cursor is None:
+            return found
+        next_cursor = response.next_cursor
+        cursor = Cursor(topic_name=next_cursor.topic_name, partition_index=next_cursor.partition_index)
+
+
+def describe_configs(
+    admin: Admin, kind: int, names: Iterable[str], *, broker: int = ANY, synonyms: bool = False
+) -> dict[str, list[Any]]:
+    """The options of resources, by name; a broker's own have to be asked of that `broker`."""
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names
+    ]
+    response = admin.ask(DescribeConfigsRequest(resources=resources, include_synonyms=synonyms), broker)
+    for result in response.results:
+        if result.error_code:
+            raise ApiError(code_of(result.error_code), result.error_message)
+    return {result.resource_name: result.configs for result in response.results}
+
+
+class Listed(NamedTuple):
+    """What ListOffsets told of a partition; `offset` -1 means nothing is there, `error` NONE that it was told."""
+
+    offset: int = -1
+    timestamp: int = -1
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One try: what each leader is asked, and which partitions have none."""
+
+    by_leader: dict[int, list[TopicPartition]]
+    homeless: list[TopicPartition]
+
+
+def list_offsets(
+    admin: Admin, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, rounds: int = ROUNDS
+) -> dict[TopicPartition, Listed]:
+    """The offset of each partition at its timestamp (EARLIEST, LATEST, …), asked of the leaders; a partition whose
+    leader is on the move is asked again, `rounds` times."""
+    found: dict[TopicPartition, Listed] = {}
+    for round_ in range(rounds):
+        missing = [partition for partition in wanted if not _is_settled(found.get(partition))]
+        if not missing:
+            break
+        if round_:
+            _pause()
+        plan = _leaders(admin, missing)
+        found.update(dict.fromkeys(plan.homeless, Listed(error=ErrorCode.LEADER_NOT_AVAILABLE)))
+        for leader, partitions in plan.by_leader.items():
+            found.update(ask_offsets(admin, leader, {each: wanted[each] for each in partitions}, isolation=isolation))
+    return found
+
+
+def _is_settled(listed: Listed | None) -> bool:
+    return listed is not None and (
+        listed.error not in RETRIABLE or listed.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def _pause() -> None:
+    from time import sleep
+
+    sleep(0.1)
+
+
+def _leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> _Round:
+    partitions = list(partitions)
+    response = metadata(admin, sorted({partition.topic for partition in partitions}))
+    leaders = {
+        TopicPartition(topic.name or "", partition.partition_index): partition.leader_id
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+    plan = _Round({}, [])
+    for partition in partitions:
+        leader = leaders.get(partition, -1)
+        if leader < 0:
+            plan.homeless.append(partition)
+        else:
+            plan.by_leader.setdefault(leader, []).append(partition)
+    return plan
+
+
+def ask_offsets(
+    admin: Admin, broker: int, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, replica: int = -1
+) -> dict[TopicPartition, Listed]:
+    """The same of one broker, without another try. With `replica` -2 followers answer too."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (topic, partition), timestamp in wanted.items():
+        topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
+    request = ListOffsetsRequest(
+        replica_id=replica,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        timeout_ms=30_000,
+    )
+    response = admin.ask(request, broker)
+    return {
+        TopicPartition(topic.name, each.partition_index): Listed(each.offset, each.timestamp, code_of(each.error_code))
+        for topic in response.topics
+        for each in topic.partitions
+    }

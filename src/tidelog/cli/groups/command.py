@@ -1,0 +1,111 @@
+"""The flags of kafka-consumer-groups, and which of them go together."""
+
+from typing import Any
+
+import click
+
+from tidelog.cli.groups.moments import DateTime, Duration
+from tidelog.cli.options import at_most_one, check_belongs, check_needed, cluster_options, flag, is_given, one_action
+
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+SCENARIOS = (
+    "to-offset",
+    "shift-by",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "from-file",
+)
+BELONGS = {
+    "group": ("describe", "delete", "reset-offsets", "delete-offsets"),
+    "all-groups": ("describe", "delete", "reset-offsets"),
+    "offsets": ("describe",),
+    "members": ("describe",),
+    "verbose": ("describe",),
+    "state": ("describe", "list"),
+    "type": ("list",),
+    "topic": ("reset-offsets", "delete-offsets"),
+    "all-topics": ("reset-offsets",),
+    **dict.fromkeys((*SCENARIOS, "dry-run", "execute", "export"), ("reset-offsets",)),
+}
+TIMEOUT_MS = 30_000
+
+
+@click.command()
+@cluster_options
+@flag("list", "List the groups.")
+@flag("describe", "Show a group: its offsets and lag, its members, or its state.")
+@flag("delete", "Delete groups without members.")
+@flag("reset-offsets", "Move the committed offsets of a group without members.")
+@flag("delete-offsets", "Delete committed offsets of a group.")
+@click.option("--group", multiple=True, help="The group; may be given several times.")
+@flag("all-groups", "All groups.")
+@flag("offsets", "With --describe: offsets and lag (the default).")
+@flag("members", "With --describe: the members.")
+@click.option(
+    "--state",
+    is_flag=False,
+    flag_value="",
+    help="With --describe: the state; with --list: state, or only these states.",
+)
+@click.option("--type", "type", is_flag=False, flag_value="", help="With --list: the type, or only these types.")
+@flag("verbose", "With --describe: more columns.")
+@click.option("--topic", multiple=True, help="A topic, or TOPIC:0,1,2 for some partitions; may be given several times.")
+@flag("all-topics", "All topics that the group has committed offsets of.")
+@click.option("--to-offset", type=int, help="To this offset, or the nearest that exists.")
+@click.option("--shift-by", type=int, help="By so many records, back where negative.")
+@click.option("--to-datetime", type=DateTime(), help="To the first record at or after YYYY-MM-DDThh:mm:ss.sss.")
+@click.option("--by-duration", type=Duration(), help="To the first record of the time before now, as PnDTnHnMnS.")
+@flag("to-earliest", "To the first offset.")
+@flag("to-latest", "To the end.")
+@flag("to-current", "To the committed offset, or the end where there is none.")
+@click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="To the offsets of a CSV file.")
+@flag("dry-run", "Only show what would be done (the default).")
+@flag("execute", "Do it.")
+@flag("export", "Print the plan as CSV for --from-file.")
+@click.option("--timeout", type=click.IntRange(1), default=TIMEOUT_MS, show_default=True, help="Milliseconds to wait.")
+def groups(**given: Any) -> None:
+    """List, describe, reset and delete consumer groups, with the flags of kafka-consumer-groups."""
+    action = one_action(given, ACTIONS)
+    check_belongs(given, action, BELONGS)
+    _check(given, action)
+    from tidelog.cli.cluster import connect
+    from tidelog.cli.groups import describing, listing, removing, resetting
+
+    run = {
+        "list": listing.list_groups,
+        "describe": describing.describe,
+        "delete": removing.delete_groups,
+        "reset-offsets": resetting.reset,
+        "delete-offsets": removing.delete_offsets,
+    }[action]
+    with connect(given["bootstrap_server"], given["command_config"], timeout_ms=given["timeout"]) as admin:
+        run(admin, given)
+
+
+def _check(given: dict[str, Any], action: str) -> None:
+    """The rules of each action that `BELONGS` cannot say."""
+    at_most_one(given, ("group", "all-groups"))
+    if action in ("describe", "delete", "reset-offsets") and not given["all_groups"]:
+        check_needed(given, action, ("group",))
+    if action == "describe":
+        at_most_one(given, ("offsets", "members", "state"))
+    if action == "delete-offsets":
+        check_needed(given, action, ("group", "topic"))
+        if len(given["group"]) > 1:
+            raise click.UsageError("--delete-offsets takes one --group.")
+    if action == "reset-offsets":
+        _check_reset(given)
+
+
+def _check_reset(given: dict[str, Any]) -> None:
+    at_most_one(given, ("dry-run", "execute"))
+    scenario = at_most_one(given, SCENARIOS)
+    if scenario is None:
+        listed = ", ".join(f"--{each}" for each in SCENARIOS)
+        raise click.UsageError(f"--reset-offsets needs one of {listed}.", click.get_current_context(silent=True))
+    scope = at_most_one(given, ("all-topics", "topic"))
+    if scope is None and not is_given(given["from_file"]):
+        raise click.UsageError("--reset-offsets needs --topic or --all-topics.", click.get_current_context(silent=True))

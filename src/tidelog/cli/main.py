@@ -1,0 +1,89 @@
+"""The entry of the command line: the table of commands, and how each kind of failure ends."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tidelog.cli.lazy import Command, LazyGroup
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+COMMANDS = {
+    "up": Command("tidelog.cli.up:up", "Run a cluster of several brokers on this machine."),
+    "broker": Command("tidelog.cli.broker:broker", "Run one broker from a server.properties file."),
+    "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+    "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
+    "groups": Command("tidelog.cli.groups.command:groups", "List, describe, reset and delete consumer groups."),
+    "offsets": Command("tidelog.cli.offsets:offsets", "Print offsets of partitions: first, last, or by time."),
+    "produce": Command("tidelog.cli.produce:produce", "Send the lines of standard input as records."),
+    "consume": Command("tidelog.cli.consume:consume", "Print records as lines."),
+    "status": Command("tidelog.cli.status.command:status", "Show each replica's log end offset, watermark and lag."),
+    "simulate": Command("tidelog.cli.simulate:simulate", "Run clusters in the seeded world and check the invariants."),
+}
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            click.echo(f"tidelog {version('tidelog')}")
+        except PackageNotFoundError:
+            click.echo("tidelog, run from its source")
+        context.exit()
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["--help", "-h"]})
+@click.option("--version", is_flag=True, expose_value=False, callback=_print_version, help="Print the version.")
+def tidelog() -> None:
+    """Tidelog: Apache Kafka's replicated log in Python.
+
+    Any Kafka client uses it unchanged. `tidelog up --data DIR` starts a cluster; the other commands talk to it, or to
+    any Kafka cluster, and take the flags of Kafka's own tools.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line; its exit code. Whatever goes wrong is one sentence on stderr."""
+    try:
+        result = tidelog.main(list(arguments), prog_name="tidelog", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our lines has seen enough; the interpreter must not complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        click.echo(sentence, err=True)
+        return EXIT_FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _sentence(error: Exception) -> str | None:
+    """What an expected failure has to say; None for a fault of this program."""
+    from tidelog.errors import ApiError, InvalidOption
+
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else "tidelog"
+        return f"{where}: {error.format_message()} See {where} --help."
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, ApiError):
+        from tidelog.cli.cluster import reason
+
+        return reason(error.code, error.message)
+    return str(error) if isinstance(error, InvalidOption | OSError) else None
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

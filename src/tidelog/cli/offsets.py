@@ -1,0 +1,124 @@
+"""`tidelog offsets`: the flags of kafka-get-offsets, a `topic:partition:offset` line a partition."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tidelog.cli.options import ParamType, Refused, cluster_options, flag, is_given
+
+TIMES = {
+    "latest": -1,
+    "earliest": -2,
+    "max-timestamp": -3,
+    "earliest-local": -4,
+    "latest-tiered": -5,
+    "earliest-pending-upload": -6,
+}
+Matches = Callable[[str, int], bool]
+_RULE = re.compile(r"(?P<topic>[^:]*)(?P<colon>:(?P<low>[0-9]*)(?P<dash>-(?P<high>[0-9]*))?)?")
+
+
+class Moment(ParamType):
+    """A timestamp in milliseconds, or a name of `TIMES`, or its number."""
+
+    name = "timestamp or name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if str(value) in TIMES:
+            return TIMES[str(value)]
+        try:
+            moment = int(value)
+        except ValueError:
+            moment = min(TIMES.values()) - 1
+        if moment < min(TIMES.values()):
+            names = ", ".join(f"{name} ({number})" for name, number in TIMES.items())
+            self.fail(f"{value!r} is neither a timestamp in milliseconds nor one of {names}.", param, ctx)
+        return moment
+
+
+@click.command()
+@cluster_options
+@click.option("--topic", help="Only topics that this regular expression matches.")
+@click.option("--partitions", help="Only these partitions, as 0,1,2.")
+@click.option(
+    "--topic-partitions", help="Patterns such as name:0, name:0-3 (without 3), name:2-, :0 and name, with commas."
+)
+@click.option("--time", "moment", type=Moment(), default="latest", show_default=True, help="Which offset.")
+@flag("exclude-internal-topics", "Leave out internal topics.")
+def offsets(**given: Any) -> None:
+    """Print offsets of partitions: first, last, or by time, with the flags of kafka-get-offsets."""
+    matches = _matcher(given)
+    from tidelog.cli.cluster import connect, list_offsets, metadata, reason
+    from tidelog.model import TopicPartition
+
+    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        wanted = {
+            TopicPartition(topic.name or "", partition.partition_index): given["moment"]
+            for topic in metadata(admin).topics
+            if not (topic.is_internal and given["exclude_internal_topics"])
+            for partition in topic.partitions
+            if matches(topic.name or "", partition.partition_index)
+        }
+        if not wanted:
+            raise Refused("No partition matches the given filters.")
+        found = list_offsets(admin, wanted)
+    failed = False
+    for name in sorted(found):
+        listed = found[name]
+        if listed.error:
+            click.echo(f"Skipping {name}: {reason(listed.error)}", err=True)
+            failed = True
+        elif listed.offset >= 0:
+            click.echo(f"{name.topic}:{name.partition}:{listed.offset}")
+    if failed and all(listed.error for listed in found.values()):
+        click.get_current_context().exit(1)
+
+
+def _matcher(given: dict[str, Any]) -> Matches:
+    if given["topic_partitions"] is not None:
+        if is_given(given["topic"]) or is_given(given["partitions"]):
+            raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions.")
+        rules = [_rule(text.strip()) for text in given["topic_partitions"].split(",")]
+        return lambda topic, partition: any(rule(topic, partition) for rule in rules)
+    pattern = _expression(given["topic"]) if given["topic"] else None
+    wanted = _numbers(given["partitions"]) if given["partitions"] else None
+
+    def matches(topic: str, partition: int) -> bool:
+        return (pattern is None or pattern.fullmatch(topic) is not None) and (wanted is None or partition in wanted)
+
+    return matches
+
+
+def _numbers(text: str) -> set[int]:
+    try:
+        return {int(number) for number in text.split(",")}
+    except ValueError:
+        raise click.UsageError(f"--partitions must be numbers separated by commas, not {text!r}.") from None
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"{text!r} is no regular expression: {error}.") from None
+
+
+def _rule(text: str) -> Matches:
+    """One pattern of --topic-partitions; a range is half open."""
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise click.UsageError(f"--topic-partitions has {text!r}, which is not TOPIC:PARTITION or TOPIC:FROM-TO.")
+    topic = _expression(match["topic"] or ".*")
+    low = int(match["low"] or 0)
+    high = None
+    if match["dash"] and match["high"]:
+        high = int(match["high"])
+    elif match["low"] and not match["dash"]:
+        high = low + 1
+
+    def matches(name: str, partition: int) -> bool:
+        return topic.fullmatch(name) is not None and partition >= low and (high is None or partition < high)
+
+    return matches

@@ -1,0 +1,115 @@
+"""What the commands share: options that several tools have, and rules about which go together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # not generic before click 8.4
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+class Refused(click.ClickException):
+    """Why a command was not carried out, as one sentence; exit code 1."""
+
+    exit_code = 1
+
+
+class Bootstrap(ParamType):
+    """`host:port,host:port`."""
+
+    name = "host:port,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        for address in str(value).split(","):
+            host, _, port = address.strip().rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) <= 65535:
+                self.fail(f"{address.strip()!r} is not host:port with a port from 1 to 65535.", param, ctx)
+        return str(value)
+
+
+class Pair(ParamType):
+    """`name=value`, as a (name, value) pair."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not name.strip():
+            self.fail(f"{value!r} is not name=value.", param, ctx)
+        return name.strip(), text.strip()
+
+
+def cluster_options(function: Function) -> Function:
+    """`--bootstrap-server` and `--command-config`."""
+    function = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A properties file with options of the admin client.",
+    )(function)
+    return click.option(
+        "--bootstrap-server",
+        type=Bootstrap(),
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        help="Brokers to connect to.",
+    )(function)
+
+
+def flag(name: str, sentence: str) -> Callable[[Function], Function]:
+    return click.option(f"--{name}", is_flag=True, help=sentence)
+
+
+def is_given(value: object) -> bool:
+    """Whether an option stands on the command line; an optional value that was left out is ''."""
+    return value is not None and value is not False and value != ()
+
+
+def one_action(given: Mapping[str, Any], actions: Sequence[str]) -> str:
+    """The one action of the command line; UsageError where there is none, or several."""
+    found = [action for action in actions if is_given(given[_name(action)])]
+    if len(found) != 1:
+        listed = ", ".join(f"--{action}" for action in actions)
+        raise click.UsageError(
+            f"Exactly one action is needed, one of {listed}.", click.get_current_context(silent=True)
+        )
+    return found[0]
+
+
+def check_belongs(given: Mapping[str, Any], action: str, belongs: Mapping[str, Sequence[str]]) -> None:
+    """UsageError at an option that the action does not have. `belongs`: option → its actions."""
+    for option, actions in belongs.items():
+        if is_given(given[_name(option)]) and action not in actions:
+            listed = " or ".join(f"--{each}" for each in actions)
+            raise _usage(f"--{option} goes with {listed}, not with --{action}.")
+
+
+def check_needed(given: Mapping[str, Any], action: str, options: Sequence[str]) -> None:
+    """UsageError where the action lacks one of its options."""
+    for option in options:
+        if not is_given(given[_name(option)]):
+            raise _usage(f"--{action} needs --{option}.")
+
+
+def at_most_one(given: Mapping[str, Any], options: Sequence[str]) -> str | None:
+    """The one of these options that is given, or None; UsageError where several are."""
+    found = [option for option in options if is_given(given[_name(option)])]
+    if len(found) > 1:
+        raise _usage(f"--{found[0]} and --{found[1]} exclude each other.")
+    return found[0] if found else None
+
+
+def _usage(sentence: str) -> click.UsageError:
+    return click.UsageError(sentence, click.get_current_context(silent=True))
+
+
+def _name(option: str) -> str:
+    return option.replace("-", "_")
