@@ -5,7 +5,6 @@ from random import Random
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.log.log import Log
-from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
 from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import Record, batches, build, header
@@ -104,7 +103,3 @@ def check_epochs(log, held):
     for data in held:
         found = header(data)
         assert log.epoch_at(max(found.base_offset, log.log_start_offset)) == found.leader_epoch
-
-
-def new_warm(limit=2):
-    return Warm(limit)

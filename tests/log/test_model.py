@@ -17,13 +17,13 @@ from tests.log.support import (
     check_indexes,
     end_of,
     flush,
-    new_warm,
     open_log,
     options,
     read_batches,
     sim_disk,
 )
 from tidelog.log.producers import Producers
+from tidelog.log.segment import Warm
 from tidelog.wire.records import header
 
 CONFIG = options(internal_segment_bytes=700, index_interval_bytes=100, segment_index_bytes=120)
@@ -52,7 +52,7 @@ class Run:
 
     def __init__(self, seed):
         self.disk = sim_disk(seed)
-        self.warm = new_warm()
+        self.warm = Warm(2)
         self.log = open_log(self.disk, CONFIG, warm=self.warm)
         self.held = []
         self.epoch = 0

@@ -14,6 +14,7 @@ from tidelog.errors import ApiError, CorruptLog
 from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
 from tidelog.log.epochs import EpochCache
+from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.producers import Producers
 from tidelog.log.scan import SCAN_BYTES, walk, whole_batches
 from tidelog.log.segment import Segment
@@ -241,8 +242,8 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
     file = segment.file
     segment.clear_indexes()
     for batch, _ in whole_batches(file, size):
-        if batch.base_offset < expected or batch.last_offset_delta < 0:
-            break
+        if not expected <= batch.base_offset <= batch.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
+            break  # the checksum does not cover the base offset
         segment.note(batch.length, batch.last_offset, batch.max_timestamp)
         note_epoch(epochs, batch)
         expected = batch.next_offset

@@ -1,0 +1,450 @@
+"""Opening what a stopped process left: STORAGE.md section 3, case by case, and disks that refuse.
+
+A fault must leave the log as it was, or unusable; what is read back afterwards, by this process or the next, is always
+a prefix of what was appended and holds every append that returned.
+"""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.log.support import (
+    FOLDER,
+    NOW,
+    TOPIC_ID,
+    batch,
+    check_epochs,
+    check_indexes,
+    flush,
+    open_log,
+    options,
+    read_batches,
+    sim_disk,
+)
+from tidelog.errors import CorruptLog, DiskFailed
+from tidelog.log import names, recovery
+from tidelog.log.log import Log
+from tidelog.model import NO_ID, TopicPartition
+from tidelog.sim.disk import Fault
+from tidelog.wire.records import header
+
+TINY = options(internal_segment_bytes=300, index_interval_bytes=0)
+
+
+def path(offset, kind):
+    return f"{FOLDER}/{names.name(offset, kind)}"
+
+
+def segmented(disk, count=12, *, close=True, **fields):
+    """A log of several segments; the batches that it holds."""
+    log = open_log(disk, TINY)
+    for number in range(count):
+        log.append_as_leader(batch(b"v%d" % number, **fields), number // 5, NOW)
+    held = read_batches(log)
+    if close:
+        log.close()
+    return log, held
+
+
+def put(disk, name, content):
+    file = disk.open(name, create=True)
+    file.write(0, content)
+    file.close()
+
+
+def contents(disk, segment):
+    return {kind: disk.read(path(segment, kind)) for kind in (names.LOG, names.INDEX, names.TIME_INDEX)}
+
+
+# Clean stops.
+
+
+def test_a_clean_stop_leaves_everything_to_be_found():
+    disk = sim_disk()
+    first, held = segmented(disk, producer_id=3, producer_epoch=0, base_sequence=0, count=1)
+    log = open_log(disk, TINY, recovery_point=1, clean=True)
+    assert read_batches(log) == held
+    assert log.recovery_point == log.log_end_offset == 1
+    assert log.producers.get(3).last_sequence == 0
+    assert list(log.epochs) == list(first.epochs)
+    before = disk.names.copy()
+    log.close()
+    assert disk.names == before, "a log that did nothing writes nothing"
+
+
+def test_after_a_clean_stop_nothing_is_scanned():
+    disk = sim_disk()
+    log, held = segmented(disk)
+    second = log.segments[1].base_offset
+    disk.flip(path(second, names.LOG), 70)
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert log.log_end_offset == 12
+    assert len(read_batches(log)) == len(held)
+
+
+def test_a_torn_tail_is_found_even_after_a_clean_stop():
+    disk = sim_disk()
+    log, held = segmented(disk)
+    last = log.segments[-1]
+    disk.open(last.path(names.LOG)).truncate(last.size - 5)
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert read_batches(log) == held[:-1]
+
+
+def test_an_empty_log_comes_back_where_it_started():
+    disk = sim_disk()
+    open_log(disk, start=0).close()
+    log = open_log(disk, recovery_point=0, start=40)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (40, 40, 0)
+    log.append_as_leader(batch(), 0, NOW)
+    assert log.log_end_offset == 41
+
+
+# Unclean stops.
+
+
+def test_every_cut_of_the_tail_leaves_a_prefix():
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    segment = log.segments[-1]
+    content = disk.read(segment.path(names.LOG))
+    whole = len(held) - len([data for data in held if header(data).base_offset >= segment.base_offset])
+    for cut in range(len(content), -1, -7):
+        disk.open(segment.path(names.LOG)).truncate(cut)
+        log = open_log(disk, TINY)
+        rest = sum(1 for end in ends(held[whole:]) if end <= cut)
+        assert read_batches(log) == held[: whole + rest]
+        check_indexes(log)
+        check_epochs(log, held[: whole + rest])
+        log.check_invariants()
+
+
+def ends(batches):
+    total = 0
+    for data in batches:
+        total += len(data)
+        yield total
+
+
+@pytest.mark.parametrize("position", [0, 8, 16, 17, 30, 65])
+def test_the_log_ends_at_the_first_batch_that_is_not_whole(position):
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    second = log.segments[1].base_offset
+    disk.flip(path(second, names.LOG), position)
+    log = open_log(disk, TINY)
+    assert read_batches(log) == [data for data in held if header(data).base_offset < second]
+    assert not disk.exists(path(log.segments[-1].base_offset + 100, names.LOG))
+    assert [name for name in disk.list(FOLDER) if name.endswith(names.DELETED)] == []
+    log.append_as_leader(batch(), 9, NOW)
+    assert log.log_end_offset == second + 1
+
+
+def test_what_lies_below_the_recovery_point_is_not_scanned():
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    flush(log)
+    disk.flip(path(0, names.LOG), 65)
+    log = open_log(disk, TINY, recovery_point=12)
+    assert len(read_batches(log)) == len(held)
+    assert log.recovery_point == 12
+
+
+def test_a_lost_segment_ends_the_log():
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    second = log.segments[1].base_offset
+    disk.remove(path(second, names.LOG))
+    log = open_log(disk, TINY)
+    assert read_batches(log) == [data for data in held if header(data).base_offset < second]
+
+
+def test_a_log_behind_its_checkpointed_start_begins_there_empty():
+    disk = sim_disk()
+    segmented(disk)
+    log = open_log(disk, TINY, recovery_point=12, start=50)
+    assert (log.log_start_offset, log.log_end_offset, log.size, len(log.epochs)) == (50, 50, 0, 0)
+    log.check_invariants()
+
+
+def test_the_start_is_the_checkpointed_one():
+    disk = sim_disk()
+    segmented(disk)
+    log = open_log(disk, TINY, recovery_point=12, start=2, clean=True)
+    assert log.log_start_offset == 2
+    assert log.epochs.earliest == (0, 2)
+
+
+def test_recovery_ends_durable_enough_to_move_the_recovery_point():
+    disk = sim_disk()
+    _, held = segmented(disk, close=False)
+    log = open_log(disk, TINY)
+    assert log.recovery_point == 0
+    assert log.flush_due(NOW)
+    flush(log)
+    disk.lose_power()
+    log = open_log(disk, TINY, recovery_point=12)
+    assert read_batches(log) == held
+
+
+# Indexes, epochs, snapshots.
+
+
+@pytest.mark.parametrize("kind", [names.INDEX, names.TIME_INDEX])
+@pytest.mark.parametrize("damage", [None, b"", b"xyz", b"\xff" * 24])
+def test_indexes_are_rebuilt_where_they_are_missing_or_cannot_be(kind, damage):
+    disk = sim_disk()
+    _, held = segmented(disk)
+    before = contents(disk, 0)
+    disk.remove(path(0, kind))
+    if damage is not None:
+        put(disk, path(0, kind), damage)
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert read_batches(log) == held
+    if damage is None:
+        assert contents(disk, 0) == before
+    if damage != b"":
+        check_indexes(log)
+
+
+def test_orphans_and_unfinished_files_go():
+    disk = sim_disk()
+    _, held = segmented(disk)
+    for name in (
+        "00000000000000000999.index",
+        "00000000000000000999.timeindex",
+        "00000000000000000999.txnindex",
+        "00000000000000000000.log.deleted",
+        "leader-epoch-checkpoint.tmp",
+        "00000000000000000007.snapshot",
+    ):
+        put(disk, f"{FOLDER}/{name}", b"")
+    put(disk, f"{FOLDER}/note.txt", b"mine")
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert read_batches(log) == held
+    left = [name for name in disk.list(FOLDER) if "999" in name or name.endswith((".deleted", ".tmp"))]
+    assert left == []
+    assert disk.exists(f"{FOLDER}/note.txt")
+    assert 7 not in log.snapshots.offsets
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"0\n5\n0 0\n", b"\x00" * 30])
+@pytest.mark.parametrize("clean", [True, False])
+def test_epochs_are_learned_from_the_batches_where_the_checkpoint_is_lost(damage, clean):
+    disk = sim_disk()
+    _, held = segmented(disk)
+    disk.remove(f"{FOLDER}/leader-epoch-checkpoint")
+    if damage is not None:
+        put(disk, f"{FOLDER}/leader-epoch-checkpoint", damage)
+    log = open_log(disk, TINY, recovery_point=8, clean=clean)
+    assert list(log.epochs) == [(0, 0), (1, 5), (2, 10)]
+    check_epochs(log, held)
+    assert disk.read(f"{FOLDER}/leader-epoch-checkpoint") == b"0\n3\n0 0\n1 5\n2 10\n"
+
+
+def test_epochs_of_a_lost_tail_go_with_it():
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    disk.open(log.segments[-1].path(names.LOG)).truncate(0)
+    log = open_log(disk, TINY)
+    check_epochs(log, [data for data in held if header(data).base_offset < log.log_end_offset])
+    assert all(entry.start_offset < log.log_end_offset for entry in log.epochs)
+
+
+def test_producers_are_replayed_from_the_newest_good_snapshot():
+    disk = sim_disk()
+    log = open_log(disk, TINY)
+    for sequence in range(12):
+        log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=sequence), 0, NOW)
+    log.close()
+    newest = log.snapshots.offsets[-1]
+    disk.open(path(newest, names.SNAPSHOT)).write(10, b"junk")
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert log.producers.get(1).last_sequence == 11
+    assert log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=11), 0, NOW).duplicate
+    log.check_invariants()
+
+
+def test_snapshots_above_the_recovery_point_are_not_believed():
+    disk = sim_disk()
+    log = open_log(disk, TINY)
+    log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=0), 0, NOW)
+    log.close()
+    liar = disk.read(path(1, names.SNAPSHOT))
+    log = open_log(disk, TINY, recovery_point=1, clean=True)
+    log.truncate_to(0)
+    log.append_as_leader(batch(b"another's"), 1, NOW)
+    disk.kill()
+    put(disk, path(1, names.SNAPSHOT), liar)
+    log = open_log(disk, TINY)
+    assert log.producers.get(1) is None
+
+
+# Interrupted compaction.
+
+
+def compacted(disk, suffix):
+    """Segment 0 of a log rewritten under a suffix, as a compaction leaves it; the batches of the result."""
+    log, held = segmented(disk)
+    end = log.segments[1].base_offset
+    rewritten = held[1]
+    for kind in (names.INDEX, names.TIME_INDEX):
+        put(disk, path(0, kind) + suffix, b"")
+    put(disk, path(0, names.LOG) + suffix, rewritten + held[end - 1])
+    return held, [rewritten, held[end - 1], *held[end:]]
+
+
+def test_a_compaction_without_all_its_swap_files_is_undone():
+    disk = sim_disk()
+    held, _ = compacted(disk, names.CLEANED)
+    put(disk, path(4, names.LOG) + names.SWAP, b"")
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert read_batches(log) == held
+    assert not [name for name in disk.list(FOLDER) if name.endswith((names.CLEANED, names.SWAP))]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_compaction_with_all_its_swap_files_is_finished(clean):
+    disk = sim_disk()
+    _, expected = compacted(disk, names.SWAP)
+    log = open_log(disk, TINY, recovery_point=12, clean=clean)
+    assert read_batches(log) == expected
+    assert log.log_end_offset == 12
+    assert not [name for name in disk.list(FOLDER) if name.endswith((names.CLEANED, names.SWAP))]
+    log.check_invariants()
+
+
+# Identity.
+
+
+def test_a_folder_of_another_topic_is_refused():
+    disk = sim_disk()
+    segmented(disk)
+    for clean in (True, False):
+        with pytest.raises(CorruptLog, match="another topic"):
+            Log.open(disk, FOLDER, TopicPartition("t", 0), bytes(range(1, 17)), TINY, recovery_point=12,
+                     log_start_offset=0, clean=clean, now=NOW)  # fmt: skip
+    log = Log.open(disk, FOLDER, TopicPartition("t", 0), NO_ID, TINY, recovery_point=12, log_start_offset=0,
+                   clean=True, now=NOW)  # fmt: skip
+    assert log.topic_id == TOPIC_ID
+
+
+# Disks that refuse.
+
+
+def test_a_refused_write_leaves_the_log_as_it_was():
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    disk.capacity = disk.used() + 40
+    with pytest.raises(DiskFailed):
+        log.append_as_leader(batch(b"x" * 60), 2, NOW)
+    assert log.log_end_offset == 12
+    assert not log.failed
+    assert read_batches(log) == held
+    assert disk.open(log.segments.active.path(names.LOG)).size() == log.segments.active.size
+    disk.capacity = None
+    log.append_as_leader(batch(b"again"), 2, NOW)
+    assert log.log_end_offset == 13
+
+
+def test_a_log_whose_tail_cannot_be_mended_refuses_everything():
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    disk.faults = [Fault("write", ".log"), Fault("truncate", ".log")]
+    with pytest.raises(DiskFailed):
+        log.append_as_leader(batch(), 2, NOW)
+    disk.faults = []
+    assert log.failed
+    for refused in (
+        lambda: log.append_as_leader(batch(), 2, NOW),
+        lambda: log.append_as_follower(batch(), NOW),
+        lambda: log.truncate_to(0),
+        lambda: log.roll(NOW),
+        lambda: log.delete_old_segments(NOW, 12),
+    ):
+        with pytest.raises(DiskFailed):
+            refused()
+    assert read_batches(log) == held
+    log.close()
+    assert disk.open_files == 0
+
+
+def test_a_failed_sync_does_not_move_the_recovery_point():
+    disk = sim_disk()
+    log, _ = segmented(disk, close=False)
+    disk.faults = [Fault("sync")]
+    with pytest.raises(DiskFailed):
+        flush(log)
+    assert log.recovery_point == 0
+
+
+ACTIONS = st.lists(
+    st.sampled_from(["append", "append", "append", "follow", "truncate", "roll", "delete", "flush"]), max_size=10
+)
+
+
+@given(
+    ACTIONS,
+    st.sampled_from(["*", "write", "create", "truncate", "rename", "remove", "sync", "read"]),
+    st.integers(0, 60),
+)
+@settings(max_examples=100)
+def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, operation, passes):
+    disk = sim_disk()
+    log = open_log(disk, TINY)
+    disk.faults = [Fault(operation, after=passes, times=2)]
+    held, truncating = [], False
+    for number, action in enumerate(actions):
+        try:
+            if action == "append":
+                data = bytearray(batch(b"a" * number * 9, producer_id=number, producer_epoch=0, base_sequence=0))
+                log.append_as_leader(data, number // 3, NOW)
+                held.append(bytes(data))
+            elif action == "follow":
+                follow(log, held, number)
+            elif action == "truncate":
+                truncating = True
+                target = log.log_end_offset // 2
+                log.truncate_to(target)
+                held = [data for data in held if header(data).last_offset < target]
+                truncating = False
+            elif action == "roll":
+                log.roll(NOW)
+            elif action == "delete":
+                log.delete_old_segments(NOW, log.log_end_offset)
+            else:
+                flush(log)
+        except DiskFailed:
+            break
+    disk.faults = []
+    if not log.failed:
+        log.check_invariants()
+        assert read_batches(log) == held
+        check_indexes(log)
+    disk.kill()
+    log = open_log(disk, TINY)
+    found = read_batches(log)
+    if truncating:
+        shorter = [data for data in held if header(data).last_offset < log.log_end_offset]
+        assert found == shorter[: len(found)]
+    else:
+        assert found == held
+    log.check_invariants()
+
+
+def follow(log, held, number):
+    offset = log.log_end_offset
+    chunk = [batch(b"f" * 90, base_offset=offset + i, leader_epoch=number // 3) for i in range(5)]
+    try:
+        log.append_as_follower(b"".join(chunk), NOW)
+    finally:
+        held += [data for data in chunk if header(data).base_offset < log.log_end_offset]
+
+
+def test_walking_into_garbage_names_the_file():
+    disk = sim_disk()
+    segmented(disk)
+    put(disk, "/data/garbage", b"\x01" * 100)
+    file = disk.open("/data/garbage")
+    with pytest.raises(CorruptLog, match="/data/garbage"):
+        list(recovery.walk(file, 0, 100))
