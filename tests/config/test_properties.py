@@ -37,14 +37,23 @@ def test_a_broken_escape_is_refused():
         properties.parse("a=\\u12")
 
 
-_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\f"), max_size=12)
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 
 
-def _written(text: str) -> str:
+def _by_code(text: str) -> str:
     return "".join(f"\\u{ord(char):04x}" if ord(char) < 0x10000 and not char.isalnum() else char for char in text)
 
 
+@given(st.dictionaries(_TEXT, _TEXT, max_size=5))
+def test_what_is_written_reads_back(pairs):
+    assert properties.parse(properties.text(pairs)) == pairs
+
+
 @given(st.dictionaries(_TEXT.filter(bool), _TEXT, max_size=5))
-def test_what_is_written_escaped_reads_back(pairs):
-    lines = [f"{_written(key)} = {_written(value)}" for key, value in pairs.items()]
+def test_what_is_written_by_code_points_reads_back(pairs):
+    lines = [f"{_by_code(key)} = {_by_code(value)}" for key, value in pairs.items()]
     assert properties.parse("\n".join(lines)) == pairs
+
+
+def test_plain_values_are_written_plainly():
+    assert properties.text({"log.dirs": "/a b/c", "listeners": "A://:1"}) == "log.dirs=/a b/c\nlisteners=A://:1\n"

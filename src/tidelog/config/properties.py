@@ -1,16 +1,19 @@
-"""Java's properties format, in which `server.properties` is written: text to a dictionary.
+"""Java's properties format, in which `server.properties` is written: text to a dictionary and back.
 
 Logical lines are joined at a trailing backslash; `#` and `!` begin comments; the key ends at `=`, `:` or a blank.
 A later line wins over an earlier one of the same key.
 """
 
 import re
+from collections.abc import Mapping
 
 from tidelog.errors import InvalidOption
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_IN_VALUE = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_IN_KEY = {**_IN_VALUE, **{char: f"\\{char}" for char in " \f=:#!"}}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
-_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 
 
 def parse(text: str) -> dict[str, str]:
@@ -22,6 +25,16 @@ def parse(text: str) -> dict[str, str]:
         key = _unescape(match[1], line)
         pairs[key] = _unescape(line[match.end() :], key)
     return pairs
+
+
+def text(pairs: Mapping[str, str]) -> str:
+    """A file that `parse` reads as these pairs."""
+    return "".join(f"{_escape(key, _IN_KEY)}={_escape(value, _IN_VALUE)}\n" for key, value in pairs.items())
+
+
+def _escape(text: str, special: Mapping[str, str]) -> str:
+    escaped = "".join(special.get(char, char) for char in text)
+    return f"\\{escaped}" if escaped[:1] in {" ", "\f"} else escaped
 
 
 def _logical_lines(text: str) -> list[str]:

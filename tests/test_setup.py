@@ -1,0 +1,121 @@
+"""scripts/setup in a machine made of stand-ins: what it asks for, and that it does nothing twice."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TOOLS = "bash env cat sed sha256sum cut basename dirname mkdir rm cp ln tail tee touch flock grep".split()  # noqa: SIM905
+
+PYTHON = """#!/bin/sh
+echo "python3 $*" >> "$CALLS"
+case "$*" in
+  --version) echo Python 3.11.2 ;;
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  *"-m pip install"*) echo "Collecting uvloop>=0.22 (from tidelog)" ;;
+esac
+"""
+RECORDED = '#!/bin/sh\necho "$(basename "$0") $*" >> "$CALLS"\n'
+
+
+class Machine:
+    """A checkout and a PATH of its own; `calls` is what was run of the stand-ins."""
+
+    def __init__(self, folder: Path, *, user: int) -> None:
+        self.checkout, self.path, self._calls = folder / "checkout", folder / "bin", folder / "calls"
+        self.path.mkdir()
+        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", "kafka/pom.xml"):
+            (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.checkout / name)
+        for tool in TOOLS:
+            (self.path / tool).symlink_to(shutil.which(tool))
+        self.has("python3", PYTHON)
+        self.has("id", f"#!/bin/sh\necho {user}\n")
+        self.has("apt-cache")
+
+    def has(self, name: str, script: str = RECORDED) -> None:
+        (self.path / name).write_text(script, encoding="utf-8")
+        (self.path / name).chmod(0o755)
+
+    def setup(self, variant: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(self.path), "CALLS": str(self._calls)}
+        self._calls.write_text("")
+        command = [self.checkout / "scripts/setup", variant]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+
+    @property
+    def calls(self) -> list[str]:
+        return self._calls.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path, user=0)
+
+
+def test_an_unknown_variant_is_refused(machine):
+    done = machine.setup("everything")
+    assert done.returncode == 1
+    assert "there is no variant everything; one of base check demo bench test" in done.stderr
+
+
+def test_the_second_time_nothing_is_installed(machine):
+    first = machine.setup("base")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "setup:   uvloop" in first.stdout
+    assert any("-m pip install" in call for call in machine.calls)
+    second = machine.setup("base")
+    assert (second.returncode, second.stdout) == (0, "")
+    assert not any("-m pip install" in call for call in machine.calls)
+
+
+def test_a_changed_pin_installs_again(machine):
+    machine.setup("base")
+    with (machine.checkout / "constraints.txt").open("a", encoding="utf-8") as file:
+        file.write("another==1\n")
+    assert "base is ready" in machine.setup("base").stdout
+
+
+def test_a_changed_lint_rule_installs_nothing(machine):
+    machine.setup("base")
+    file = machine.checkout / "pyproject.toml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("line-length = 120", "line-length = 119"), encoding="utf-8"
+    )
+    assert machine.setup("base").stdout == ""
+
+
+def test_root_gets_what_is_missing_from_debian(machine):
+    machine.has("apt-get", RECORDED + f"ln -sf {shutil.which('true')} {machine.path}/java\n")
+    assert machine.setup("demo").returncode == 0
+    (call,) = [call for call in machine.calls if call.startswith("apt-get")]
+    assert call.endswith("install -y -qq --no-install-recommends openjdk-17-jre-headless")
+
+
+def test_another_user_is_told_what_to_install(tmp_path):
+    machine = Machine(tmp_path, user=1000)
+    done = machine.setup("demo")
+    assert done.returncode == 1
+    assert done.stderr == "setup: please install what is missing: sudo apt-get install openjdk-17-jre-headless\n"
+
+
+def test_a_failed_installation_is_tried_again(machine):
+    machine.has("python3", PYTHON.replace('echo "Collecting', "echo 'ERROR: no network'; exit 1; echo \"Collecting"))
+    done = machine.setup("base")
+    assert done.returncode == 1
+    assert "no network" in done.stderr
+    machine.has("python3", PYTHON)
+    shutil.copy(machine.path / "python3", machine.checkout / ".venv/bin/python")
+    assert machine.setup("base").returncode == 0
+
+
+def test_kafkas_jars_are_copied_once(machine):
+    for name in ("java", "mvn", "kcat"):
+        machine.has(name)
+    assert machine.setup("test").returncode == 0
+    (call,) = [call for call in machine.calls if call.startswith("mvn")]
+    assert f"-DoutputDirectory={machine.checkout}/.cache/kafka/4.3.1/libs" in call
+    for variant in ("test", "bench", "demo", "check", "base"):
+        assert machine.setup(variant).stdout == ""
