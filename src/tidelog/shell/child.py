@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidelog.config import properties
+
 STOP_S = 30.0
 """How long a broker may take to stop cleanly before it is killed."""
 
@@ -39,7 +41,7 @@ class Child:
         assert self.process is None, self
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "server.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()), encoding="utf-8")
+        file.write_text(properties.text(self._properties()), encoding="utf-8")
         command = [sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
         # A group of its own: Ctrl-C in a terminal reaches the supervisor only, which then stops the brokers.
         self.process = subprocess.Popen(  # noqa: S603 (our own program)
