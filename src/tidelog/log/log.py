@@ -14,15 +14,14 @@ from zlib import crc32
 
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
-from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.log import lookup, recovery, retention
+from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.log import lookup, reading, recovery, retention
 from tidelog.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
     format_epochs,
-    format_partition_metadata,
-    read_partition_metadata,
 )
+from tidelog.log.claim import claim
 from tidelog.log.durability import Durability
 from tidelog.log.lookup import TimedOffset
 from tidelog.log.names import LOG
@@ -30,7 +29,7 @@ from tidelog.log.producers import Producers
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
 from tidelog.log.validation import Rules, check_client_batch, check_own_batch, recompressed, stamp_time
-from tidelog.model import NO_ID, Time, TopicPartition
+from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer, Disk, File
 from tidelog.wire.records import CONTROL, BatchHeader, batches, check_crc, header, stamp
 
@@ -111,7 +110,7 @@ class Log:
         created = not disk.exists(folder)
         if created:
             disk.make_folder(folder)
-        topic_id = _claim(disk, folder, topic_id, is_new=recovery_point == 0)
+        topic_id = claim(disk, folder, topic_id, is_new=recovery_point == 0)
         segments = Segments(disk, folder, config.index_interval_bytes, warm if warm is not None else Warm(8))
         loaded = recovery.load(
             segments, recovery_point=recovery_point, log_start_offset=log_start_offset, clean=clean, now=now
@@ -358,52 +357,11 @@ class Log:
             )
         if offset >= min(limit, end_offset):
             return None
-        segment, number = self._segment_at(offset)
-        found = segment.locate(offset)
-        while found is None and number + 1 < len(self.segments):
-            number += 1
-            segment = self.segments[number]
-            found = segment.locate(offset)
-        if found is None:
-            return None
-        end = segment.size
-        if limit < self.segments.end_of(number, end_offset):
-            stop = segment.locate(limit)
-            end = stop.position if stop else end
-        available = end - found.position
-        if available <= 0:
-            return None
-        if found.length > max_bytes:
-            return FileSlice(segment.file, found.position, found.length) if at_least_one else None
-        length = available
-        if length > max_bytes:
-            length = max_bytes
-            boundary = segment.tail.boundary(found.position + max_bytes) if segment.tail else None
-            if boundary is not None and boundary > found.position:
-                length = boundary - found.position
-        return FileSlice(segment.file, found.position, length)
+        return reading.read(self.segments, offset, max_bytes, limit, end_offset, at_least_one=at_least_one)
 
     def bytes_between(self, offset: int, limit: int) -> int:
         """About how many bytes of batches lie in [offset, limit): exact near the end; never 0 where there are any."""
-        limit = min(limit, self.log_end_offset)
-        if offset >= limit:
-            return 0
-        segment, number = self._segment_at(offset)
-        start = segment.estimate(offset)
-        total = -start
-        while limit > self.segments.end_of(number, self.log_end_offset):
-            total += segment.size
-            number += 1
-            segment = self.segments[number]
-        at_end = limit == self.segments.end_of(number, self.log_end_offset)
-        return max(1, total + (segment.size if at_end else segment.estimate(limit)))
-
-    def _segment_at(self, offset: int) -> tuple[Segment, int]:
-        segments = self.segments
-        if offset >= segments.active.base_offset:
-            return segments.active, len(segments) - 1
-        number = segments.floor(offset)
-        return segments[number], number
+        return reading.bytes_between(self.segments, offset, limit, self.log_end_offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimedOffset | None:
         """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None without one."""
@@ -608,23 +566,3 @@ def _writable(records: Buffer) -> bytearray | memoryview:
     if isinstance(records, bytearray) or (isinstance(records, memoryview) and not records.readonly):
         return records
     return bytearray(records)
-
-
-def _claim(disk: Disk, folder: str, topic_id: bytes, *, is_new: bool) -> bytes:
-    """The id in `partition.metadata`, written where it is missing, or torn while nothing of the log was durable yet.
-    CorruptLog where the folder is of another topic."""
-    path = f"{folder}/{PARTITION_METADATA}"
-    try:
-        found = read_partition_metadata(disk.read(path), path)
-    except FileNotFoundError:
-        found = NO_ID
-    except CorruptLog:
-        if not is_new:
-            raise
-        found = NO_ID
-    if found == NO_ID and topic_id != NO_ID:
-        disk.replace(path, format_partition_metadata(topic_id), durable=False)
-        return topic_id
-    if topic_id not in (NO_ID, found):
-        raise CorruptLog(f"{path}: the folder is of another topic of this name")
-    return found
