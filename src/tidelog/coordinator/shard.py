@@ -97,7 +97,7 @@ class Desk:
     compression: int
     now: Time = START
     effects: list[Effect] = field(default_factory=list)
-    timers: "Timers[tuple[Shard, Run]]" = field(default_factory=Timers)
+    timers: "Timers[tuple[Shard, Hashable, Run]]" = field(default_factory=Timers)
     appends: "dict[int, Shard]" = field(default_factory=dict)
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -135,6 +135,7 @@ class Shard:
         self._appending: tuple[_Operation, Result] | None = None
         self._queue: deque[_Operation] = deque()
         self._waiting: deque[_Waiting] = deque()
+        self._fired: dict[Hashable, Run] = {}
         self.machine = machine(self)
 
     def __repr__(self) -> str:
@@ -156,10 +157,19 @@ class Shard:
 
     def set_timer(self, key: Hashable, delay_ms: int, run: Run) -> None:
         """Run the operation after the delay, in place of what was set for the key before."""
-        self.desk.timers.set(self.partition.partition, key, self.now.mono + delay_ms, (self, run))
+        self._fired.pop(key, None)
+        self.desk.timers.set(self.partition.partition, key, self.now.mono + delay_ms, (self, key, run))
 
     def cancel_timer(self, key: Hashable) -> None:
+        self._fired.pop(key, None)
         self.desk.timers.cancel(self.partition.partition, key)
+
+    def fired(self, key: Hashable, run: Run) -> None:
+        """The timer went off. Until `run_fired` came to it, also behind an append, it can still be cancelled."""
+        self._fired[key] = run
+
+    def run_fired(self, key: Hashable, run: Run) -> None:
+        self.execute(lambda: run() if self._fired.pop(key, None) is run else Result())
 
     # Operations.
 

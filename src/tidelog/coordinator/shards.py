@@ -118,6 +118,9 @@ class Shards(Generic[M]):
         return self.desk.timers.next_deadline
 
     def wake(self, now: Time) -> None:
-        for shard, run in self.desk.timers.due(now.mono):
+        due = self.desk.timers.due(now.mono)
+        for shard, key, run in due:
+            shard.fired(key, run)
+        for shard, key, run in due:
             if shard.is_alive:
-                shard.execute(run)
+                shard.run_fired(key, run)

@@ -37,8 +37,8 @@ def subscription(*topics: str, version: int = 0) -> bytes:
     return version.to_bytes(2, "big") + len(topics).to_bytes(4, "big") + names + (-1).to_bytes(4, "big", signed=True)
 
 
-def entropy():
-    numbers = count(1)
+def entropy(first=1):
+    numbers = count(first)
     return lambda size: next(numbers).to_bytes(size, "big")
 
 
@@ -69,7 +69,9 @@ class Ground:
 
     def __init__(self, options: dict[str, str] | None = None, *, log: Log | None = None, now: Time = START):
         self.options = {"offsets.topic.num.partitions": "1", **(options or {})}
-        self.coordinator = GroupCoordinator(BrokerConfig(self.options), entropy=entropy())
+        self.coordinator = GroupCoordinator(
+            BrokerConfig(self.options), entropy=entropy(1 + 1000 * (log.end if log else 0))
+        )
         self.now = now
         self.logs = {0: log or Log()}
         self.holding = False

@@ -1,7 +1,6 @@
 """Stories of a coordinator that comes and goes."""
 
 from tests.coordinator.group.ground import Ground
-
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -183,3 +182,18 @@ def test_a_group_grown_too_large_for_a_smaller_limit_rebalances_when_loaded():
     joins = [after.join(who) for who in (a, b)]
     assert after.answers[after.join(c)].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert all(after.answers[token].generation_id == 2 for token in joins)
+
+
+def test_a_leader_that_hands_in_twice_while_the_first_is_stored_changes_nothing():
+    """Else members would work with the first assignment, and a failover would find the second."""
+    ground = Ground()
+    (a, b), _ = ground.stable(count=2)
+    ground.join(a)
+    ground.join(b)
+    ground.holding = True
+    ground.sync(a, 2, {a: b"first", b: b""})
+    again = ground.sync(a, 2, {a: b"", b: b"second"})
+    ground.release()
+    assert ground.answers[again].assignment == b"first"
+    after = ground.failover()
+    assert after.answers[after.sync(a, 2)].assignment == b"first"

@@ -1,8 +1,8 @@
 """Stories of committed offsets: who may commit, who sees what, what survives."""
 
 import pytest
-from tests.coordinator.group.ground import Ground
 
+from tests.coordinator.group.ground import Ground
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 

@@ -1,7 +1,6 @@
 """Stories of operators: listing, describing, deleting."""
 
 from tests.coordinator.group.ground import Ground, subscription
-
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest

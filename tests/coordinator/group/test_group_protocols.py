@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.coordinator.group.ground import subscription
 
+from tests.coordinator.group.ground import subscription
 from tidelog.coordinator.group import protocols
 from tidelog.coordinator.group.member import Member, Protocol
 

@@ -1,7 +1,6 @@
 """Stories of groups that form, grow and shrink."""
 
 from tests.coordinator.group.ground import Ground, subscription
-
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 

@@ -3,8 +3,8 @@
 import struct
 
 import pytest
-from tests.coordinator.group.ground import WALL, Ground, subscription
 
+from tests.coordinator.group.ground import WALL, Ground, subscription
 from tidelog.coordinator.group import records
 from tidelog.coordinator.shard import Change
 from tidelog.errors import CorruptLog

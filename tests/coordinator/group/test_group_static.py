@@ -1,7 +1,6 @@
 """Stories of static members (KIP-345)."""
 
 from tests.coordinator.group.ground import Ground, subscription
-
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 

@@ -36,6 +36,7 @@ class Group:
         self.unsynced: dict[str, None] = {}
         self.subscribed_topics: set[str] | None = None
         self.new_member_added = False
+        self.storing: int | None = None
 
     def __repr__(self) -> str:
         return f"<Group {self.group_id!r} {self.state.value} generation {self.generation}, {len(self.members)} members>"

@@ -29,8 +29,9 @@ def sync(machine: GroupMachine, request: SyncGroupRequest, token: int) -> Result
         return Result()
     machine.reply_sync(member, _superseded())
     member.syncing = token
-    if group.leader != member.member_id:
+    if group.leader != member.member_id or group.storing == group.generation:
         return Result()
+    group.storing = group.generation
     assignments = {given.member_id: given.assignment for given in request.assignments}
     assignments = {member_id: assignments.get(member_id, b"") for member_id in group.members}
     return Result(
