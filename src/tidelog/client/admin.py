@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Backoff, Entropy
 from tidelog.client.client import Client
+from tidelog.client.coordinator import coordinator_in
 from tidelog.client.link import Answer
 from tidelog.client.options import Address, AdminOptions
 from tidelog.client.results import Done, code_of
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import Time, TopicPartition
-from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 
 __all__ = ["ANY", "CONTROLLER", "Admin", "Coordinator", "Leader"]
 
@@ -171,7 +172,7 @@ class Admin(Client):
     def _found(self, wish: _Wish, target: Coordinator, answer: Answer, now: Time) -> None:
         del self._asking[wish.ticket]
         self._wishes.append(wish)
-        code, node = (answer.fault, -1) if answer.fault else coordinator_in(answer.response)
+        code, node = (answer.fault, -1) if answer.fault else coordinator_in(answer.response)[:2]
         if code is ErrorCode.NONE:
             self._coordinators[target] = node
             wish.retry_at = now.mono
@@ -214,12 +215,6 @@ def _given_up(wish: _Wish) -> Done:
     if wish.last_response is not None:
         return Done(wish.ticket, wish.last_response)
     return Done(wish.ticket, error=wish.last_fault, message="nobody answered in time")
-
-
-def coordinator_in(response: FindCoordinatorResponse) -> tuple[ErrorCode, int]:
-    """(error, broker id) of the one coordinator that was asked for, in all versions."""
-    found = response.coordinators[0] if response.coordinators else response
-    return code_of(found.error_code), found.node_id
 
 
 def _misrouted(response: Any) -> ErrorCode:

@@ -87,8 +87,7 @@ class Cluster:
         self._renewing = False
         if not answer.fault and not answer.response.error_code:
             self.metadata.update(answer.response)
-            brokers = self.metadata.brokers.values()
-            self.network.learn((broker.id, broker.host, broker.port) for broker in brokers)
+            self._learn_addresses()
             if asked is not None and (self.metadata.wants_all or self.metadata.interest != asked):
                 self._renew_at = now.mono
                 return
@@ -110,5 +109,7 @@ class Cluster:
         brokers = [Broker(e.node_id, e.host, e.port, e.rack) for e in endpoints]
         if brokers:
             self.metadata.learn_brokers(brokers)
-            known = self.metadata.brokers.values()
-            self.network.learn((broker.id, broker.host, broker.port) for broker in known)
+            self._learn_addresses()
+
+    def _learn_addresses(self) -> None:
+        self.network.learn([(broker.id, broker.host, broker.port) for broker in self.metadata.brokers.values()])

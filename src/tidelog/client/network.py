@@ -4,7 +4,7 @@ Brokers have their ids; the addresses given at the start are nodes -1, -2, … a
 can be reached, so that a client finds a cluster again that moved away while it slept.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tidelog.client.backoff import Backoff, Entropy, below
@@ -12,6 +12,10 @@ from tidelog.client.link import Answer, Call, Link, State
 from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
+
+COORDINATOR_LINKS = 2**30
+"""The coordinator is reached over a connection of its own, node COORDINATOR_LINKS + broker id: behind a long poll on
+the other one a heartbeat would be late."""
 
 
 class Network:
@@ -31,17 +35,21 @@ class Network:
     def __repr__(self) -> str:
         return f"<Network {list(self._links.values())}>"
 
-    def learn(self, brokers: Iterable[tuple[int, str, int]]) -> None:
+    def learn(self, brokers: Collection[tuple[int, str, int]]) -> None:
         """These (id, host, port) are the brokers now; a link to another address than before starts anew."""
-        addresses = {node: (host, port) for node, host, port in brokers}
-        for node, (host, port) in addresses.items():
-            link = self._links.get(node)
-            if link is None or (link.host, link.port) != (host, port):
-                if link is not None:
-                    self._retire(link)
-                self._links[node] = self._link(node, host, port)
-        for node in [node for node in self._links if node >= 0 and node not in addresses]:
+        present = {node for node, _, _ in brokers}
+        for node, host, port in brokers:
+            self.add(node, host, port)
+        for node in [node for node in self._links if 0 <= node < COORDINATOR_LINKS and node not in present]:
             self._retire(self._links.pop(node))
+
+    def add(self, node: int, host: str, port: int) -> None:
+        """This is the node's address now."""
+        link = self._links.get(node)
+        if link is None or (link.host, link.port) != (host, port):
+            if link is not None:
+                self._retire(link)
+            self._links[node] = self._link(node, host, port)
 
     def knows(self, node: int) -> bool:
         return node in self._links
@@ -65,7 +73,7 @@ class Network:
     def any_node(self, now_ms: int) -> int | None:
         """A node for a request that anybody answers: a ready one with little to do, else one worth a try, brokers
         before bootstrap addresses; None while all are being waited out."""
-        usable = [link for link in self._links.values() if link.is_usable(now_ms)]
+        usable = [link for link in self._links.values() if link.node < COORDINATOR_LINKS and link.is_usable(now_ms)]
         if not usable:
             return None
         best = min(map(_reluctance, usable))

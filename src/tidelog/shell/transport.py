@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, Self
@@ -16,17 +16,24 @@ from typing import Any, Self
 from tidelog.client.admin import Admin as AdminClient
 from tidelog.client.admin import Target
 from tidelog.client.client import Client
-from tidelog.client.options import Address, AdminOptions, ProducerOptions
+from tidelog.client.consumer import Consumer as ConsumerClient
+from tidelog.client.lookups import Found
+from tidelog.client.options import Address, AdminOptions, ConsumerOptions, ProducerOptions
+from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.client.producer import Producer as ProducerClient
-from tidelog.client.results import Delivery, Done
+from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Done, Event, Failed
 from tidelog.effects import CONTROLLER, Close, Connect, Effect, Send
 from tidelog.errors import ApiError, ErrorCode, ProtocolViolation
-from tidelog.model import Time
+from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
 from tidelog.wire.frames import Buffers, FrameReader
 from tidelog.wire.record_format import Header
 
 MAX_ANSWER_BYTES = 2**31 - 1
+
+_FOREVER = 2**62
+_LONGEST_SLEEP_MS = 60_000
+_CLOSE_MS = 30_000
 
 
 def now() -> Time:
@@ -98,7 +105,7 @@ class Sockets:
         """Wait for one thing to happen on the connections or to be due, at most until then (monotonic ms)."""
         moment = now().mono
         due = self._client.next_deadline
-        stop = until if due is None else min(until, due)
+        stop = min(until, moment + _LONGEST_SLEEP_MS, until if due is None else due)
         if self._sockets:
             ready = self._selector.select(max(0, stop - moment) / 1000)
         else:
@@ -219,10 +226,24 @@ class _Blocking:
         self.close()
 
 
-def _value(done: Done) -> Any:
-    if done.error is not ErrorCode.NONE:
-        raise ApiError(done.error, done.message)
-    return done.value
+class _Answers:
+    """The ends of asynchronous calls, by ticket."""
+
+    def __init__(self, take: Callable[[], Iterable[Done]]) -> None:
+        self._take = take
+        self._done: dict[int, Done] = {}
+
+    def has(self, ticket: int) -> bool:
+        for done in self._take():
+            self._done[done.ticket] = done
+        return ticket in self._done
+
+    def value(self, ticket: int) -> Any:
+        """The value; ApiError where the call failed."""
+        done = self._done.pop(ticket)
+        if done.error is not ErrorCode.NONE:
+            raise ApiError(done.error, done.message)
+        return done.value
 
 
 class Admin(_Blocking):
@@ -230,7 +251,7 @@ class Admin(_Blocking):
 
     def __init__(self, bootstrap: str | Sequence[Address], **options: Any) -> None:
         self._client = AdminClient(addresses(bootstrap), AdminOptions(**options), os.urandom)
-        self._done: dict[int, Done] = {}
+        self._answers = _Answers(self._client.take_results)
         super().__init__(self._client)
 
     def ask(
@@ -246,15 +267,11 @@ class Admin(_Blocking):
         id, ANY, CONTROLLER, `Leader(topic, partition)` or `Coordinator(group)`."""
         ticket, effects = self._client.ask(request, to, now(), timeout_ms=timeout_ms, newest=newest, retries=retries)
         self._sockets.carry_out(effects)
-        return _value(self._wait(ticket))
+        self._run_until(lambda: self._answers.has(ticket), _FOREVER)
+        return self._answers.value(ticket)
 
-    def _wait(self, ticket: int) -> Done:
-        while True:
-            for done in self._client.take_results():
-                self._done[done.ticket] = done
-            if ticket in self._done:
-                return self._done.pop(ticket)
-            self._sockets.run(now().mono + 1000)
+    def _finish(self) -> None:
+        self._sockets.carry_out(self._client.close(now()))
 
 
 class Producer(_Blocking):
@@ -295,7 +312,7 @@ class Producer(_Blocking):
     def flush(self, timeout: float | None = None) -> list[Delivery]:
         """Wait, at most `timeout` seconds, until every record's fate is told; the deliveries not fetched before."""
         self._sockets.carry_out(self._client.flush(now()))
-        until = now().mono + (2**40 if timeout is None else int(timeout * 1000))
+        until = _FOREVER if timeout is None else now().mono + int(timeout * 1000)
         self._run_until(lambda: not self._client.pending, until)
         return self.deliveries()
 
@@ -314,3 +331,143 @@ class Producer(_Blocking):
     def _finish(self) -> None:
         self.flush()
         self._sockets.carry_out(self._client.close(now()))
+
+
+class Consumer(_Blocking):
+    """`with Consumer("127.0.0.1:9092", group="readers") as consumer: consumer.subscribe(["topic"])`, then `poll`.
+
+    `group` may be None: then partitions are assigned by hand and nothing is committed. Other options as in
+    `ConsumerOptions`. What happens to the assignment is told to `on_event`, between two polls of the client: when it is
+    `Revoked`, `commit` still counts.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[Address],
+        group: str | None = None,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        **options: Any,
+    ) -> None:
+        self._client = ConsumerClient(addresses(bootstrap), ConsumerOptions(group_id=group, **options), os.urandom)
+        self._answers = _Answers(self._client.take_results)
+        self._on_event = on_event
+        super().__init__(self._client)
+
+    def subscribe(self, topics: Collection[str] | str) -> None:
+        """These topics, or all whose names match a regular expression."""
+        if isinstance(topics, str):
+            self._sockets.carry_out(self._client.subscribe_pattern(topics, now()))
+        else:
+            self._sockets.carry_out(self._client.subscribe(topics, now()))
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self._sockets.carry_out(self._client.assign([TopicPartition(*partition) for partition in partitions], now()))
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return self._client.assignment
+
+    def poll(self, timeout: float = 0, most: int | None = None) -> list[ConsumerRecord]:
+        """The next records, at most `most` (`max.poll.records`); none after `timeout` seconds without any. ApiError
+        where the consumer cannot go on."""
+        moment = now()
+        until = moment.mono + int(timeout * 1000)
+        self._sockets.run(moment.mono)  # the group must not wait while there are records
+        while True:
+            self._tell_events()
+            records, effects = self._client.poll(now(), most)
+            self._sockets.carry_out(effects)
+            if records or now().mono >= until:
+                return records
+            self._sockets.run(until)
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        self._sockets.carry_out(self._client.seek(TopicPartition(*partition), offset, now()))
+
+    def seek_to_beginning(self, partitions: Iterable[tuple[str, int]] | None = None) -> None:
+        self._seek_to(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[tuple[str, int]] | None = None) -> None:
+        self._seek_to(partitions, LATEST)
+
+    def _seek_to(self, partitions: Iterable[tuple[str, int]] | None, timestamp: int) -> None:
+        chosen = self.assignment if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        self._sockets.carry_out(self._client.seek_to(chosen, timestamp, now()))
+
+    def position(self, partition: tuple[str, int], timeout: float = 60) -> int:
+        """The offset of the next record; ApiError REQUEST_TIMED_OUT if unknown after `timeout` seconds."""
+        place = TopicPartition(*partition)
+        until = now().mono + int(timeout * 1000)
+        if not self._run_until(lambda: self._client.position(place) is not None, until):
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"the position of {place} is not known in {timeout} s")
+        return self._client.position(place) or 0
+
+    def commit(self, offsets: Mapping[tuple[str, int], int | CommittedOffset] | None = None) -> None:
+        """Commit these offsets, or every position, and wait for it; ApiError where it fails."""
+        wanted = None
+        if offsets is not None:
+            wanted = {
+                TopicPartition(*p): offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+                for p, offset in offsets.items()
+            }
+        self._wait(self._client.commit(now(), wanted))
+
+    def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, CommittedOffset]:
+        """The group's committed offsets, without the partitions that have none."""
+        chosen = [TopicPartition(*partition) for partition in partitions]
+        found: dict[TopicPartition, CommittedOffset] = self._wait(self._client.committed(chosen, now()))
+        return found
+
+    def offsets_for_times(self, timestamps: Mapping[tuple[str, int], int]) -> dict[TopicPartition, Found]:
+        """The first offset at or after each timestamp (wall ms), -1 where there is none."""
+        wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
+        found: dict[TopicPartition, Found] = self._wait(self._client.look_up(wanted, now()))
+        return found
+
+    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        return self._offsets(partitions, EARLIEST)
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        return self._offsets(partitions, LATEST)
+
+    def _offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
+        found = self.offsets_for_times(dict.fromkeys(partitions, timestamp))
+        return {partition: place.offset for partition, place in found.items()}
+
+    def partitions_of(self, topic: str, timeout: float = 60) -> list[TopicPartition]:
+        """All partitions of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in time."""
+        metadata = self._client.metadata
+        self._client.cluster.want_topics([topic], now())
+        self._sockets.carry_out(self._client.wake(now()))
+
+        def is_known() -> bool:
+            return topic in metadata.topics and bool(metadata.topics[topic].partitions)
+
+        if not self._run_until(is_known, now().mono + int(timeout * 1000)):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+        return [TopicPartition(topic, number) for number in sorted(metadata.topics[topic].partitions)]
+
+    def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self._sockets.carry_out(self._client.pause([TopicPartition(*partition) for partition in partitions], now()))
+
+    def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
+        self._sockets.carry_out(self._client.resume([TopicPartition(*partition) for partition in partitions], now()))
+
+    def _wait(self, asked: tuple[int, list[Effect]]) -> Any:
+        ticket, effects = asked
+        self._sockets.carry_out(effects)
+        self._run_until(lambda: self._answers.has(ticket), _FOREVER)
+        return self._answers.value(ticket)
+
+    def _tell_events(self) -> None:
+        for event in self._client.take_events():
+            if self._on_event is not None:
+                self._on_event(event)
+            if isinstance(event, Failed):
+                raise ApiError(event.error, event.message)
+
+    def _finish(self) -> None:
+        self._sockets.carry_out(self._client.close(now()))
+        if not self._run_until(lambda: self._client.is_closed, now().mono + _CLOSE_MS):
+            self._sockets.carry_out(self._client.abandon(now()))

@@ -1,0 +1,145 @@
+"""Who in a group reads which partition: pure functions of the members' subscriptions and the partitions there are.
+
+Members are in the order of their instance ids or member ids, so that every leader comes to the same result.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+
+from tidelog.model import TopicPartition
+
+Assignments = dict[str, list[TopicPartition]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What one member wants, and what it has held since `generation`."""
+
+    topics: frozenset[str]
+    owned: frozenset[TopicPartition] = frozenset()
+    generation: int = -1
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignor:
+    """`is_cooperative`: members keep what they have while the group rebalances (KIP-429)."""
+
+    name: str
+    assign: Callable[[Mapping[str, int], Mapping[str, Subscription]], Assignments]
+    is_cooperative: bool = False
+    remembers: bool = field(default=False)
+    """Members tell what they held before, though they gave it up."""
+
+
+def assign_ranges(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
+    """Each topic for itself: neighbouring partitions to each member, one more to the first ones."""
+    assignments: Assignments = {member: [] for member in members}
+    for topic in sorted(partitions):
+        readers = [member for member in _in_order(members) if topic in members[member].topics]
+        start = 0
+        for index, member in enumerate(readers):
+            share, rest = divmod(partitions[topic], len(readers))
+            end = start + share + (index < rest)
+            assignments[member] += [TopicPartition(topic, number) for number in range(start, end)]
+            start = end
+    return assignments
+
+
+def assign_in_turn(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
+    """All partitions, one after another, to the members in turn."""
+    assignments: Assignments = {member: [] for member in members}
+    turn = cycle(_in_order(members))
+    for partition in _all(partitions):
+        if any(partition.topic in subscription.topics for subscription in members.values()):
+            member = next(member for member in turn if partition.topic in members[member].topics)
+            assignments[member].append(partition)
+    return assignments
+
+
+def assign_sticky(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
+    """As even as can be, with as few moves as that allows."""
+    order = _in_order(members)
+    assignments = _kept(partitions, members, order)
+    held = {partition for owned in assignments.values() for partition in owned}
+    for partition in _all(partitions):
+        if partition not in held:
+            readers = [member for member in order if partition.topic in members[member].topics]
+            if readers:
+                assignments[min(readers, key=lambda member: len(assignments[member]))].append(partition)
+    while _move_one(assignments, members, order):
+        pass
+    return {member: sorted(owned) for member, owned in assignments.items()}
+
+
+def assign_cooperatively(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
+    """As `assign_sticky`, except that a partition that changes hands is given to nobody before it was given up."""
+    target = assign_sticky(partitions, members)
+    holders: dict[TopicPartition, set[str]] = defaultdict(set)
+    for member, subscription in members.items():
+        for partition in subscription.owned:
+            holders[partition].add(member)
+    return {
+        member: [partition for partition in assigned if not holders[partition] - {member}]
+        for member, assigned in target.items()
+    }
+
+
+def _kept(partitions: Mapping[str, int], members: Mapping[str, Subscription], order: Sequence[str]) -> Assignments:
+    """What members hold and may keep: of two who claim the same, the one of the later generation."""
+    claims: dict[TopicPartition, str] = {}
+    for member in order:
+        subscription = members[member]
+        for partition in subscription.owned:
+            exists = partition.topic in subscription.topics and partition.partition < partitions.get(partition.topic, 0)
+            rival = claims.get(partition)
+            if exists and (rival is None or members[rival].generation < subscription.generation):
+                claims[partition] = member
+    assignments: Assignments = {member: [] for member in order}
+    for partition in sorted(claims):
+        assignments[claims[partition]].append(partition)
+    return assignments
+
+
+def _move_one(assignments: Assignments, members: Mapping[str, Subscription], order: Sequence[str]) -> bool:
+    """Move a partition from a member with at least two more than another one that wants it, fullest first."""
+    for giver in sorted(order, key=lambda member: -len(assignments[member])):
+        for partition in reversed(assignments[giver]):
+            takers = [member for member in order if partition.topic in members[member].topics]
+            taker = min(takers, key=lambda member: len(assignments[member]))
+            if len(assignments[giver]) - len(assignments[taker]) >= 2:
+                assignments[giver].remove(partition)
+                assignments[taker].append(partition)
+                return True
+    return False
+
+
+def _in_order(members: Mapping[str, Subscription]) -> list[str]:
+    return sorted(
+        members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member)
+    )
+
+
+def _all(partitions: Mapping[str, int]) -> Iterable[TopicPartition]:
+    for topic in sorted(partitions):
+        for number in range(partitions[topic]):
+            yield TopicPartition(topic, number)
+
+
+ASSIGNORS: Mapping[str, Assignor] = {
+    assignor.name: assignor
+    for assignor in (
+        Assignor("range", assign_ranges),
+        Assignor("roundrobin", assign_in_turn),
+        Assignor("sticky", assign_sticky, remembers=True),
+        Assignor("cooperative-sticky", assign_cooperatively, is_cooperative=True),
+    )
+}
+"""The values of `partition.assignment.strategy`."""
+
+
+def are_cooperative(names: Collection[str]) -> bool:
+    """Whether a member that offers these keeps its partitions while the group rebalances: if all of them allow it."""
+    return all(ASSIGNORS[name].is_cooperative for name in names)

@@ -1,0 +1,368 @@
+"""The consumer: records of partitions that were assigned by hand or by the group, in order, from where it stands.
+
+Positions move when `poll` hands records out. At most once: commit, then process. At least once: process, then commit;
+so the consumer's own commits (`enable.auto.commit`) happen in `poll` only, when what was handed out before is done.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from tidelog.client.backoff import Entropy
+from tidelog.client.client import Client
+from tidelog.client.cluster import Cluster
+from tidelog.client.coordinator import CoordinatorFinder
+from tidelog.client.fetcher import RESETS, Fetcher, isolation_level
+from tidelog.client.lookups import Found, Lookups
+from tidelog.client.membership import Membership
+from tidelog.client.offsets import GroupOffsets
+from tidelog.client.options import Address, ConsumerOptions
+from tidelog.client.positions import Need, Place, Positions
+from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed
+from tidelog.effects import Effect
+from tidelog.errors import ErrorCode, InvalidOption
+from tidelog.model import INTERNAL_TOPICS, Time, TopicPartition
+
+
+class Group:
+    """What only a consumer with a group has."""
+
+    def __init__(self, name: str, cluster: Cluster, options: ConsumerOptions) -> None:
+        self.finder = CoordinatorFinder(cluster, name)
+        self.membership = Membership(cluster, self.finder, name, options)
+        self.offsets = GroupOffsets(cluster, self.finder, self.membership, name, options)
+
+
+class Consumer(Client):
+    """Inputs and effects as in `Client`. Calls that ask somebody return a ticket, whose `Done` comes with
+    `take_results`; what happens to the assignment comes with `take_events`."""
+
+    def __init__(self, bootstrap: Sequence[Address], options: ConsumerOptions, entropy: Entropy) -> None:
+        super().__init__(bootstrap, options, entropy, creates_topics=options.allow_auto_create_topics)
+        if options.auto_offset_reset not in RESETS:
+            raise InvalidOption(f"auto.offset.reset is one of {', '.join(RESETS)}, not {options.auto_offset_reset!r}")
+        self.options = options
+        self.positions = Positions()
+        self.group = None if options.group_id is None else Group(options.group_id, self.cluster, options)
+        self._fetcher = Fetcher(self.cluster, self.positions, options)
+        self._lookups = Lookups(self.cluster, isolation_level(options))
+        self._pattern: re.Pattern[str] | None = None
+        self._is_subscribed = False
+        self._metadata_seen = -1
+        self._last_ticket = 0
+        self._results: list[Done] = []
+        self._events: list[Event] = []
+        self._auto_commit_at = 0
+        self._is_auto_committing = False
+        self._is_closing = False
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.options.group_id or 'without group'} {self.positions}>"
+
+    # What to read.
+
+    def subscribe(self, topics: Collection[str], now: Time) -> list[Effect]:
+        """Read these topics as a member of the group, which assigns the partitions."""
+        self._pattern = None
+        self._subscribe(topics, now)
+        return self._turn(now)
+
+    def subscribe_pattern(self, pattern: str, now: Time) -> list[Effect]:
+        """As `subscribe`, for all topics whose whole name matches, present and to come."""
+        self._pattern = re.compile(pattern)
+        self.metadata.wants_all = True
+        self._metadata_seen = -1
+        self._subscribe((), now)
+        self.cluster.want_metadata(now)
+        return self._turn(now)
+
+    def assign(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
+        """Read exactly these partitions, without a membership; those read before go on where they are."""
+        self._leave_group("assigned by hand", now)
+        self.positions.assign(partitions)
+        self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
+        self.cluster.want_topics({partition.topic for partition in partitions}, now)
+        return self._turn(now)
+
+    def unsubscribe(self, now: Time) -> list[Effect]:
+        """Read nothing; leave the group."""
+        return self.assign((), now)
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self.positions.places)
+
+    # Where to read.
+
+    def seek(self, partition: TopicPartition, offset: int, now: Time, *, leader_epoch: int = -1) -> list[Effect]:
+        """Hand out from that offset next; KeyError where the partition is not assigned."""
+        self.positions.places[partition].move(offset, leader_epoch)
+        return self._turn(now)
+
+    def seek_to(self, partitions: Collection[TopicPartition], timestamp: int, now: Time) -> list[Effect]:
+        """Go to EARLIEST, LATEST or the first record at or after a timestamp (at the end where there is none)."""
+        for partition in partitions:
+            self.positions.places[partition].reset(timestamp)
+        return self._turn(now)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record to hand out; None while it is being found."""
+        offset = self.positions.places[partition].offset
+        return offset if offset >= 0 else None
+
+    def pause(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
+        for partition in partitions:
+            self.positions.places[partition].is_paused = True
+        return self._turn(now)
+
+    def resume(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
+        for partition in partitions:
+            self.positions.places[partition].is_paused = False
+        return self._turn(now)
+
+    # Reading.
+
+    def poll(self, now: Time, most: int | None = None) -> tuple[list[ConsumerRecord], list[Effect]]:
+        """The next records, at most `max.poll.records`; says too that what was handed out before is processed."""
+        taken: list[ConsumerRecord] = []
+        if self._is_subscribed and self.group is not None:
+            self.group.membership.polled(now)
+        self._commit_by_itself(now)
+        is_giving_up = self.group is not None and self.group.membership.must_commit
+        if not is_giving_up and not self._is_closing:
+            taken = self._fetcher.take(self.options.max_poll_records if most is None else most, now)
+        return taken, self._turn(now)
+
+    def take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def take_results(self) -> list[Done]:
+        results, self._results = self._results, []
+        return results
+
+    # Questions.
+
+    def commit(
+        self, now: Time, offsets: Mapping[TopicPartition, CommittedOffset] | None = None
+    ) -> tuple[int, list[Effect]]:
+        """Commit these offsets, or the position of every partition. `Done.value` is what was committed."""
+        ticket = self._ticket()
+        wanted = self._processed() if offsets is None else offsets
+        if self.group is None:
+            self._results.append(Done(ticket, error=ErrorCode.INVALID_GROUP_ID, message="there is no group.id"))
+        elif not wanted:
+            self._results.append(Done(ticket, {}))
+        else:
+            finish = self._finish(ticket, "the offsets are not committed")
+            self.group.offsets.commit(wanted, finish, now, self.options.default_api_timeout_ms)
+        return ticket, self._turn(now)
+
+    def committed(self, partitions: Collection[TopicPartition], now: Time) -> tuple[int, list[Effect]]:
+        """`Done.value`: the group's `CommittedOffset` by partition, without those that have none."""
+        ticket = self._ticket()
+        if self.group is None:
+            self._results.append(Done(ticket, error=ErrorCode.INVALID_GROUP_ID, message="there is no group.id"))
+        else:
+            finish = self._finish(ticket, "the committed offsets cannot be read")
+            self.group.offsets.fetch(partitions, finish, now, self.options.default_api_timeout_ms)
+        return ticket, self._turn(now)
+
+    def look_up(self, wanted: Mapping[TopicPartition, int], now: Time) -> tuple[int, list[Effect]]:
+        """Offsets for timestamps, EARLIEST or LATEST. `Done.value`: `Found` by partition."""
+        ticket = self._ticket()
+        finish = self._finish(ticket, "the offsets cannot be found")
+        self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
+        return ticket, self._turn(now)
+
+    # The end.
+
+    def close(self, now: Time) -> list[Effect]:
+        """Commit if the consumer does that by itself, leave the group, close the connections: `is_closed` then."""
+        self._is_closing = True
+        if self.group is None or not self.options.enable_auto_commit or not self._processed():
+            return self.abandon(now)
+        self.group.offsets.commit(
+            self._processed(), lambda _value, _code, _now: None, now, self.options.default_api_timeout_ms
+        )
+        return self._turn(now)
+
+    def abandon(self, now: Time) -> list[Effect]:
+        """Close without waiting for anything."""
+        self._leave_group("the consumer is closed", now)
+        self._closed = True
+        self.network.close()
+        return self.network.take_effects()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    # The turn.
+
+    def _advance(self, now: Time) -> None:
+        if self._is_closing and (self.group is None or self.group.offsets.is_idle):
+            self._leave_group("the consumer is closed", now)
+            self._closed = True
+            self.network.close()
+            return
+        if self.group is not None:
+            self._advance_group(self.group, now)
+        self._find_places(now)
+        self._lookups.advance(now)
+        if self.group is not None:
+            self.group.offsets.advance(now)
+        self._fetcher.advance(now)
+        self._events += self._fetcher.events
+        self._fetcher.events.clear()
+
+    def _advance_group(self, group: Group, now: Time) -> None:
+        if not self._is_subscribed or self._is_closing:
+            return
+        if self._pattern is not None and self._metadata_seen != self.metadata.updates:
+            self._metadata_seen = self.metadata.updates
+            group.membership.subscribe(self._matching(self._pattern))
+        group.membership.advance(now)
+        self._events += group.membership.events
+        group.membership.events.clear()
+        if group.membership.owned != self.positions.places.keys():
+            self.positions.assign(group.membership.owned)
+
+    def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+        return [name for name in self.metadata.topics if pattern.fullmatch(name) and name not in INTERNAL_TOPICS]
+
+    def _own_deadline(self) -> int | None:
+        moments = [self._lookups.deadline, self._fetcher.deadline]
+        if self.group is not None:
+            moments.append(self.group.offsets.deadline)
+            if self._is_subscribed:
+                moments.append(self.group.membership.deadline)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _subscribe(self, topics: Collection[str], now: Time) -> None:
+        if self.group is None:
+            raise InvalidOption("to subscribe needs a group.id")
+        self._is_subscribed = True
+        self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
+        self.cluster.want_topics(topics, now)
+        self.group.membership.subscribe(topics)
+
+    def _leave_group(self, reason: str, now: Time) -> None:
+        if self.group is not None and self._is_subscribed:
+            self.group.membership.leave(reason, now)
+            self.group.membership.subscribe(())
+        self._is_subscribed = False
+        self._pattern = None
+
+    # Places.
+
+    def _find_places(self, now: Time) -> None:
+        """See to it that every partition gets an offset."""
+        places = self.positions.places
+        uncommitted = [partition for partition in places if places[partition].wants(Need.COMMITTED, now.mono)]
+        if uncommitted and self.group is not None:
+            self._fetch_committed(self.group, uncommitted, now)
+        else:
+            for partition in uncommitted:
+                self._reset(partition, places[partition], now)
+        unknown = {p: place.reset_to for p, place in places.items() if place.wants(Need.OFFSET, now.mono)}
+        if unknown:
+            self._fetch_offsets(unknown, now)
+
+    def _fetch_committed(self, group: Group, partitions: Collection[TopicPartition], now: Time) -> None:
+        turns = self._mark_busy(partitions)
+
+        def finish(value: Mapping[TopicPartition, CommittedOffset] | None, code: ErrorCode, now: Time) -> None:
+            for partition, place in self._unmoved(turns):
+                if code or value is None:
+                    self._trouble(partition, place, code, "has no known committed offset", now)
+                elif partition in value:
+                    place.move(value[partition].offset, value[partition].leader_epoch)
+                else:
+                    self._reset(partition, place, now)
+
+        group.offsets.fetch(partitions, finish, now, self.options.default_api_timeout_ms)
+
+    def _fetch_offsets(self, wanted: Mapping[TopicPartition, int], now: Time) -> None:
+        turns = self._mark_busy(wanted)
+
+        def finish(found: Mapping[TopicPartition, Found], code: ErrorCode, now: Time) -> None:
+            for partition, place in self._unmoved(turns):
+                if partition not in found:
+                    self._trouble(partition, place, code, "has no known offsets", now)
+                elif found[partition].offset >= 0:
+                    place.move(found[partition].offset)
+                else:
+                    place.reset(-1)  # no record is that young: the end
+
+        self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
+
+    def _mark_busy(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        for partition in partitions:
+            self.positions.places[partition].is_busy = True
+        return {partition: self.positions.places[partition].turn for partition in partitions}
+
+    def _unmoved(self, turns: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Place]]:
+        """Those that are still assigned, and were not moved by hand meanwhile; they are not busy any more."""
+        places = [(p, self.positions.places[p]) for p in turns if p in self.positions.places]
+        unmoved = [(partition, place) for partition, place in places if place.turn == turns[partition]]
+        for _, place in unmoved:
+            place.is_busy = False
+        return unmoved
+
+    def _reset(self, partition: TopicPartition, place: Place, now: Time) -> None:
+        to = RESETS[self.options.auto_offset_reset]
+        if to is None:
+            self._trouble(
+                partition,
+                place,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                "has no committed offset, and auto.offset.reset is none",
+                now,
+            )
+        else:
+            place.reset(to)
+
+    def _trouble(self, partition: TopicPartition, place: Place, code: ErrorCode, reason: str, now: Time) -> None:
+        self._events.append(Failed(code, f"{partition} {reason}", (partition,)))
+        place.failed(now.mono, self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+
+    # Commits.
+
+    def _processed(self) -> dict[TopicPartition, CommittedOffset]:
+        known = self.positions.known()
+        return {partition: CommittedOffset(place.offset, "", place.epoch) for partition, place in known.items()}
+
+    def _commit_by_itself(self, now: Time) -> None:
+        """At intervals, and before partitions are given up."""
+        if self.group is None or self._is_auto_committing:
+            return
+        membership = self.group.membership
+        commits = self.options.enable_auto_commit and bool(self._processed())
+        is_due = self._is_subscribed and membership.must_commit
+        if not commits:
+            if is_due:
+                membership.committed()
+            return
+        if not is_due and now.mono < self._auto_commit_at:
+            return
+        self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
+        self._is_auto_committing = True
+
+        def finish(_value: object, _code: ErrorCode, _now: Time) -> None:
+            self._is_auto_committing = False
+            if is_due:
+                membership.committed()
+
+        timeout = self.options.default_api_timeout_ms if is_due else self.options.auto_commit_interval_ms
+        self.group.offsets.commit(self._processed(), finish, now, timeout)
+
+    def _ticket(self) -> int:
+        self._last_ticket += 1
+        return self._last_ticket
+
+    def _finish(self, ticket: int, failure: str) -> Callable[[Any, ErrorCode, Time], None]:
+        def finish(value: object, code: ErrorCode, _now: Time) -> None:
+            self._results.append(Done(ticket, value, code, failure if code else None))
+
+        return finish

@@ -1,0 +1,132 @@
+"""Offsets by time: the earliest, the latest, or the first at or after a timestamp, asked of each partition's leader."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.client.backoff import Backoff
+from tidelog.client.cluster import Cluster
+from tidelog.client.link import Answer
+from tidelog.client.results import code_of
+from tidelog.client.subscriptions import by_topic
+from tidelog.errors import RETRIABLE, ErrorCode
+from tidelog.model import NO_EPOCH, Time, TopicPartition
+from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+
+class Found(NamedTuple):
+    """`offset` is -1 where no record is that young."""
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = NO_EPOCH
+
+
+Finish = Callable[[dict[TopicPartition, Found], ErrorCode, Time], None]
+"""Takes what was found, and NONE or the code of what is missing."""
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    wanted: dict[TopicPartition, int]
+    finish: Finish
+    deadline: int
+    backoff: Backoff
+    found: dict[TopicPartition, Found] = field(default_factory=dict)
+    retry_at: int = 0
+    out: int = 0
+    metadata_seen: int = -1
+    last: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+
+
+class Lookups:
+    """Searches that are under way; `isolation_level` is 1 to stop at open transactions."""
+
+    def __init__(self, cluster: Cluster, isolation_level: int) -> None:
+        self._cluster = cluster
+        self._isolation_level = isolation_level
+        self._searches: list[_Search] = []
+
+    def __repr__(self) -> str:
+        return f"<Lookups {len(self._searches)} under way>"
+
+    def look_up(self, wanted: Mapping[TopicPartition, int], finish: Finish, now: Time, timeout_ms: int) -> None:
+        """Find the offsets for these timestamps, EARLIEST or LATEST."""
+        self._cluster.want_topics({partition.topic for partition in wanted}, now)
+        search = _Search(dict(wanted), finish, now.mono + timeout_ms, self._cluster.backoff())
+        self._searches.append(search)
+
+    def advance(self, now: Time) -> None:
+        for search in list(self._searches):
+            if search.out:
+                continue
+            if not search.wanted:
+                self._end(search, ErrorCode.NONE, now)
+            elif now.mono >= search.deadline:
+                self._end(search, search.last, now)
+            elif now.mono >= search.retry_at or search.metadata_seen != self._cluster.metadata.updates:
+                self._ask_leaders(search, now)
+
+    @property
+    def deadline(self) -> int | None:
+        waiting = (search for search in self._searches if not search.out)
+        return min((min(search.retry_at, search.deadline) for search in waiting), default=None)
+
+    def _end(self, search: _Search, code: ErrorCode, now: Time) -> None:
+        self._searches.remove(search)
+        search.finish(search.found, code, now)
+
+    def _ask_leaders(self, search: _Search, now: Time) -> None:
+        by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        search.retry_at = now.mono + search.backoff.next_ms()
+        search.metadata_seen = self._cluster.metadata.updates
+        for partition in search.wanted:
+            leader = self._cluster.metadata.leader(partition)
+            if leader is None:
+                self._cluster.want_metadata(now)
+            else:
+                by_leader[leader].append(partition)
+        for leader, partitions in by_leader.items():
+            search.out += 1
+            topics = [
+                ListOffsetsTopic(
+                    name=topic,
+                    partitions=[self._question(search, TopicPartition(topic, number)) for number in numbers],
+                )
+                for topic, numbers in by_topic(partitions)
+            ]
+            timeout = min(self._cluster.options.request_timeout_ms, search.deadline - now.mono)
+            request = ListOffsetsRequest(
+                replica_id=-1, isolation_level=self._isolation_level, topics=topics, timeout_ms=timeout
+            )
+            self._cluster.ask(leader, request, partial(self._answered, search), now, timeout_ms=timeout)
+
+    def _question(self, search: _Search, partition: TopicPartition) -> ListOffsetsPartition:
+        return ListOffsetsPartition(
+            partition_index=partition.partition,
+            current_leader_epoch=self._cluster.metadata.leader_epoch(partition),
+            timestamp=search.wanted[partition],
+        )
+
+    def _answered(self, search: _Search, answer: Answer, now: Time) -> None:
+        search.out -= 1
+        if answer.fault:
+            search.last = answer.fault
+            self._cluster.want_metadata(now)
+            if answer.fault is ErrorCode.UNSUPPORTED_VERSION:
+                search.deadline = now.mono
+            return
+        for topic in answer.response.topics:
+            for told in topic.partitions:
+                partition = TopicPartition(topic.name, told.partition_index)
+                code = code_of(told.error_code)
+                if not code:
+                    search.found[partition] = Found(told.offset, told.timestamp, told.leader_epoch)
+                    search.wanted.pop(partition, None)
+                    continue
+                search.last = code
+                self._cluster.want_metadata(now)
+                if code not in RETRIABLE:
+                    search.deadline = now.mono

@@ -1,0 +1,209 @@
+"""A group's offsets at its coordinator: committing and reading them, tried again until the caller's time is over."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tidelog.client.backoff import Backoff
+from tidelog.client.cluster import Cluster
+from tidelog.client.coordinator import CoordinatorFinder
+from tidelog.client.link import Answer
+from tidelog.client.membership import Membership
+from tidelog.client.options import ConsumerOptions
+from tidelog.client.results import CommittedOffset, code_of
+from tidelog.client.subscriptions import by_topic
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID, Time, TopicPartition
+from tidelog.wire.messages.groups.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tidelog.wire.messages.groups.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+Finish = Callable[[Any, ErrorCode, Time], None]
+"""Takes the value and the code of how it ended."""
+
+_NEWEST_COMMIT_WITH_NAMES = 9
+_NEWEST_FETCH_WITH_NAMES = 9
+
+_EXPELLED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_PASSING = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.REQUEST_TIMED_OUT}
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """A request that is waiting to be sent (again), or on its way."""
+
+    request: Any
+    finish: Finish
+    judge: Callable[["_Task", Answer, Time], None]
+    deadline: int
+    newest: int
+    backoff: Backoff
+    retry_at: int = 0
+    is_out: bool = False
+    last: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+
+
+class GroupOffsets:
+    """Commits and fetches of one group."""
+
+    def __init__(
+        self, cluster: Cluster, finder: CoordinatorFinder, membership: Membership, group: str, options: ConsumerOptions
+    ) -> None:
+        self._cluster = cluster
+        self._finder = finder
+        self._membership = membership
+        self._group = group
+        self._options = options
+        self._tasks: list[_Task] = []
+
+    def __repr__(self) -> str:
+        return f"<GroupOffsets {self._group} {len(self._tasks)} requests>"
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._tasks
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], finish: Finish, now: Time, timeout_ms: int
+    ) -> None:
+        """`finish` gets the offsets that were committed, or the code of the first that was not."""
+        topics = [
+            OffsetCommitRequestTopic(
+                name=topic,
+                topic_id=self._cluster.metadata.topic_id(topic),
+                partitions=[_partition(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+            )
+            for topic, numbers in by_topic(offsets)
+        ]
+        request = OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=self._membership.generation,
+            member_id=self._membership.member_id if self._membership.generation >= 0 else "",
+            group_instance_id=self._options.group_instance_id if self._membership.generation >= 0 else None,
+            topics=topics,
+        )
+        newest = _NEWEST_COMMIT_WITH_NAMES if any(topic.topic_id == NO_ID for topic in topics) else 32767
+        self._add(request, finish, partial(self._committed, dict(offsets)), now, timeout_ms, newest)
+
+    def fetch(self, partitions: Collection[TopicPartition], finish: Finish, now: Time, timeout_ms: int) -> None:
+        """`finish` gets a `CommittedOffset` by partition, without those that have none."""
+        topics = [
+            OffsetFetchRequestTopics(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions)
+        ]
+        group = OffsetFetchRequestGroup(group_id=self._group, topics=topics)
+        request = OffsetFetchRequest(group_id=self._group, groups=[group], require_stable=True)
+        self._add(request, finish, self._fetched, now, timeout_ms, _NEWEST_FETCH_WITH_NAMES)
+
+    def advance(self, now: Time) -> None:
+        for task in list(self._tasks):
+            if task.is_out:
+                continue
+            if now.mono >= task.deadline or self._finder.refused:
+                self._end(task, None, self._finder.refused or task.last, now)
+            elif now.mono >= task.retry_at:
+                self._send(task, now)
+
+    @property
+    def deadline(self) -> int | None:
+        moments = [
+            min(task.deadline, task.retry_at) if task.retry_at else task.deadline
+            for task in self._tasks
+            if not task.is_out
+        ]
+        if moments and self._finder.deadline is not None:
+            moments.append(self._finder.deadline)
+        return min(moments, default=None)
+
+    def _add(
+        self,
+        request: Any,
+        finish: Finish,
+        judge: Callable[[_Task, Answer, Time], None],
+        now: Time,
+        timeout_ms: int,
+        newest: int,
+    ) -> None:
+        self._tasks.append(_Task(request, finish, judge, now.mono + timeout_ms, newest, self._cluster.backoff()))
+
+    def _send(self, task: _Task, now: Time) -> None:
+        node = self._finder.node(now)
+        task.retry_at = 0
+        if node is None:
+            return
+        task.is_out = True
+        timeout = min(self._options.request_timeout_ms, task.deadline - now.mono)
+        self._cluster.ask(
+            node, task.request, partial(self._answered, task), now, timeout_ms=timeout, newest=task.newest
+        )
+
+    def _answered(self, task: _Task, answer: Answer, now: Time) -> None:
+        task.is_out = False
+        if answer.fault is ErrorCode.UNSUPPORTED_VERSION:
+            self._end(task, None, answer.fault, now)
+        elif answer.fault:
+            self._retry(task, answer.fault, answer.fault, now)
+        else:
+            task.judge(task, answer, now)
+
+    def _retry(self, task: _Task, code: ErrorCode, fault: ErrorCode, now: Time) -> None:
+        self._finder.judge(code, fault, now)
+        task.last = code
+        task.retry_at = now.mono + task.backoff.next_ms()
+
+    def _end(self, task: _Task, value: Any, code: ErrorCode, now: Time) -> None:
+        self._tasks.remove(task)
+        task.finish(value, code, now)
+
+    def _committed(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], task: _Task, answer: Answer, now: Time
+    ) -> None:
+        codes = [code_of(partition.error_code) for topic in answer.response.topics for partition in topic.partitions]
+        code = next((code for code in codes if code), ErrorCode.NONE)
+        if code is ErrorCode.NONE:
+            self._end(task, offsets, code, now)
+        elif self._finder.judge(code, ErrorCode.NONE, now) or code in _PASSING:
+            self._retry(task, code, ErrorCode.NONE, now)
+        else:
+            if code in _EXPELLED and self._membership.generation == task.request.generation_id_or_member_epoch:
+                self._membership.expelled(now)
+            elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._membership.rebalancing()
+            self._end(task, None, code, now)
+
+    def _fetched(self, task: _Task, answer: Answer, now: Time) -> None:
+        group = answer.response.groups[0]
+        partitions = [(topic.name, partition) for topic in group.topics for partition in topic.partitions]
+        codes = [code_of(group.error_code), *(code_of(partition.error_code) for _, partition in partitions)]
+        code = next((code for code in codes if code), ErrorCode.NONE)
+        if code is ErrorCode.NONE:
+            found = {
+                TopicPartition(topic, p.partition_index): CommittedOffset(
+                    p.committed_offset, p.metadata or "", p.committed_leader_epoch
+                )
+                for topic, p in partitions
+                if p.committed_offset >= 0
+            }
+            self._end(task, found, code, now)
+        elif self._finder.judge(code, ErrorCode.NONE, now) or code in _PASSING:
+            self._retry(task, code, ErrorCode.NONE, now)
+        else:
+            self._end(task, None, code, now)
+
+
+def _partition(number: int, offset: CommittedOffset) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=number,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
