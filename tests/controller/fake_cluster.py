@@ -1,0 +1,368 @@
+"""A small cluster for the controller's tests: the simulator's store, and brokers that take what they are told.
+
+Messages and store results wait in queues; `settle` delivers them until nothing moves. A broker applies
+LeaderAndIsr, UpdateMetadata and StopReplica with the checks that a real one makes.
+"""
+
+from collections import deque
+from itertools import count
+
+from tests.controller.ghost import Ghost
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
+from tidelog.controller.controller import Controller
+from tidelog.controller.image import ClusterImage
+from tidelog.effects import Ask, Event, Reply, Store
+from tidelog.errors import ErrorCode
+from tidelog.model import Endpoint, Time
+from tidelog.ports import Create, StoreResult
+from tidelog.sim.store import Tree
+from tidelog.wire.messages.cluster.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from tidelog.wire.messages.cluster.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from tidelog.wire.messages.cluster.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tidelog.wire.messages.records.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from tidelog.wire.messages.topics.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+
+class FakeBroker:
+    """One broker process: registered, with a controller of its own, and the replicas it was told to have."""
+
+    def __init__(self, cluster, broker_id, rack=None):
+        self.cluster = cluster
+        self.id = broker_id
+        self.rack = rack
+        self.epoch = -1
+        self.clean_epoch = -1
+        self.alive = False
+        self.session = None
+        self.controller_epoch = 0
+        self.image = ClusterImage()
+        self.roles = {}
+        self.log_ends = {}
+        self.failed_folders = set()
+        self.deleted = []
+        self.received = []
+        seed = count(1000 * (broker_id + 1))
+        self.controller = Controller(broker_id, cluster.config, entropy=lambda n: next(seed).to_bytes(n))
+
+    def start(self):
+        self.alive = True
+        self.session = self.cluster.tree.session()
+        endpoints = (
+            Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9000 + self.id),
+            Endpoint("REPLICATION", "PLAINTEXT", "host", 9500 + self.id),
+        )
+        registration = tree.Registration(endpoints, self.rack, self.clean_epoch)
+        create = Create(tree.broker_path(self.id), tree.format_registration(registration, 0), ephemeral=True)
+        result = self.session.apply([create])
+        assert result.outcome == "ok", result
+        self.epoch = result.values[0].created
+        self.clean_epoch = -1
+        self.image = ClusterImage()
+        self.run(self.controller.elect(self.session.session, self.epoch, self.cluster.now))
+
+    def kill(self):
+        """The process ends: the session with it; memory is lost, the log ends stay."""
+        self.alive = False
+        self.session.close()
+        seed = count(1000 * (self.id + 1) + self.epoch * 17)
+        self.controller = Controller(self.id, self.cluster.config, entropy=lambda n: next(seed).to_bytes(n))
+        self.roles = {}
+        self.controller_epoch = 0
+
+    def stop_cleanly(self):
+        self.clean_epoch = self.epoch
+        self.kill()
+
+    def run(self, effects):
+        for effect in effects:
+            match effect:
+                case Store(token, operations):
+                    self.cluster.stores.append((self, self.controller, token, operations, self.session))
+                case Ask(target, request, owner, token):
+                    assert owner == "controller"
+                    self.cluster.messages.append((self, self.controller, target, request, token))
+                case Reply(token, response):
+                    self.cluster.replies[token] = response
+                case Event():
+                    self.cluster.events.append(effect)
+                case _:
+                    raise AssertionError(effect)
+
+    def receive(self, request):
+        self.received.append(request)
+        if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest):
+            refusal = self.refusal(request)
+            if refusal:
+                return type_of_answer(request)(error_code=refusal)
+            self.controller_epoch = request.controller_epoch
+            if isinstance(request, LeaderAndIsrRequest):
+                return self.take_roles(request)
+            if isinstance(request, UpdateMetadataRequest):
+                self.image.apply(request)
+                self.image.check_invariants()
+                return UpdateMetadataResponse()
+            return self.delete_replicas(request)
+        return self.tell_log_ends(request)
+
+    def refusal(self, request):
+        if request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.STALE_BROKER_EPOCH if request.broker_epoch != self.epoch else 0
+
+    def take_roles(self, request):
+        topics = []
+        for topic in request.topic_states:
+            errors = []
+            for state in topic.partition_states:
+                key = (topic.topic_name, state.partition_index)
+                assert self.id in state.replicas
+                held = self.roles.get(key)
+                code = 0
+                if key in self.failed_folders:
+                    code = ErrorCode.KAFKA_STORAGE_ERROR
+                elif held is None or (state.leader_epoch, state.partition_epoch) > held[1:3]:
+                    self.roles[key] = (state.leader, state.leader_epoch, state.partition_epoch, list(state.isr))
+                    self.log_ends.setdefault(key, (-1, 0))
+                errors.append(LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=code))
+            topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        return LeaderAndIsrResponse(topics=topics)
+
+    def delete_replicas(self, request):
+        errors = []
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                assert state.delete_partition
+                key = (topic.topic_name, state.partition_index)
+                if key in self.failed_folders:
+                    code = ErrorCode.KAFKA_STORAGE_ERROR
+                    errors.append(StopReplicaPartitionError(topic_name=key[0], partition_index=key[1], error_code=code))
+                    continue
+                self.roles.pop(key, None)
+                self.log_ends.pop(key, None)
+                self.deleted.append(key)
+        return StopReplicaResponse(partition_errors=errors)
+
+    def tell_log_ends(self, request):
+        topics = []
+        for topic in request.topics:
+            ends = []
+            for partition in topic.partitions:
+                epoch, end = self.log_ends.get((topic.topic, partition.partition), (None, None))
+                entry = EpochEndOffset(partition=partition.partition)
+                if epoch is None:
+                    entry.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    entry.leader_epoch, entry.end_offset = epoch, end
+                ends.append(entry)
+            topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+        return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def type_of_answer(request):
+    return {
+        LeaderAndIsrRequest: LeaderAndIsrResponse,
+        UpdateMetadataRequest: UpdateMetadataResponse,
+        StopReplicaRequest: StopReplicaResponse,
+    }[type(request)]
+
+
+class FakeCluster:
+    def __init__(self, brokers=3, racks=None, **options):
+        self.config = BrokerConfig({name.replace("_", "."): str(value) for name, value in options.items()})
+        self.tree = Tree()
+        self.ghost = Ghost(self.tree)
+        self.now = Time(1_000_000, 1_700_000_000_000)
+        self.stores = deque()
+        self.messages = deque()
+        self.replies = {}
+        self.events = []
+        self.tokens = count(1_000_000)
+        self.outcomes = deque()
+        self.store_count = 0
+        self.brokers = {id_: FakeBroker(self, id_, racks and racks[id_]) for id_ in range(brokers)}
+
+    def start(self):
+        for broker in self.brokers.values():
+            broker.start()
+        self.settle()
+        return self
+
+    @property
+    def leader(self):
+        return next(broker for broker in self.brokers.values() if broker.alive and broker.controller.leading)
+
+    @property
+    def state(self):
+        return self.leader.controller.reign.term.cluster
+
+    def partition(self, topic, index=0):
+        return self.state.topics[topic].partitions[index]
+
+    def kinds(self, kind):
+        return [event.fields for event in self.events if event.kind == kind]
+
+    def step_store(self):
+        """Carry out one list of operations; `outcomes` may hold what becomes of it: (applied, answer)."""
+        broker, controller, token, operations, session = self.stores.popleft()
+        self.store_count += 1
+        fate = self.outcomes.popleft() if self.outcomes else None
+        if fate == "lost":
+            result = StoreResult("unknown")
+        else:
+            result = session.apply(operations)
+            if fate == "answer lost":
+                result = StoreResult("unknown")
+            reign = controller.reign
+            self.ghost.look(reign.term.cluster.lives if reign else {})
+        if broker.alive and broker.controller is controller:
+            broker.run(controller.store_result(token, result, self.now))
+
+    def step_message(self):
+        sender, controller, target, request, token = self.messages.popleft()
+        receiver = self.brokers[target]
+        response = receiver.receive(request) if receiver.alive else None
+        if sender.alive and sender.controller is controller:
+            sender.run(controller.answered(token, response, self.now))
+
+    def tell_events(self):
+        moved = False
+        for broker in self.brokers.values():
+            if broker.alive:
+                for path in broker.session.events():
+                    broker.run(broker.controller.store_event(path, self.now))
+                    moved = True
+        return moved
+
+    def settle(self, limit=5_000, timers=True):
+        """Until nothing moves; timers due within a second are run."""
+        end = self.now.mono + 1000
+        for _ in range(limit):
+            if self.stores:
+                self.step_store()
+            elif self.tell_events():
+                pass
+            elif self.messages:
+                self.step_message()
+            elif not timers or not self.run_timers(end):
+                self.check()
+                return
+        raise AssertionError("the cluster does not settle")
+
+    def settle_without_leader(self):
+        """All brokers are dead: what is under way is dropped."""
+        assert not any(broker.alive for broker in self.brokers.values())
+        self.stores.clear()
+        self.messages.clear()
+
+    def step_any(self):
+        """One step of anything; else time goes on to the next timer."""
+        if self.stores:
+            self.step_store()
+        elif not self.tell_events():
+            if self.messages:
+                self.step_message()
+            else:
+                self.run_timers(self.now.mono + 10_000)
+
+    def expand(self, topic, index, broker):
+        """The leader takes a caught-up replica into the ISR."""
+        partition = self.partition(topic, index)
+        leader = self.brokers[partition.state.leader]
+        members = [*zip(partition.state.isr, partition.state.isr_epochs, strict=True)]
+        members.append((broker, self.brokers[broker].epoch))
+        answer = self.alter(leader, partition, members)
+        assert answer.error_code == 0, answer
+
+    def alter(self, leader, partition, members, **fields):
+        """An AlterPartition of one partition; the partition's answer, or the whole one where it is an error."""
+        epoch = fields.pop("broker_epoch", leader.epoch)
+        topic = self.wish(partition, members, **fields)
+        response = self.ask(AlterPartitionRequest(broker_id=leader.id, broker_epoch=epoch, topics=[topic]))
+        return response if response.error_code else response.topics[0].partitions[0]
+
+    def wish(self, partition, members, *, leader_epoch=None, partition_epoch=None, topic_id=None):
+        """One partition's part of an AlterPartition, with the present epochs unless others are given."""
+        state = partition.state
+        wish = PartitionData(
+            partition_index=partition.index,
+            leader_epoch=state.leader_epoch if leader_epoch is None else leader_epoch,
+            partition_epoch=partition.version if partition_epoch is None else partition_epoch,
+            new_isr_with_epochs=[BrokerState(broker_id=id_, broker_epoch=epoch) for id_, epoch in members],
+        )
+        return TopicData(topic_id=partition.topic.id if topic_id is None else topic_id, partitions=[wish])
+
+    def run_timers(self, end):
+        deadlines = [
+            (deadline, broker.id)
+            for broker in self.brokers.values()
+            if broker.alive and (deadline := broker.controller.next_deadline) is not None
+        ]
+        if not deadlines or min(deadlines)[0] > end:
+            return False
+        deadline, id_ = min(deadlines)
+        self.advance(max(0, deadline - self.now.mono))
+        self.brokers[id_].run(self.brokers[id_].controller.wake(self.now))
+        return True
+
+    def advance(self, ms):
+        self.now = Time(self.now.mono + ms, self.now.wall + ms)
+
+    def check(self):
+        for broker in self.brokers.values():
+            if broker.alive and broker.controller.leading:
+                broker.controller.reign.term.cluster.check_invariants()
+
+    def submit(self, request):
+        token = next(self.tokens)
+        leader = self.leader
+        leader.run(leader.controller.handle(token, request, self.now))
+        return token
+
+    def ask(self, request):
+        token = self.submit(request)
+        self.settle()
+        return self.replies.pop(token)
+
+    def create(self, name, partitions=-1, factor=-1, assignments=None, configs=None, **flags):
+        return self.ask(
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(
+                        name=name,
+                        num_partitions=partitions,
+                        replication_factor=factor,
+                        assignments=[
+                            CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+                            for index, replicas in (assignments or {}).items()
+                        ],
+                        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+                    )
+                ],
+                **flags,
+            )
+        ).topics[0]

@@ -1,0 +1,74 @@
+"""Checks every change of a partition's state in the store, whoever wrote it, against the invariants.
+
+I13 (epochs ascend), I14 (leader in ISR, ISR among the replicas), I17 (a clean election follows rule 8). Rule 8 is
+restated here in its own words, from the tree and from what the writer knew of who lives: a death that it could not
+have heard of yet does not make its election wrong.
+"""
+
+from tidelog.controller import tree
+
+
+class Ghost:
+    def __init__(self, store):
+        self.store = store
+        self.seen = {}
+        self.lives = {}
+        self.unclean_allowed = False
+        self.elections = 0
+
+    def look(self, lives):
+        """After a write by a controller that knows these lives."""
+        self.lives = lives
+        states = {path: node for path, node in self.store.nodes.items() if path.endswith("/state")}
+        for path, node in states.items():
+            old = self.seen.get(path)
+            if old is None or old.created != node.created:
+                self.check_shape(path, tree.parse_state(node.data))
+            elif old.version != node.version:
+                self.check_change(path, old, node)
+        self.seen = states
+
+    def check_shape(self, path, state):
+        _, _, _, topic, _, partition, _ = path.split("/")
+        replicas = tree.parse_assignment(self.store.nodes[tree.topic_path(topic)].data).replicas[int(partition)]
+        assert state.leader == -1 or state.leader in state.isr, (path, state)
+        assert set(state.isr) <= set(replicas), (path, state)
+        assert state.isr, (path, state)
+        assert len(set(state.isr)) == len(state.isr) == len(state.isr_epochs), (path, state)
+        return replicas
+
+    def check_change(self, path, old_node, node):
+        assert node.version == old_node.version + 1, (path, old_node, node)
+        old, new = tree.parse_state(old_node.data), tree.parse_state(node.data)
+        replicas = self.check_shape(path, new)
+        assert new.controller_epoch >= old.controller_epoch, (path, old, new)
+        assert new.leader_epoch in (old.leader_epoch, old.leader_epoch + 1), (path, old, new)
+        if new.leader != old.leader:
+            assert new.leader_epoch == old.leader_epoch + 1, (path, old, new)
+        if new.leader_epoch != old.leader_epoch:
+            self.elections += 1
+            if new.leader != -1 and not self.unclean_allowed:
+                self.check_election(path, old, new, replicas)
+
+    def check_election(self, path, old, new, replicas):
+        brokers = {id_: (life.epoch, life.clean_epoch) for id_, life in self.lives.items()}
+        recorded = dict(zip(old.isr, old.isr_epochs, strict=True))
+        counting = [
+            broker
+            for broker in replicas
+            if broker in recorded
+            and broker in brokers
+            and recorded[broker] in brokers[broker]
+            and recorded[broker] >= 0
+        ]
+        if not counting:
+            # Nobody counts: all recorded members must be back, and one of them leads alone.
+            assert set(old.isr) <= set(brokers), (path, old, new, brokers)
+            assert new.isr == (new.leader,), (path, old, new)
+            assert new.leader in old.isr, (path, old, new)
+            return
+        assert new.leader in counting, (path, old, new, brokers)
+        assert set(new.isr) <= set(counting), (path, old, new, brokers)
+        if new.isr != old.isr:  # else a preferred election, or a member that came again
+            first = next(broker for broker in replicas if broker in new.isr)
+            assert new.leader == first, (path, old, new, brokers)

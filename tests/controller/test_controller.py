@@ -1,0 +1,394 @@
+"""The controller as an actor, with brokers that answer: elections, failovers, unknown outcomes, clean restarts."""
+
+import pytest
+
+from tests.controller.fake_cluster import FakeCluster
+from tidelog.controller import tree
+from tidelog.controller.journal import CHUNK
+from tidelog.effects import Reply
+from tidelog.errors import ErrorCode
+from tidelog.ports import Create
+from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+
+@pytest.fixture
+def cluster():
+    return FakeCluster().start()
+
+
+def assigned(cluster, *replicas, name="t"):
+    result = cluster.create(name, assignments=dict(enumerate(replicas)))
+    assert result.error_code == 0, result
+    return cluster.partition(name)
+
+
+def shut_down(cluster, broker):
+    return cluster.ask(ControlledShutdownRequest(broker_id=broker, broker_epoch=cluster.brokers[broker].epoch))
+
+
+def test_the_first_broker_leads_and_all_know_all(cluster):
+    assert cluster.leader.id == 0
+    assert cluster.kinds("controller.elected") == [{"broker": 0, "epoch": 1}]
+    for broker in cluster.brokers.values():
+        assert broker.controller.leader_id == 0
+        assert broker.image.controller_id == 0
+        assert sorted(broker.image.brokers) == [0, 1, 2]
+        assert broker.image.brokers[2].endpoints["PLAINTEXT"].port == 9002
+
+
+def test_a_topic_is_created_pushed_and_led(cluster):
+    result = cluster.create("t", 6, 3)
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 6, 3)
+    leaders = [cluster.partition("t", index).state.leader for index in range(6)]
+    assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
+    for broker in cluster.brokers.values():
+        assert len(broker.roles) == 6
+        assert broker.image.topic_by_id(result.topic_id).name == "t"
+        assert [broker.image.partition("t", index).leader for index in range(6)] == leaders
+
+
+def test_a_thousand_partitions_take_few_multis_and_one_push_a_broker(cluster):
+    before = cluster.store_count
+    pushed = {id_: len(broker.received) for id_, broker in cluster.brokers.items()}
+    assert cluster.create("t", 1000, 3).error_code == 0
+    assert cluster.store_count - before <= -(-2003 // (CHUNK - 1)) + 1
+    for id_, broker in cluster.brokers.items():
+        kinds = [type(request) for request in broker.received[pushed[id_] :]]
+        assert kinds.count(LeaderAndIsrRequest) == 1
+        assert len(kinds) == 2
+
+
+def test_a_dead_leader_is_followed_by_the_next_in_assignment_order(cluster):
+    partition = assigned(cluster, (1, 2, 0))
+    cluster.brokers[1].kill()
+    cluster.settle()
+    state = partition.state
+    assert (state.leader, state.leader_epoch, state.isr) == (2, 1, (2, 0))
+    assert cluster.brokers[2].roles["t", 0][:2] == (2, 1)
+    assert cluster.brokers[0].image.partition("t", 0).offline == [1]
+    assert cluster.brokers[0].image.brokers.keys() == {0, 2}
+
+
+def test_a_dead_follower_leaves_the_isr_and_the_leader_epoch_stays(cluster):
+    partition = assigned(cluster, (0, 1, 2))
+    cluster.brokers[1].kill()
+    cluster.settle()
+    assert (partition.state.leader, partition.state.leader_epoch, partition.state.isr) == (0, 0, (0, 2))
+    assert cluster.brokers[0].roles["t", 0] == (0, 0, 1, [0, 2])
+
+
+def test_many_partitions_fail_over_in_a_few_multis(cluster):
+    assigned(cluster, *[(1, 2, 0)] * 600)
+    before = cluster.store_count
+    cluster.brokers[1].kill()
+    cluster.settle()
+    assert cluster.store_count - before <= 2 + -(-600 // CHUNK)
+    assert all(p.state.leader == 2 for p in cluster.state.topics["t"].partitions.values())
+
+
+def test_the_last_isr_member_leads_again_when_it_is_back(cluster):
+    partition = assigned(cluster, (1, 2))
+    cluster.brokers[2].kill()
+    cluster.settle()
+    cluster.brokers[1].kill()
+    cluster.settle()
+    assert (partition.state.leader, partition.state.isr, partition.state.leader_epoch) == (-1, (1,), 1)
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert partition.state.leader == -1
+    cluster.brokers[1].start()
+    cluster.settle()
+    assert (partition.state.leader, partition.state.isr, partition.state.leader_epoch) == (1, (1,), 2)
+    assert partition.state.isr_epochs == (cluster.brokers[1].epoch,)
+
+
+def test_an_unclean_restart_loses_the_isr_place_and_a_clean_one_keeps_it(cluster):
+    unclean = assigned(cluster, (0, 1), name="unclean")
+    clean = assigned(cluster, (0, 2), name="clean")
+    # Both restart so quickly that the controller sees only another broker epoch.
+    cluster.brokers[1].kill()
+    cluster.brokers[1].start()
+    cluster.brokers[2].stop_cleanly()
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert unclean.state.isr == (0,)
+    assert clean.state.isr == (0, 2)
+    assert clean.state.isr_epochs == (cluster.brokers[0].epoch, cluster.brokers[2].epoch)
+    assert clean.state.leader_epoch == 0
+
+
+def test_a_leader_that_restarts_cleanly_leads_in_a_new_epoch(cluster):
+    partition = assigned(cluster, (1, 2))
+    cluster.brokers[1].stop_cleanly()
+    cluster.brokers[1].start()
+    cluster.settle()
+    assert (partition.state.leader, partition.state.leader_epoch, partition.state.isr) == (1, 1, (1, 2))
+
+
+def test_when_all_die_at_once_the_most_complete_log_leads(cluster):
+    """A power cut: every member is back, none counts; each is asked for (last epoch, LEO)."""
+    assigned(cluster, (0, 1, 2))
+    for id_, end in ((0, (3, 70)), (1, (4, 50)), (2, (4, 60))):
+        cluster.brokers[id_].kill()
+        cluster.brokers[id_].log_ends["t", 0] = end
+    cluster.brokers[0].start()
+    cluster.brokers[1].start()
+    cluster.settle()
+    assert cluster.partition("t").state.leader == -1
+    cluster.brokers[2].start()
+    cluster.settle()
+    state = cluster.partition("t").state
+    assert (state.leader, state.isr) == (2, (2,))
+    assert cluster.kinds("partition.elected")[-1]["why"] == "most complete log"
+
+
+def test_a_candidate_that_dies_while_it_is_asked_is_waited_for(cluster):
+    assigned(cluster, (1, 2))
+    for id_ in (1, 2):
+        cluster.brokers[id_].kill()
+    cluster.settle()
+    assert cluster.partition("t").state.isr == (2,) or cluster.partition("t").state.isr == (1, 2)
+    cluster.brokers[1].start()
+    cluster.brokers[2].start()
+    while not cluster.kinds("partition.elected"):
+        if cluster.stores:
+            cluster.step_store()
+        elif not cluster.tell_events():
+            break
+    cluster.brokers[2].kill()
+    cluster.settle()
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert cluster.partition("t").state.leader != -1
+
+
+def test_unclean_election_only_where_allowed(cluster):
+    cluster.ghost.unclean_allowed = True
+    cluster.create("safe", assignments={0: (1, 2)})
+    cluster.create("risky", assignments={0: (1, 2)}, configs={"unclean.leader.election.enable": "true"})
+    for id_ in (2, 1):
+        cluster.brokers[id_].kill()
+        cluster.settle()
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert cluster.partition("safe").state.leader == -1
+    state = cluster.partition("risky").state
+    assert (state.leader, state.isr) == (2, (2,))
+    assert cluster.kinds("partition.unclean") == [{"topic": "risky", "partition": 0, "leader": 2, "previous_isr": [1]}]
+
+
+def test_elect_leaders_on_wish(cluster):
+    cluster.ghost.unclean_allowed = True
+    partition = assigned(cluster, (1, 2, 0))
+
+    def wish(kind, *partitions, topic="t"):
+        topics = [TopicPartitions(topic=topic, partitions=list(partitions))]
+        response = cluster.ask(ElectLeadersRequest(election_type=kind, topic_partitions=topics))
+        assert response.error_code == 0
+        return [result.error_code for result in response.replica_election_results[0].partition_result]
+
+    assert wish(0, 0, 7) == [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert wish(0, 0, topic="other") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    cluster.brokers[1].kill()
+    cluster.settle()
+    assert wish(0, 0) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+    assert wish(1, 0) == [ErrorCode.ELECTION_NOT_NEEDED]
+    cluster.brokers[0].kill()
+    cluster.brokers[2].kill()
+    cluster.settle_without_leader()
+    cluster.brokers[1].start()
+    cluster.settle()
+    partition = cluster.partition("t")
+    assert partition.state.leader == -1
+    assert wish(1, 0) == [ErrorCode.NONE]
+    assert (partition.state.leader, partition.state.isr) == (1, (1,))
+    everything = cluster.ask(ElectLeadersRequest(election_type=0, topic_partitions=None))
+    assert [result.partition_result for result in everything.replica_election_results] == [[]]
+    assert cluster.ask(ElectLeadersRequest(election_type=5)).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_preferred_leaders_lead_again_after_a_while(cluster):
+    partition = assigned(cluster, (1, 2))
+    cluster.brokers[1].stop_cleanly()
+    cluster.settle()
+    assert partition.state.leader == 2
+    cluster.brokers[1].start()
+    cluster.settle()
+    cluster.expand("t", 0, 1)
+    cluster.advance(300_000)
+    cluster.settle()
+    assert (partition.state.leader, partition.state.leader_epoch, partition.state.isr) == (1, 2, (2, 1))
+
+
+def test_controlled_shutdown_moves_leaders_and_isr_places(cluster):
+    led = assigned(cluster, (1, 2, 0), name="led")
+    followed = assigned(cluster, (0, 1), name="followed")
+    alone = assigned(cluster, (1,), name="alone")
+    response = shut_down(cluster, 1)
+    assert (response.error_code, response.remaining_partitions) == (0, [])
+    assert (led.state.leader, led.state.isr) == (2, (2, 0))
+    assert followed.state.isr == (0,)
+    assert alone.state.leader == 1
+    assert cluster.create("later", 3, 2).error_code == 0
+    assert all(1 not in p.replicas for p in cluster.state.topics["later"].partitions.values())
+
+
+def test_controlled_shutdown_answers_what_only_it_can_lead(cluster):
+    assigned(cluster, (1, 2))
+    cluster.brokers[2].kill()
+    cluster.settle()
+    response = shut_down(cluster, 1)
+    assert [(left.topic_name, left.partition_index) for left in response.remaining_partitions] == [("t", 0)]
+
+
+def test_controlled_shutdown_is_for_this_life_only(cluster):
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=cluster.brokers[1].epoch - 1)
+    assert cluster.ask(request).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert cluster.ask(ControlledShutdownRequest(broker_id=9)).error_code == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def test_a_failed_log_folder_moves_leadership_of_its_replicas(cluster):
+    hit = assigned(cluster, (1, 2), name="hit")
+    spared = assigned(cluster, (1, 2), name="spared")
+    cluster.brokers[1].failed_folders.add(("hit", 0))
+    notice = Create(f"{tree.LOG_DIR_EVENTS}/log_dir_event_1", tree.format_log_dir_event(1))
+    cluster.brokers[1].session.apply([notice])
+    cluster.settle()
+    assert (hit.state.leader, hit.state.isr) == (2, (2,))
+    assert (spared.state.leader, spared.state.isr) == (1, (1, 2))
+    assert cluster.brokers[2].image.partition("hit", 0).offline == [1]
+    assert cluster.tree.children(tree.LOG_DIR_EVENTS) == ()
+
+
+def test_another_broker_takes_over_from_a_dead_controller(cluster):
+    assigned(cluster, (0, 1, 2))
+    cluster.brokers[0].kill()
+    cluster.settle()
+    assert cluster.leader.id in (1, 2)
+    assert cluster.leader.controller.epoch == 2
+    assert cluster.partition("t").state.leader == 1
+    assert {broker.image.controller_id for broker in cluster.brokers.values() if broker.alive} == {cluster.leader.id}
+
+
+@pytest.mark.parametrize("multis", range(4))
+def test_a_controller_that_dies_in_the_middle_of_a_creation_is_completed(cluster, multis):
+    """The topic exists with its first multi; whatever part of its partitions is written, the next controller makes
+    the rest, and the topic is whole."""
+    cluster.submit(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=600, replication_factor=2)]))
+    for _ in range(multis):
+        cluster.step_store()
+    cluster.stores.clear()
+    cluster.brokers[0].kill()
+    cluster.settle()
+    if multis == 0:
+        assert "t" not in cluster.state.topics
+        return
+    partitions = cluster.state.topics["t"].partitions
+    assert len(partitions) == 600
+    assert all(partition.state.leader in (1, 2) or partition.state.isr == (0,) for partition in partitions.values())
+    assert len(cluster.brokers[1].image.topics["t"].partitions) == 600
+
+
+@pytest.mark.parametrize("fate", ["lost", "answer lost"])
+@pytest.mark.parametrize("before", range(4))
+def test_unknown_outcomes_do_not_change_what_happens(cluster, fate, before):
+    cluster.outcomes.extend([*["ok"] * before, fate])
+    assert cluster.create("t", 400, 3).error_code == 0
+    assert len(cluster.state.topics["t"].partitions) == 400
+    cluster.outcomes.extend([*["ok"] * before, fate])
+    cluster.brokers[1].kill()
+    cluster.settle()
+    assert all(p.state.leader in (0, 2) for p in cluster.state.topics["t"].partitions.values())
+    assert all(p.version == 1 for p in cluster.state.topics["t"].partitions.values())
+
+
+@pytest.mark.parametrize("fate", ["lost", "answer lost"])
+def test_an_unknown_election_is_resolved_by_reading(fate):
+    cluster = FakeCluster()
+    cluster.outcomes.extend(["ok", fate])
+    cluster.brokers[0].start()
+    cluster.settle()
+    assert cluster.leader.id == 0
+    assert cluster.leader.controller.epoch == 1
+
+
+def test_a_lost_session_is_resignation(cluster):
+    old = cluster.brokers[0]
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    token = cluster.submit(request)
+    cluster.tree.expire(old.session.session)
+    effects = old.controller.session_lost(cluster.now)
+    refusals = [effect for effect in effects if isinstance(effect, Reply)]
+    assert [reply.token for reply in refusals] == [token]
+    assert refusals[0].response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert not old.controller.leading
+    assert old.controller.leader_id == -1
+
+
+def test_a_deposed_controller_finds_out_at_its_next_write(cluster):
+    """Its session ended, but it does not know: what it tries is refused by the controller epoch."""
+    old = cluster.brokers[0]
+    cluster.tree.expire(old.session.session)
+    old.session = cluster.tree.session()
+    cluster.brokers[1].run(cluster.brokers[1].controller.store_event(tree.CONTROLLER, cluster.now))
+    while cluster.stores:
+        cluster.step_store()
+    assert cluster.brokers[1].controller.leading
+    assert old.controller.leading
+    token = next(cluster.tokens)
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    old.run(old.controller.handle(token, request, cluster.now))
+    cluster.settle()
+    assert not old.controller.leading
+    assert cluster.replies[token].topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert tree.topic_path("t") not in cluster.tree.nodes
+
+
+def test_a_request_to_a_broker_that_does_not_lead_is_refused(cluster):
+    effects = cluster.brokers[1].controller.handle(5, ElectLeadersRequest(), cluster.now)
+    assert [(e.token, e.response.error_code) for e in effects] == [(5, ErrorCode.NOT_CONTROLLER)]
+
+
+def test_a_push_that_is_not_answered_is_sent_again(cluster):
+    deaf = cluster.brokers[2]
+    deaf.alive = False  # connections fail, but its registration stands
+    token = cluster.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=3)])
+    )
+    for _ in range(40):
+        cluster.step_any()
+    assert token not in cluster.replies
+    deaf.alive = True
+    cluster.settle()
+    assert cluster.replies[token].topics[0].error_code == 0
+    assert len(deaf.roles) == 3
+    assert "t" in deaf.image.topics
+
+
+def test_an_answer_does_not_wait_for_ever_for_a_broker_that_hangs(cluster):
+    deaf = cluster.brokers[2]
+    deaf.alive = False
+    token = cluster.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=3)])
+    )
+    for _ in range(500):
+        cluster.step_any()
+    assert cluster.replies[token].topics[0].error_code == 0
+
+
+def test_a_conflict_makes_the_controller_read_the_tree_anew(cluster):
+    """Somebody made a topic behind its back (as an operator's tool could)."""
+    name = tree.topic_config_path("t")
+    cluster.brokers[1].session.apply([Create(name, tree.format_config({"retention.ms": "5"}))])
+    assert cluster.create("t", 1, 1).error_code == 0
+    assert len(cluster.kinds("controller.loaded")) == 2
+    assert tree.parse_config(cluster.tree.nodes[name].data) == {}
+
+
+def test_where_brokers_are_reached_while_leading(cluster):
+    assert cluster.leader.controller.endpoint(2).port == 9502
+    assert cluster.leader.controller.endpoint(9) is None
+    assert cluster.brokers[1].controller.endpoint(2) is None

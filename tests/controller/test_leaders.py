@@ -1,0 +1,145 @@
+"""Rule 8 against a twin that is written from the rule's words, over all small worlds that Hypothesis finds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.controller.leaders import (
+    UNCHANGED,
+    Life,
+    counts,
+    elect,
+    elect_by_logs,
+    elect_preferred,
+    first_state,
+)
+from tidelog.controller.tree import LeadershipState
+
+EPOCHS = st.integers(0, 3)
+
+
+@st.composite
+def worlds(draw):
+    """(state, replicas, lives, offline) with few brokers and few epochs, so that epochs meet."""
+    replicas = tuple(draw(st.permutations(range(draw(st.integers(1, 4))))))
+    isr = tuple(draw(st.lists(st.sampled_from(replicas), min_size=1, unique=True)))
+    epochs = tuple(draw(EPOCHS) for _ in isr)
+    leader = draw(st.sampled_from((*isr, -1)))
+    lives = {
+        broker: Life(draw(EPOCHS), draw(st.integers(-1, 3)), draw(st.booleans()))
+        for broker in replicas
+        if draw(st.booleans())
+    }
+    offline = frozenset(broker for broker in lives if draw(st.integers(0, 4)) == 0)
+    return LeadershipState(leader, 5, isr, epochs, 1), replicas, lives, offline
+
+
+def twin(state, replicas, lives, offline):
+    """(leader or None for unchanged leadership, ISR, who must be asked)."""
+    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    alive = [broker for broker in lives if broker not in offline]
+    counting = [
+        b for b in recorded if b in alive and (recorded[b] == lives[b].epoch or recorded[b] == lives[b].clean_epoch)
+    ]
+    if counting:
+        stay = [b for b in counting if not lives[b].leaving]
+        members = stay or counting
+        keeps = state.leader in members and recorded[state.leader] == lives[state.leader].epoch
+        leader = state.leader if keeps else min(members, key=replicas.index)
+        return leader, set(members), not keeps, ()
+    if all(b in alive for b in recorded):
+        if len(recorded) == 1:
+            return state.isr[0], set(recorded), True, ()
+        return -1, set(recorded), state.leader != -1, state.isr
+    return -1, set(recorded), state.leader != -1, ()
+
+
+@given(worlds())
+def test_elect_does_what_rule_8_says(world):
+    state, replicas, lives, offline = world
+    election = elect(state, replicas, lives, offline=offline)
+    leader, isr, elected, asked = twin(*world)
+    after = election.state or state
+    assert after.leader == leader
+    assert set(after.isr) == isr
+    assert after.leader_epoch == state.leader_epoch + (1 if elected else 0)
+    assert tuple(election.candidates) == tuple(asked)
+    assert not election.unclean
+    if leader != -1:
+        assert after.isr_epochs == tuple(lives[broker].epoch for broker in after.isr)
+    else:
+        assert (after.isr, after.isr_epochs) == (state.isr, state.isr_epochs)
+
+
+@given(worlds())
+def test_what_was_elected_stands(world):
+    state, replicas, lives, offline = world
+    after = elect(state, replicas, lives, offline=offline).state
+    if after is not None and after.leader != -1:
+        assert elect(after, replicas, lives, offline=offline) == UNCHANGED
+
+
+@given(worlds())
+def test_an_unclean_election_takes_any_live_replica_but_never_a_dead_one(world):
+    state, replicas, lives, offline = world
+    election = elect(state, replicas, lives, offline=offline, unclean=True)
+    after = election.state or state
+    live = {broker for broker in replicas if broker in lives and broker not in offline}
+    clean = elect(state, replicas, lives, offline=offline).state or state
+    if live:
+        assert after.leader in live
+        if any(counts(b, e, lives) and b not in offline for b, e in zip(state.isr, state.isr_epochs, strict=True)):
+            assert after == clean
+            assert not election.unclean
+        else:
+            assert after.isr == (after.leader,)
+            assert election.unclean
+            assert after.leader in state.isr or not live & set(state.isr)
+    else:
+        assert after.leader == -1
+
+
+@given(worlds())
+def test_a_preferred_election_moves_only_to_a_member_that_counts(world):
+    state, replicas, lives, offline = world
+    after = elect_preferred(state, replicas, lives, offline=offline)
+    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    first = replicas[0]
+    may = (
+        first in recorded
+        and first not in offline
+        and counts(first, recorded[first], lives)
+        and not lives[first].leaving
+        and state.leader != first
+    )
+    assert (after is not None) == may
+    if after is not None:
+        assert after == state._replace(leader=first, leader_epoch=state.leader_epoch + 1)
+
+
+def test_a_member_counts_by_its_present_epoch_or_by_the_one_it_ended_cleanly():
+    assert counts(1, 7, {1: Life(7)})
+    assert counts(1, 7, {1: Life(9, clean_epoch=7)})
+    assert not counts(1, 7, {1: Life(9)})
+    assert not counts(1, 7, {1: Life(9, clean_epoch=8)})
+    assert not counts(1, 7, {})
+    assert not counts(1, -1, {1: Life(9, clean_epoch=-1)})
+
+
+def test_the_most_complete_log_leads_alone():
+    state = LeadershipState(-1, 4, (2, 1, 3), (10, 11, 12), 1)
+    lives = {1: Life(21), 2: Life(22), 3: Life(23)}
+    ends = {1: (3, 100), 2: (4, 90), 3: (4, 90)}
+    after = elect_by_logs(state, (1, 2, 3), lives, ends)
+    assert (after.leader, after.isr, after.isr_epochs, after.leader_epoch) == (2, (2,), (22,), 5)
+
+
+def test_a_new_partition_is_led_by_its_first_live_replica():
+    lives = {1: Life(5), 2: Life(6, leaving=True), 3: Life(7)}
+    assert first_state((2, 3, 1), lives) == LeadershipState(3, 0, (3, 1), (7, 5))
+
+
+def test_a_new_partition_without_live_replicas_waits_for_all_of_them():
+    state = first_state((2, 3), {})
+    assert state == LeadershipState(-1, 0, (2, 3), (-1, -1))
+    assert elect(state, (2, 3), {2: Life(5)}) == UNCHANGED
+    assert elect(state, (2, 3), {2: Life(5), 3: Life(6)}).candidates == (2, 3)
