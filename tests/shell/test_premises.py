@@ -4,8 +4,9 @@ import socket
 
 import pytest
 
-from tidelog.shell.broker import load_config, main, store_path
+from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import lock_folder
+from tidelog.shell.hosting import store_path
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
 

@@ -1,0 +1,187 @@
+"""One broker on one event loop of its own: opened, run until it stops, closed. A process hosts one, a test several.
+
+What is opened stands in one ExitStack, in the order in which later things need earlier ones.
+"""
+
+import os
+import socket
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import uvloop
+
+from tidelog.config import listeners
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
+from tidelog.model import Endpoint, id_text
+from tidelog.node.node import Node
+from tidelog.ports import Create, MetadataStore, Read, StoreResult
+from tidelog.ports import Node as StoreNode
+from tidelog.shell import doors, premises
+from tidelog.shell.disk import OsDisk
+from tidelog.shell.lines import Lines
+from tidelog.shell.premises import Refusal
+from tidelog.shell.server import Server, clock
+from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.shell.sqlite_tree import StoreDamaged
+from tidelog.shell.store_thread import Session, StoreThread
+
+
+class Hosted:
+    """A broker from its configuration to its end. `opened` is called on the thread of `run` once it serves.
+
+    `endpoints` are then the bound listeners, `node` the broker itself, to be touched on the loop only.
+    """
+
+    def __init__(self, config: BrokerConfig, lines: Lines, opened: Callable[["Hosted"], None]) -> None:
+        self.config = config
+        self.lines = lines
+        self.endpoints: Sequence[Endpoint] = ()
+        self.loop = uvloop.new_event_loop()
+        self.server: Server | None = None
+        self._opened = opened
+
+    def __repr__(self) -> str:
+        return f"Hosted({self.config.node_id})"
+
+    def run(self) -> int:
+        """Serve until stopped; the exit code. Refusal where it cannot start."""
+        with ExitStack() as stack:
+            stack.callback(self.loop.close)
+            server = self.server = self._open(stack)
+            self._opened(self)
+            self.loop.run_forever()
+            return server.exit_code
+
+    def stop(self) -> None:
+        """From any thread: stop cleanly, which ends `run` some time later."""
+        with suppress(RuntimeError):  # the loop is closed: it has ended
+            self.loop.call_soon_threadsafe(self.stop_now)
+
+    def stop_now(self) -> None:
+        """The same on the loop."""
+        assert self.server is not None
+        self.server.tell(self.node.stop)
+
+    def kill(self) -> None:
+        """From any thread: end `run` at once. What a killed process leaves behind is left behind."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _open(self, stack: ExitStack) -> Server:
+        config = self.config
+        disk = OsDisk([str(Path(folder).absolute()) for folder in config.folders])
+        for release in premises.lock(disk):
+            stack.callback(release)
+        bound = _bind(config, stack)
+        reached = _reached(config, bound)
+        thread = StoreThread(self._store_opener())
+        stack.callback(thread.stop)
+        cluster_id = _cluster_id(thread.store)
+        premises.check_identity(disk, cluster_id, config.node_id, os.urandom)
+        node = self.node = Node(config, disk, reached, entropy=os.urandom)
+        server = Server(self.loop, node, config, disk, lines=self.lines, submit=thread.submit)
+        stack.callback(server.close)
+        server.tell(node.start)
+        brokers_own = listeners.inter_broker_listener(config)
+        for endpoint, sock in bound:
+            server.listen(endpoint.listener, sock, limited=endpoint.listener != brokers_own)
+        thread.start(_ToLoop(node, server, thread))
+        fields = {"cluster": cluster_id, "listeners": ",".join(f"{e.listener}://{e.host}:{e.port}" for e in reached)}
+        self.lines.write("info", "broker.listening", fields)
+        self.endpoints = [endpoint for endpoint, _ in bound]
+        return server
+
+    def _store_opener(self) -> Callable[[Callable[[], None]], Session]:
+        path = store_path(self.config)
+        timeout_ms = self.config.broker_session_timeout_ms
+
+        def open_session(notify: Callable[[], None]) -> Session:
+            try:
+                return SqliteStore(path, session_timeout_ms=timeout_ms, notify=notify, ticking=self._is_ticking)
+            except (StoreDamaged, sqlite3.Error, OSError) as error:
+                raise Refusal(f"The metadata store {path} cannot be opened: {error}.") from error
+
+        return open_session
+
+    def _is_ticking(self) -> bool:
+        """Ask the loop for a sign of life, and judge by the last one: within half a term, or not started yet."""
+        server = self.server
+        if server is None or not self.loop.is_running():
+            return True
+        server.call(server.tick)
+        return clock().mono - server.ticked_at < self.config.broker_session_timeout_ms // 2
+
+
+class _ToLoop:
+    """Hands what happens on the store's thread to the node, on the loop."""
+
+    def __init__(self, node: Node, server: Server, thread: StoreThread) -> None:
+        self._node = node
+        self._server = server
+        self._thread = thread
+
+    def session_started(self, session: int) -> None:
+        self._server.call(self._thread.accept, session)
+        self._server.tell_later(self._node.session_started, session)
+
+    def store_result(self, token: int, result: StoreResult) -> None:
+        self._server.tell_later(self._node.store_result, token, result)
+
+    def store_event(self, path: str) -> None:
+        self._server.tell_later(self._node.store_event, path)
+
+    def session_lost(self) -> None:
+        self._server.tell_later(self._node.session_lost)
+
+
+def store_path(config: BrokerConfig) -> Path:
+    """Where metadata.store says, or beside the first log folder."""
+    text = config.metadata_store
+    if text is None:
+        return (
+            Path(config.folders[0]).absolute().with_name(Path(config.folders[0]).name + "-metadata") / "metadata.sqlite"
+        )
+    kind, _, place = text.partition(":")
+    if kind != "sqlite" or not place:
+        raise Refusal(f"metadata.store must be sqlite:PATH, not {text}.")
+    return Path(place).absolute()
+
+
+def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket.socket]]:
+    """Every listener with its socket, the port resolved."""
+    bound: list[tuple[Endpoint, socket.socket]] = []
+    for wished in listeners.bound(config):
+        if wished.security != "PLAINTEXT":
+            raise Refusal(f"Listener {wished.listener} asks for {wished.security}; only PLAINTEXT is served.")
+        try:
+            sock = doors.bind(wished.host, wished.port, config.socket_listen_backlog_size)
+        except OSError as error:
+            raise Refusal(f"Cannot listen on {wished.host}:{wished.port}: {error.strerror}.") from error
+        stack.callback(sock.close)
+        bound.append((wished._replace(port=sock.getsockname()[1]), sock))
+    return bound
+
+
+def _reached(config: BrokerConfig, bound: Sequence[tuple[Endpoint, socket.socket]]) -> list[Endpoint]:
+    """Where others reach each listener: as advertised, else as bound, else by the machine's name."""
+    advertised = {endpoint.listener: endpoint for endpoint in listeners.advertised(config)}
+    return [advertised.get(endpoint.listener) or endpoint._replace(host=_name(endpoint.host)) for endpoint, _ in bound]
+
+
+def _name(host: str) -> str:
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
+
+
+def _cluster_id(store: MetadataStore) -> str:
+    """The cluster's id; the first broker that ever asks draws it."""
+    while True:
+        found = store.apply([Read(tree.CLUSTER_ID)])
+        if found.outcome != "ok":
+            raise Refusal("The metadata store does not answer.")
+        (node,) = found.values
+        if isinstance(node, StoreNode):
+            return tree.parse_cluster_id(node.data)
+        store.apply([Create(tree.CLUSTER_ID, tree.format_cluster_id(id_text(os.urandom(16))))])
