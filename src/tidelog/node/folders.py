@@ -1,13 +1,16 @@
 """The log folders of a broker: their checkpoints, and what is found in them at start."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
+from tidelog.errors import CorruptLog
 from tidelog.log import checkpoints
 from tidelog.model import TopicPartition
 from tidelog.ports import Disk
 
 DELETING = "-delete"
+STRAY = "-stray"
 
 
 class Marks(NamedTuple):
@@ -44,7 +47,10 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
 
 
 def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, bytes]]:
-    """(partition, its folder, topic id) for all that this folder holds; leftovers of deletions are removed."""
+    """(partition, its folder, topic id) for all that this folder holds; leftovers of deletions are removed.
+
+    A folder without a readable topic id lost it with the power, before anything in it was durable: it is passed over.
+    """
     for name in disk.list(folder):
         path = f"{folder}/{name}"
         if name.endswith(DELETING):
@@ -53,5 +59,14 @@ def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, b
         topic, dash, number = name.rpartition("-")
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
         if dash and number.isdecimal() and disk.exists(metadata):
-            topic_id = checkpoints.read_partition_metadata(disk.read(metadata), metadata)
-            yield TopicPartition(topic, int(number)), path, topic_id
+            with suppress(CorruptLog):
+                topic_id = checkpoints.read_partition_metadata(disk.read(metadata), metadata)
+                yield TopicPartition(topic, int(number)), path, topic_id
+
+
+def set_aside(disk: Disk, path: str) -> None:
+    """What stands where a new replica goes is of no known topic: its records must not pass for the new one's."""
+    if disk.exists(path):
+        aside = path + STRAY
+        disk.remove(aside)
+        disk.rename(path, aside)

@@ -10,7 +10,7 @@ from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
-from tidelog.node.folders import DELETING, partitions, read_marks, take_clean_shutdown
+from tidelog.node.folders import DELETING, partitions, read_marks, set_aside, take_clean_shutdown
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk
@@ -129,6 +129,7 @@ class HeldReplicas:
         folder = self.live_folders[0]
         if len(self.live_folders) > 1:
             folder = min(self.live_folders, key=list(self._folders.values()).count)
+        set_aside(self._disk, f"{folder}/{name}")
         log = Log.open(
             self._disk,
             f"{folder}/{name}",
