@@ -53,6 +53,7 @@ class Client:
         self.name = name
         self.random = Random(world.random.getrandbits(64))
         self.leaders: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, bytes] = {}
         self._connections: dict[int, Connection] = {}
         self._by_number: dict[int, Connection] = {}
@@ -148,6 +149,9 @@ class Client:
                 self.topic_ids[topic.name] = topic.topic_id
             for partition in topic.partitions:
                 name = TopicPartition(topic.name, partition.partition_index)
+                if partition.leader_epoch < self.epochs.get(name, -1):
+                    continue  # told by a broker that has missed an election
+                self.epochs[name] = partition.leader_epoch
                 if partition.error_code or partition.leader_id < 0:
                     self.leaders.pop(name, None)
                 else:

@@ -90,14 +90,12 @@ class Life:
         world.trace.step += 1
         world.note(self.name, name, arguments)
         try:
-            effects = getattr(self.node, name)(*arguments, self.host.now())
+            for effect in getattr(self.node, name)(*arguments, self.host.now()):
+                if self.alive:
+                    self.carrier.carry_out(effect)
         except PowerCut:
             world.cut_off(self.host)
-            return
-        for effect in effects:
-            if self.alive:
-                self.carrier.carry_out(effect)
-        if self.alive:
+        if self.alive and not self.paused:
             self._plan_wake()
             world.stepped(self.host)
 

@@ -168,7 +168,7 @@ class Producer:
         if code in RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not in_order):
             self._rest()
             return
-        self.suite.refused(self.name, code)
+        self.suite.refused(self.world, self.name, code)
         self.given_up += sum(item.count for item in self.queue if not item.acked)
         self.queue.clear()
         self._attempt += 1
@@ -214,6 +214,7 @@ class Reader:
             return
         wanted = FetchPartition(
             partition=self.name.partition,
+            current_leader_epoch=self.client.epochs.get(self.name, -1),
             fetch_offset=self.position,
             partition_max_bytes=self.client.random.choice((1, 500, 1 << 20)),
         )

@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from traceback import format_exception
 from typing import Any, Protocol
 
 from tidelog.effects import Event
@@ -101,7 +102,8 @@ class World:
         except Violation:
             raise
         except Exception as error:
-            raise self.violation(f"{type(error).__name__}: {error}") from error
+            what = str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
+            raise self.violation(f"{what}\n{''.join(format_exception(error))}{what}") from error
 
     def violation(self, what: str) -> Violation:
         return Violation(f"seed {self.seed}, step {self.trace.step}: {what}\n{self.trace.transcript()}\n{what}")

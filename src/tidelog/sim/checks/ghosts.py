@@ -56,12 +56,13 @@ class Ghosts:
             self.partitions[name] = Ghost(name)
         return self.partitions[name]
 
-    def read(self, tree: Tree) -> list[TopicPartition]:
-        """Take over what changed in the tree; returns the partitions whose state did."""
+    def read(self, tree: Tree, sessions: set[int]) -> list[TopicPartition]:
+        """Take over what changed in the tree; returns the partitions whose state did. A registration counts only if it
+        is of one of the living `sessions`: one that outlives its process says nothing of the next."""
         changed: list[TopicPartition] = []
         self.epochs = {}
         for path, node in tree.nodes.items():
-            if path.startswith(BROKER_IDS + "/"):
+            if path.startswith(BROKER_IDS + "/") and node.session in sessions:
                 self.epochs[int(path.rsplit("/", 1)[1])] = node.created
             elif path.startswith(TOPICS + "/") and self._seen.get(path) is not node:
                 self._seen[path] = node
