@@ -1,0 +1,84 @@
+"""A broker as handlers see it, with an image that tests fill, and no node behind it."""
+
+from types import SimpleNamespace
+
+from tidelog.api.context import HANDED, Context
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from tidelog.effects import Reply
+from tidelog.model import Endpoint, Time
+
+
+class FakeController:
+    def __init__(self):
+        self.leading = False
+        self.handled = []
+
+    def handle(self, token, request, now):
+        self.handled.append((token, request))
+        return [Reply(token, "answered")]
+
+
+class FakeReplicas(list):
+    """Partitions in folders; `failed` folders have no usage."""
+
+    failed = ()
+
+    def folder_of(self, name):
+        return next(folder for folder, partition in list.__iter__(self) if partition.name == name)
+
+    def __iter__(self):
+        return iter([partition for _, partition in list.__iter__(self)])
+
+    def usage(self, folder):
+        if folder in self.failed:
+            raise FileNotFoundError(folder)
+        return 1000, 400
+
+
+def image(brokers=(0, 1, 2), hidden=()):
+    """Brokers with a client and an inter-broker listener; the hidden ones have only the latter."""
+    found = ClusterImage("cluster-id")
+    found.controller_id = 1
+    for id_ in brokers:
+        endpoints = {"REPLICATION": Endpoint("REPLICATION", "PLAINTEXT", "inner", 9100 + id_)}
+        if id_ not in hidden:
+            endpoints["PLAINTEXT"] = Endpoint("PLAINTEXT", "PLAINTEXT", f"host-{id_}", 9000 + id_)
+        found.brokers[id_] = BrokerImage(id_, rack=f"rack-{id_}", endpoints=endpoints)
+    return found
+
+
+def add_topic(found, name, *leaders, topic_id=None, replicas=(0, 1, 2), isr=(0, 1), offline=()):
+    topic_id = topic_id or name.encode().ljust(16, b".")[:16]
+    partitions = {
+        index: PartitionImage(leader, 5, 9, list(isr), list(replicas), list(offline))
+        for index, leader in enumerate(leaders)
+    }
+    found.topics[name] = TopicImage(name, topic_id, partitions)
+    found.topic_names[topic_id] = name
+    return topic_id
+
+
+def context(found=None, version=13, listener="PLAINTEXT", **options):
+    config = BrokerConfig({"node.id": "0", **{name.replace("_", "."): value for name, value in options.items()}})
+    forwarded = []
+    configs = {}
+
+    def forward(given, request):
+        forwarded.append(request)
+        return HANDED
+
+    broker = SimpleNamespace(
+        broker_id=0,
+        broker_epoch=7,
+        cluster_id="cluster-id",
+        config=config,
+        image=found or image(),
+        replicas=FakeReplicas(),
+        controller=FakeController(),
+        inter_broker_listener="REPLICATION",
+        configs=SimpleNamespace(topic=lambda name: configs.get(name, {}), overrides=configs),
+        forward=forward,
+        forwarded=forwarded,
+    )
+    return Context(broker, Time(5, 6), version, "client", 1, listener, "peer", "User:ANONYMOUS", 77, [])

@@ -1,0 +1,48 @@
+import pytest
+
+from tests.api.cluster.fake_context import context
+from tidelog.api.cluster import api_versions
+from tidelog.api.registry import APIS
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
+
+BETWEEN_BROKERS = {4, 5, 6, 7, 56}
+
+
+def ask(version, listener="PLAINTEXT", name="kafka-python", software="3.0.12"):
+    request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
+    return api_versions.handle(request, context(version=version, listener=listener))
+
+
+def test_clients_see_what_is_for_clients():
+    keys = {api.api_key: (api.min_version, api.max_version) for api in ask(4).api_keys}
+    assert keys.keys() == APIS.keys() - BETWEEN_BROKERS
+    assert keys[0] == (0, 13)  # Produce: librdkafka derives features from it (KAFKA-18659)
+    assert keys[18] == (0, 4)
+
+
+def test_brokers_see_what_is_for_brokers_too():
+    assert {api.api_key for api in ask(4, "REPLICATION").api_keys} == APIS.keys()
+
+
+def test_features_have_an_epoch_and_no_transactions_yet():
+    response = ask(4)
+    assert response.finalized_features_epoch >= 0
+    finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+    assert finalized == {"group.version": 1, "metadata.version": 30}
+    assert {feature.name for feature in response.supported_features} == {"group.version", "metadata.version"}
+    assert {feature.name for feature in ask(3).supported_features} == {"metadata.version"}
+
+
+@pytest.mark.parametrize("version", [5, 32767, -1])
+def test_an_unknown_version_is_told_which_exist(version):
+    response = ask(version, name="", software="")
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 4)]
+
+
+@pytest.mark.parametrize("name", ["", "-lib", "lib-", "li b", "li\u00f6b"])
+def test_software_must_name_itself_properly(name):
+    assert ask(3, name=name).error_code == ErrorCode.INVALID_REQUEST
+    assert ask(3, software=name).error_code == ErrorCode.INVALID_REQUEST
+    assert ask(2, name=name).error_code == 0

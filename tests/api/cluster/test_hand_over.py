@@ -1,0 +1,66 @@
+"""Requests for the controller: handed to it here, forwarded by a client's listener, never forwarded twice."""
+
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+
+from tests.api.cluster.fake_context import context
+from tidelog.api.cluster import describe_log_dirs
+from tidelog.api.context import HANDED
+from tidelog.effects import Reply
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+MODULES = (
+    "cluster.alter_partition",
+    "cluster.controlled_shutdown",
+    "cluster.elect_leaders",
+    "topics.create_topics",
+    "topics.delete_topics",
+    "topics.create_partitions",
+    "topics.alter_configs",
+    "topics.incremental_alter_configs",
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(("leading", "listener"), [(True, "PLAINTEXT"), (True, "REPLICATION"), (False, "REPLICATION")])
+def test_the_controller_here_takes_it(module, leading, listener):
+    given = context(listener=listener)
+    given.broker.controller.leading = leading
+    request = object()
+    assert import_module(f"tidelog.api.{module}").handle(request, given) is HANDED
+    assert given.broker.controller.handled == [(77, request)]
+    assert given.effects == [Reply(77, "answered")]
+    assert given.broker.forwarded == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_else_it_is_forwarded(module):
+    given = context()
+    request = object()
+    assert import_module(f"tidelog.api.{module}").handle(request, given) is HANDED
+    assert given.broker.forwarded == [request]
+    assert given.broker.controller.handled == []
+
+
+def held(topic, index, size, end, high_watermark):
+    log = SimpleNamespace(size=size, log_end_offset=end)
+    return SimpleNamespace(name=TopicPartition(topic, index), log=log, high_watermark=high_watermark)
+
+
+def test_log_folders_are_described():
+    given = context(log_dirs="/a,/b,/c", version=5)
+    given.broker.replicas.extend(
+        [("/a", held("t", 0, 100, 10, 10)), ("/b", held("t", 1, 50, 5, 8)), ("/a", held("u", 0, 7, 1, 1))]
+    )
+    given.broker.replicas.failed = ("/c",)
+    first, second, third = describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), given).results
+    assert (first.log_dir, first.error_code, first.total_bytes, first.usable_bytes) == ("/a", 0, 1000, 400)
+    assert [(topic.name, topic.partitions[0].partition_size) for topic in first.topics] == [("t", 100), ("u", 7)]
+    assert [partition.offset_lag for partition in second.topics[0].partitions] == [3]
+    assert (third.log_dir, third.error_code) == ("/c", ErrorCode.KAFKA_STORAGE_ERROR)
+    some = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1])])
+    assert [len(result.topics) for result in describe_log_dirs.handle(some, given).results] == [0, 1, 0]
