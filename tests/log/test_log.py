@@ -420,14 +420,27 @@ def test_a_flush_under_way_does_not_cover_what_a_truncation_replaced():
     assert log.recovery_point == 5
 
 
+def test_closing_waits_for_a_flush_under_way():
+    disk = sim_disk()
+    log = filled(3, disk=disk)
+    log.roll(NOW)
+    log.unsynced()
+    log.append_as_leader(batch(), 0, NOW)
+    log.close()
+    assert log.recovery_point == 4
+    disk.lose_power()
+    assert len(read_batches(open_log(disk, recovery_point=4, clean=True))) == 4
+
+
 def test_flushes_may_overlap():
     log = filled(2)
     log.unsynced()
     log.append_as_leader(batch(), 0, NOW)
     log.unsynced()
-    assert log.mark_synced(3)
-    assert not log.mark_synced(2)
+    assert not log.mark_synced(3), "the files that were asked for earlier are still under way"
+    assert log.mark_synced(2)
     assert log.recovery_point == 3
+    assert not log.mark_synced(3)
 
 
 # Descriptors and memory.

@@ -180,8 +180,9 @@ def test_recovery_ends_durable_enough_to_move_the_recovery_point():
     _, held = segmented(disk, close=False)
     log = open_log(disk, TINY)
     assert log.recovery_point == 0
-    assert log.flush_due(NOW)
+    assert not log.flush_due(NOW)
     flush(log)
+    assert log.recovery_point == 12
     disk.lose_power()
     log = open_log(disk, TINY, recovery_point=12)
     assert read_batches(log) == held
@@ -398,7 +399,7 @@ def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, opera
         try:
             if action == "append":
                 data = bytearray(batch(b"a" * number * 9, producer_id=number, producer_epoch=0, base_sequence=0))
-                log.append_as_leader(data, number // 3, NOW)
+                log.append_as_leader(data, max(number // 3, log.last_epoch), NOW)
                 held.append(bytes(data))
             elif action == "follow":
                 follow(log, held, number)
@@ -421,6 +422,8 @@ def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, opera
         log.check_invariants()
         assert read_batches(log) == held
         check_indexes(log)
+        check_epochs(log, held)
+        assert all(entry.start_offset <= log.log_end_offset for entry in log.epochs)
     disk.kill()
     log = open_log(disk, TINY)
     found = read_batches(log)
@@ -434,7 +437,9 @@ def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, opera
 
 def follow(log, held, number):
     offset = log.log_end_offset
-    chunk = [batch(b"f" * 90, base_offset=offset + i, leader_epoch=number // 3) for i in range(5)]
+    chunk = [
+        batch(b"f" * 90, base_offset=offset + i, leader_epoch=max(number, log.last_epoch) + i // 2) for i in range(5)
+    ]
     try:
         log.append_as_follower(b"".join(chunk), NOW)
     finally:

@@ -48,11 +48,12 @@ class FolderFile:
 @dataclass(slots=True)
 class Flush:
     """Files on their way to the platter. `asked`: the log's end when they were handed over; `covers`: as far as that
-    still holds after truncations. `opened` are closed when it is complete."""
+    still holds after truncations. `opened` are closed when they arrived, which is `done`."""
 
     asked: int
     covers: int
     opened: list[File] = field(default_factory=list)
+    done: bool = False
 
 
 class Durability:
@@ -60,7 +61,7 @@ class Durability:
     flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms)."""
 
     __slots__ = (
-        "_changed", "_disk", "_flushes", "_folder", "_rolled", "dirty", "names_changed", "now", "recovery_point",
+        "_changed", "_disk", "_flushes", "_folder", "_rolled", "dirty", "due", "names_changed", "now", "recovery_point",
         "since", "started",
     )  # fmt: skip
 
@@ -73,7 +74,7 @@ class Durability:
         self.recovery_point = recovery_point
         self.started = recovery_point
         self.since = self.now = now.mono
-        self.dirty = False
+        self.dirty = self.due = False
         self.names_changed = False
 
     def __repr__(self) -> str:
@@ -84,15 +85,12 @@ class Durability:
         """Whether nothing waits to be handed over."""
         return not (self.dirty or self.names_changed or self._rolled or self._changed)
 
-    @property
-    def rolled(self) -> bool:
-        """Whether files of rolled segments wait: they are synced at once, whatever flush.messages says."""
-        return bool(self._rolled)
-
-    def roll(self, paths: list[str]) -> None:
-        """A segment was rolled, or repaired: these files are not written again."""
+    def roll(self, paths: list[str], *, due: bool = True) -> None:
+        """A segment was rolled: these files are not written again, and are synced at once, whatever flush.messages
+        says. What recovery rewrote is not `due`: it waits for the next flush."""
         self._rolled.extend(paths)
         self.names_changed = True
+        self.due = self.due or due
 
     def change(self, path: str) -> None:
         """A small file was replaced."""
@@ -109,25 +107,37 @@ class Durability:
             files.append(FolderFile(self._disk, self._folder))
         self._rolled = []
         self._changed = set()
-        self.dirty = self.names_changed = False
+        self.dirty = self.names_changed = self.due = False
         self.started = end_offset
         self.since = self.now
         return files
 
     def complete(self, offset: int, end_offset: int) -> bool:
-        """The files collected when the log ended at `offset` were synced; whether the recovery point moved."""
-        reached = min(offset, end_offset)
-        for place, flush in enumerate(self._flushes):
-            if flush.asked == offset:
-                reached = min(flush.covers, end_offset)
-                for done in self._flushes[: place + 1]:
-                    close(done.opened)
-                del self._flushes[: place + 1]
-                break
-        if reached <= self.recovery_point:
+        """The files collected when the log ended at `offset` were synced; whether the recovery point moved. It waits
+        for the flushes that were asked earlier: theirs are other files."""
+        waiting = [flush for flush in self._flushes if not flush.done]
+        exact = (flush for flush in waiting if flush.asked == offset)
+        finished = next(exact, None) or next((flush for flush in waiting if flush.asked <= offset), None)
+        if finished is None:
             return False
-        self.recovery_point = reached
-        return True
+        finished.done = True
+        close(finished.opened)
+        before = self.recovery_point
+        while self._flushes and self._flushes[0].done:
+            reached = self._flushes.pop(0).covers
+            self.recovery_point = max(self.recovery_point, min(reached, end_offset))
+        return self.recovery_point > before
+
+    def settle(self, end_offset: int, active: File) -> None:
+        """Sync everything here and now, flushes under way included: the log is being closed."""
+        self.dirty = True
+        for file in self.collect(end_offset, active):
+            file.sync()
+        for flush in self._flushes[:-1]:
+            for file in flush.opened:
+                file.sync()
+        self.close()
+        self.recovery_point = end_offset
 
     def truncate(self, offset: int) -> None:
         """The log ends at `offset` now, and what follows will be other records."""

@@ -7,31 +7,29 @@ the log is `failed` and refuses every further change.
     batch → validation → producers.check → roll? → epochs → one write → index, epochs, producers, log_end_offset
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
-from tidelog.log import lookup, reading, recovery, retention
+from tidelog.log import lookup, reading, recovery
 from tidelog.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
-    format_epochs,
 )
 from tidelog.log.claim import claim
-from tidelog.log.durability import Durability
+from tidelog.log.contents import Contents
+from tidelog.log.epochs import EpochCache
+from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.lookup import TimedOffset
-from tidelog.log.names import LOG
-from tidelog.log.producers import Producers
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
-from tidelog.log.validation import Rules, check_client_batch, check_own_batch, recompressed, stamp_time
+from tidelog.log.validation import check_client_batch, check_own_batch, recompressed, stamp_time
 from tidelog.model import Time, TopicPartition
-from tidelog.ports import Buffer, Disk, File
-from tidelog.wire.records import CONTROL, BatchHeader, batches, check_crc, header, stamp
+from tidelog.ports import Buffer, Disk
+from tidelog.wire.records import BatchHeader, batches, check_crc, header, stamp
 
 NO_TIMESTAMP = -1
 
@@ -49,45 +47,9 @@ class Appended(NamedTuple):
     bytes: int = 0
 
 
-class Log:
-    """Offsets: log_start_offset ≤ recovery point or not, but always ≤ log_end_offset, the next record's offset.
-
-    Every method that touches the disk may raise DiskFailed. `config` may be replaced at any time.
-    """
-
-    def __init__(
-        self,
-        segments: Segments,
-        *,
-        partition: TopicPartition,
-        topic_id: bytes,
-        config: TopicConfig,
-        loaded: recovery.Loaded,
-        now: Time,
-    ) -> None:
-        self.partition = partition
-        self.topic_id = topic_id
-        self.folder = segments.folder
-        self.segments = segments
-        self.config = config
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        self.epochs = loaded.epochs
-        self.producers = loaded.producers
-        self.snapshots = loaded.snapshots
-        self.failed = False
-        self._cut = False
-        self._disk = segments.disk
-        self._doomed: list[str] = []
-        self._durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now)
-        self._durability.dirty = loaded.dirty
-        if loaded.repaired:
-            self._durability.roll(loaded.repaired)
-        if loaded.epochs_changed:
-            self._write_epochs()
-
-    def __repr__(self) -> str:
-        return f"<Log {self.partition} [{self.log_start_offset}, {self.log_end_offset}){' failed' * self.failed}>"
+class Log(Contents):
+    """What the layers above see: `open`, `append_as_leader`, `append_as_follower`, `read` and the look-ups, beside the
+    changes that are defined in `Contents`. Every method that touches the disk may raise DiskFailed."""
 
     @classmethod
     def open(
@@ -124,18 +86,6 @@ class Log:
     # What it is.
 
     @property
-    def config(self) -> TopicConfig:
-        return self._config
-
-    @config.setter
-    def config(self, config: TopicConfig) -> None:
-        self._config = config
-        self._rules = rules = Rules.of(config)
-        self.segments.set_index_interval(config.index_interval_bytes)
-        jitter = config.segment_jitter_ms
-        self._roll_ms = rules.segment_ms - (crc32(str(self.partition).encode()) % jitter if jitter > 0 else 0)
-
-    @property
     def size(self) -> int:
         """Bytes of all log files."""
         return self.segments.size
@@ -144,10 +94,6 @@ class Log:
     def last_epoch(self) -> int:
         """The latest leader epoch that the log knows; -1 without any."""
         return self.epochs.latest
-
-    @property
-    def recovery_point(self) -> int:
-        return self._durability.recovery_point
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at `offset`; -1 where it is not known."""
@@ -200,17 +146,14 @@ class Log:
         if not found:
             return None
         self._check_follows(view, found)
-        if self._cut:
-            self.roll(now)
         first, last = found[0], found[-1]
-        start = 0
-        for number, batch in enumerate(found):
-            pending = batch.position - found[start].position
-            if not self._fits(batch, number - start + 1, pending, now):
-                self._append_run(view, found[start:number])
-                self.roll(now, batch.base_offset)
-                start = number
-        self._append_run(view, found[start:])
+        rest: Sequence[BatchHeader] = found
+        while rest:
+            count = self._fitting(rest, now)
+            self._append_run(view, rest[:count])
+            rest = rest[count:]
+            if rest:
+                self.roll(now, rest[0].base_offset)
         return Appended(
             first.base_offset,
             last.last_offset,
@@ -240,39 +183,21 @@ class Log:
         """Batches that lie side by side and fit the active segment, in one write."""
         if not run:
             return
-        start = run[0].position
         segment = self.segments.active
+        epochs = None
         for batch in run:
-            if batch.leader_epoch >= 0 and batch.leader_epoch != self.epochs.latest:
-                self.assign_epoch(batch.leader_epoch, batch.base_offset)
-        self._write(segment, view[start : run[-1].end])
+            if batch.leader_epoch != self.epochs.latest and batch.leader_epoch >= 0:
+                epochs = epochs if epochs is not None else EpochCache(self.epochs)
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        try:
+            if epochs is not None:
+                self._write_epochs()
+            self._write(segment, view[run[0].position : run[-1].end])
+        except DiskFailed:
+            self.epochs = epochs if epochs is not None else self.epochs
+            raise
         for batch in run:
             self._take_in(segment, batch, batch.base_offset, view)
-
-    def _take_in(self, segment: Segment, batch: BatchHeader, base_offset: int, data: Buffer) -> None:
-        """The batch was written: now it is part of the log."""
-        last_offset = base_offset + batch.last_offset_delta
-        segment.note(batch.length, last_offset, batch.max_timestamp)
-        self.log_end_offset = last_offset + 1
-        if batch.producer_id >= 0:
-            marker = None
-            if batch.attributes & CONTROL:
-                marker = recovery.marker_of(memoryview(data)[batch.position : batch.end])
-            self.producers.apply(batch, base_offset, marker)
-        else:
-            self.producers.end_offset = last_offset + 1
-        self._durability.dirty = True
-
-    def _write(self, segment: Segment, data: Buffer) -> None:
-        """All bytes or none: a torn tail would be read as corrupt."""
-        try:
-            segment.write(data)
-        except DiskFailed:
-            try:
-                segment.file.truncate(segment.size)
-            except DiskFailed:
-                self.failed = True
-            raise
 
     def _room(self, length: int, last_offset: int, max_timestamp: int, now: Time) -> Segment:
         """The active segment, rolled first where the batch does not fit."""
@@ -287,61 +212,28 @@ class Log:
         self.roll(now)
         return self.segments.active
 
-    def _fits(self, batch: BatchHeader, entries: int, pending: int, now: Time) -> bool:
-        """Whether the batch can follow `pending` bytes that are about to be written to the active segment. An empty
-        segment takes any batch whose offsets it can hold: a follower must not refuse what its leader accepted."""
+    def _fitting(self, found: Sequence[BatchHeader], now: Time) -> int:
+        """How many of the batches fit the active segment. Empty, it takes at least one, if it can hold the offset: a
+        follower must not refuse what its leader accepted."""
+        if self._cut:
+            return 0
+        if self._fits(found, now):
+            return len(found)
+        count = bisect_left(range(len(found)), True, key=lambda last: not self._fits(found[: last + 1], now))
+        active = self.segments.active
+        if count == 0 and active.size == 0 and found[0].last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
+            return 1
+        return count
+
+    def _fits(self, run: Sequence[BatchHeader], now: Time) -> bool:
         segment = self.segments.active
         rules = self._rules
-        is_empty = not segment.size and not pending
-        return segment.has_room(
-            pending + batch.length,
-            batch.last_offset,
-            batch.length if is_empty else rules.segment_bytes,
-            rules.segment_index_bytes,
-            entries,
-        ) and (is_empty or self._waited(segment, batch.max_timestamp, now) <= self._roll_ms)
-
-    def _waited(self, segment: Segment, max_timestamp: int, now: Time) -> int:
-        """Milliseconds since the segment's first batch, by the records' own clock where they have one."""
-        first = segment.first_timestamp
-        if first < 0 and segment.size:
-            first = segment.roll_timestamp()
-        return max_timestamp - first if first >= 0 and max_timestamp >= 0 else now.wall - segment.created
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset` and write the checkpoint; whether that changed anything. A new
-        leader does this before its first append."""
-        if not self.epochs.assign(epoch, start_offset):
+        length = run[-1].end - run[0].position
+        entries = min(len(run), length // max(1, segment.index_interval) + 1)
+        if not segment.has_room(length, run[-1].last_offset, rules.segment_bytes, rules.segment_index_bytes, entries):
             return False
-        self._write_epochs()
-        return True
-
-    # Rolling.
-
-    def roll_due(self, now: Time) -> bool:
-        """Whether the active segment is older than segment.ms."""
-        active = self.segments.active
-        first = active.roll_timestamp()
-        return active.size > 0 and now.wall - (first if first >= 0 else active.created) > self._roll_ms
-
-    def roll(self, now: Time, base_offset: int = 0) -> None:
-        """Begin a new segment at the end of the log, or at `base_offset` if that is later."""
-        self._check_usable()
-        old = self.segments.active
-        base = max(self.log_end_offset, base_offset)
-        self._cut = False
-        if old.base_offset == base:
-            return
-        paths = old.write_indexes()
-        self.producers.end_offset = base
-        paths.append(self.snapshots.write(self.producers))
-        try:
-            self.segments.create(base, now.wall)
-        except DiskFailed:
-            self.failed = self._disk.exists(self.segments.describe(base, 0, 0).path(LOG))  # not to be overtaken
-            raise
-        old.deactivate()
-        self._durability.roll(paths)
+        newest = max(batch.max_timestamp for batch in run)
+        return not segment.size or self._waited(segment, newest, now) <= self._roll_ms
 
     # Reading.
 
@@ -371,195 +263,6 @@ class Log:
     def max_timestamp_offset(self) -> TimedOffset | None:
         """The record with the latest timestamp; None where no record has one."""
         return lookup.latest(self.segments)
-
-    # Truncating and deleting.
-
-    def truncate_to(self, offset: int) -> bool:
-        """Drop every record at or above `offset`, and the batch that holds it; whether there were any. The caller then
-        checkpoints the recovery point, which may have gone back.
-
-        What is appended next goes into a new file: a power loss may bring the old tail back, and must not be able to
-        bring it back *behind* new records."""
-        self._check_usable()
-        if offset >= self.log_end_offset:
-            if self.epochs.truncate_from_end(self.log_end_offset):
-                self._write_epochs()
-            return False
-        if offset < self.segments.base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return True
-        with self._all_or_failed():
-            keep = self.segments.floor(offset) + 1
-            if keep < len(self.segments):
-                self._discard(self.segments.retire_from(keep))
-                self.segments.activate()
-            end = self.segments.active.truncate(offset)
-            self._begin_anew(end)
-            self._durability.truncate(end)
-            self.log_end_offset = end
-            self.log_start_offset = min(self.log_start_offset, end)
-            if self.epochs.truncate_from_end(end):
-                self._write_epochs()
-            self.snapshots.remove_outside(-1, end)
-            self.producers = recovery.rebuild_producers(self.segments, self.snapshots, self.log_start_offset, end)
-        return True
-
-    def _begin_anew(self, end: int) -> None:
-        active = self.segments.active
-        self._cut = active.size > 0
-        if not self._cut:
-            self._discard(self.segments.retire_from(len(self.segments) - 1))
-            self.segments.create(end, active.created)
-
-    def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Drop everything; the next record gets `offset`. `log_start_offset` where it is not the same."""
-        self._check_usable()
-        with self._all_or_failed():
-            created = self.segments.active.created
-            self._discard(self.segments.retire_from(0))
-            self.segments.create(offset, created)
-            self._durability.truncate(offset)
-            self.log_end_offset = offset
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self.epochs.clear()
-            self._write_epochs()
-            self.snapshots.remove(list(self.snapshots.offsets))
-            self.producers = Producers(end_offset=offset)
-
-    def advance_start(self, offset: int) -> bool:
-        """Records below `offset` are gone (DeleteRecords, or the leader's start); whether the start moved. ApiError
-        OFFSET_OUT_OF_RANGE above the log's end."""
-        if offset > self.log_end_offset:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition}: offset {offset} is beyond the log's end")
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        if self.epochs.truncate_from_start(offset):
-            self._write_epochs()
-        return True
-
-    def delete_old_segments(self, now: Time, high_watermark: int) -> list[str]:
-        """Take segments out of the log by retention.ms, retention.bytes and the log's start, never one that reaches
-        beyond the high watermark. The paths to remove after file.delete.delay.ms, truncated ones among them."""
-        self._check_usable()
-        count = retention.deletable(
-            self.segments,
-            self.config,
-            log_start_offset=self.log_start_offset,
-            log_end_offset=self.log_end_offset,
-            high_watermark=high_watermark,
-            now_wall=now.wall,
-        )
-        if count:
-            with self._all_or_failed():
-                if count == len(self.segments):
-                    self.roll(now)
-                bases = [segment.base_offset for segment in list(self.segments)[:count]]
-                self._discard(self.segments.retire_first(count))
-                self.snapshots.remove(bases)
-                self.advance_start(max(self.segments.base_offset, self.log_start_offset))
-        doomed, self._doomed = self._doomed, []
-        return doomed
-
-    def _discard(self, renamed: list[str]) -> None:
-        self._doomed += renamed
-        self._durability.forget([path.removesuffix(".deleted") for path in renamed])
-
-    # Durability.
-
-    def flush_due(self, now: Time) -> bool:
-        """Whether what was appended is to be synced: by flush.messages, by flush.ms, or since a segment was rolled."""
-        durability = self._durability
-        durability.now = now.mono
-        if durability.rolled:
-            return True
-        if not durability.dirty:
-            return False
-        rules = self._rules
-        return (
-            self.log_end_offset - durability.started >= rules.flush_messages
-            or now.mono - durability.since >= rules.flush_ms
-        )
-
-    def unsynced(self) -> list[File]:
-        """The files to sync, in this order, so that everything up to the present log_end_offset is durable. When that
-        has happened, the caller says `mark_synced` with that offset; if it fails, the folder is offline."""
-        durability = self._durability
-        active = self.segments.active.file if durability.dirty else None
-        return durability.collect(self.log_end_offset, active)
-
-    def mark_synced(self, offset: int) -> bool:
-        """The files given out when the log ended at `offset` were synced; whether the recovery point moved."""
-        return self._durability.complete(offset, self.log_end_offset)
-
-    def synced_to(self, offset: int) -> bool:
-        """Whether every record below `offset` is durable."""
-        return self._durability.recovery_point >= offset
-
-    def close(self, *, clean: bool = True) -> None:
-        """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
-        if clean and not self.failed:
-            self._settle()
-        self._durability.close()
-        self.segments.cool()
-
-    def _settle(self) -> None:
-        durability = self._durability
-        active = self.segments.active
-        is_written = active.size == 0 or self.log_end_offset in self.snapshots.offsets
-        if is_written and durability.is_idle and durability.recovery_point == self.log_end_offset:
-            return
-        paths = active.write_indexes() if active.size else []
-        if self.log_end_offset > self.log_start_offset:
-            self.producers.end_offset = self.log_end_offset
-            paths.append(self.snapshots.write(self.producers))
-        durability.roll(paths)
-        durability.change(f"{self.folder}/{LEADER_EPOCHS}")
-        for file in self.unsynced():
-            file.sync()
-        self.mark_synced(self.log_end_offset)
-
-    def retire(self, name: str) -> str:
-        """The log is deleted: close it and give its folder another name (`….<id>-delete`) beside the old one; the new
-        path, to be removed later."""
-        self.close(clean=False)
-        self.failed = True
-        target = f"{self.folder.rsplit('/', 1)[0]}/{name}"
-        self._disk.rename(self.folder, target)
-        return target
-
-    # Inside.
-
-    def _write_epochs(self) -> None:
-        path = f"{self.folder}/{LEADER_EPOCHS}"
-        self._disk.replace(path, format_epochs(self.epochs), durable=False)
-        self._durability.change(path)
-
-    def _check_usable(self) -> None:
-        if self.failed:
-            raise DiskFailed(
-                self.folder.rsplit("/", 1)[0], f"{self.partition}: the log is offline after a disk failure"
-            )
-
-    @contextmanager
-    def _all_or_failed(self) -> Iterator[None]:
-        """Changes of several files: half of them is no state to go on from."""
-        try:
-            yield
-        except DiskFailed:
-            self.failed = True
-            raise
-
-    def check_invariants(self) -> None:
-        """What must hold after every call."""
-        assert 0 <= self.log_start_offset <= self.log_end_offset, self
-        assert 0 <= self.recovery_point <= self.log_end_offset, (self, self.recovery_point)
-        assert self.segments.active is self.segments[-1], self
-        assert self.segments.active.base_offset <= self.log_end_offset, self
-        assert self.producers.end_offset == self.log_end_offset, (self, self.producers)
-        bases = [segment.base_offset for segment in self.segments]
-        assert bases == sorted(set(bases)), bases
-        self.epochs.check_invariants()
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:
