@@ -201,7 +201,14 @@ def _leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> _Round:
 
 
 def ask_offsets(
-    admin: Admin, broker: int, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, replica: int = -1
+    admin: Admin,
+    broker: int,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation: int = 0,
+    replica: int = -1,
+    timeout_ms: int = 30_000,
+    retries: bool = True,
 ) -> dict[TopicPartition, Listed]:
     """The same of one broker, without another try. With `replica` -2 followers answer too."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
@@ -211,9 +218,9 @@ def ask_offsets(
         replica_id=replica,
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-        timeout_ms=30_000,
+        timeout_ms=timeout_ms,
     )
-    response = admin.ask(request, broker)
+    response = admin.ask(request, broker, timeout_ms=timeout_ms, retries=retries)
     return {
         TopicPartition(topic.name, each.partition_index): Listed(each.offset, each.timestamp, code_of(each.error_code))
         for topic in response.topics

@@ -1,0 +1,96 @@
+"""Showing the replicas: a table of text, the same drawn by rich, and only what changed for a pipe."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.cli.status.snapshot import ReplicaState
+from tidelog.cli.table import MISSING, Column, lines
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLUMNS = (
+    Column("TOPIC", 15, grows=True),
+    Column("PARTITION", 9),
+    Column("LEADER", 6),
+    Column("EPOCH", 5, grows=True),
+    Column("ISR", 8, grows=True),
+    Column("REPLICA", 7),
+    Column("STATE", 7),
+    Column("LEO", 10, grows=True),
+    Column("HW", 10, grows=True),
+    Column("LAG", 0),
+)
+COLOURS = {"leader": "bold", "in sync": "", "behind": "yellow", "silent": "red"}
+
+Look = Callable[[], list[ReplicaState]]
+
+
+def row(state: ReplicaState) -> tuple[object, ...]:
+    return (
+        *state.partition,
+        state.leader if state.leader >= 0 else "none",
+        state.epoch,
+        ",".join(map(str, state.in_sync)) or MISSING,
+        state.replica,
+        state.state,
+        state.log_end_offset,
+        state.high_watermark,
+        state.lag,
+    )
+
+
+def print_once(states: Sequence[ReplicaState]) -> None:
+    for line in lines(COLUMNS, map(row, states)):
+        click.echo(line)
+
+
+def changes(before: Sequence[ReplicaState], after: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
+    """What is new or different, in the order of `after`."""
+    known = set(before)
+    return (state for state in after if state not in known)
+
+
+def follow(look: Look, interval_s: float) -> None:
+    """Print the table, and from then on the rows that changed, with the time in front, until interrupted."""
+    stamped = (Column("TIME", 12), *COLUMNS)
+    before: list[ReplicaState] = []
+    is_first = True
+    while True:
+        states = look()
+        moment = time.strftime("%H:%M:%S") + f".{time.time_ns() // 1_000_000 % 1000:03d}"
+        rows = [(moment, *row(state)) for state in changes(before, states)]
+        for line in lines(stamped, rows)[0 if is_first else 1 :]:
+            click.echo(line)
+        before, is_first = states, False
+        time.sleep(interval_s)
+
+
+def draw(look: Look, interval_s: float) -> None:
+    """Redraw the table on the terminal until interrupted."""
+    from rich.live import Live
+
+    with Live(table(look()), auto_refresh=False, screen=True) as live:
+        while True:
+            time.sleep(interval_s)
+            live.update(table(look()), refresh=True)
+
+
+def table(states: Sequence[ReplicaState]) -> "Table":
+    """The same table for rich; a partition's own columns stand in its first row only."""
+    from rich.table import Table
+
+    drawn = Table(title=time.strftime("Replicas at %H:%M:%S"), expand=False)
+    for column in COLUMNS:
+        drawn.add_column(column.title, justify="right" if column.title in ("LEO", "HW", "LAG") else "left")
+    last = None
+    for state in states:
+        cells = [MISSING if cell is None else str(cell) for cell in row(state)]
+        if state.partition == last:
+            cells[:5] = [""] * 5
+        last = state.partition
+        drawn.add_row(*cells, style=COLOURS[state.state])
+    return drawn

@@ -1,0 +1,124 @@
+"""One broker of a cluster in this process: the broker itself, on an event loop in a thread of its own.
+
+A loop each, so that a broker ends as a process does: its loop ends, its sockets close, its session is over, and nobody
+else's loop notices.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.model import Endpoint
+from tidelog.shell.hosting import Hosted
+from tidelog.shell.lines import Lines
+
+START_S = 30.0
+STOP_S = 60.0
+KEPT_LINES = 10_000
+
+
+class BrokerCrashed(Exception):
+    """A broker met a fault of its own; its traceback is on stderr."""
+
+
+class KeptLines(Lines):
+    """Log lines that are kept for who asks, as (level, kind, fields); only errors are printed."""
+
+    def __init__(self, who: str) -> None:
+        super().__init__(who)
+        self.kept: deque[tuple[str, str, dict[str, object]]] = deque(maxlen=KEPT_LINES)
+
+    def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
+        self.kept.append((level, kind, dict(fields)))
+        if level == "error":
+            super().write(level, kind, fields)
+
+
+class Broker:
+    """`port` and `replication_port` are 0 until the first start, and then stay. `lines` has what it logged."""
+
+    def __init__(self, number: int, folder: Path, options: Mapping[str, str]) -> None:
+        self.id = number
+        self.folder = folder
+        self.port = 0
+        self.crashed = False
+        self.lines = KeptLines(f"broker-{number}")
+        self._options = options
+        self._hosted: Hosted | None = None
+        self._thread: Thread | None = None
+
+    def __repr__(self) -> str:
+        return f"Broker({self.id} on port {self.port}, {'running' if self.is_running else 'down'})"
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> "SimpleQueue[BaseException | None]":
+        """Begin to start; the queue gets None once it listens, or why it does not."""
+        assert not self.is_running, self
+        began: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, args=(began,), name=f"broker-{self.id}", daemon=True)
+        self._thread.start()
+        return began
+
+    def _run(self, began: "SimpleQueue[BaseException | None]") -> None:
+        def opened(hosted: Hosted) -> None:
+            self._remember(hosted.endpoints[0])
+            began.put(None)
+
+        try:
+            self._hosted = Hosted(BrokerConfig(self._properties()), self.lines, opened)
+            self.crashed |= self._hosted.run() != 0
+        except Exception as error:  # noqa: BLE001 (handed to whoever waits for the start)
+            began.put(error)
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            "node.id": str(self.id),
+            "listeners": f"PLAINTEXT://{self.address}",
+            "log.dirs": str(self.folder),
+            **self._options,
+        }
+
+    def _remember(self, clients: Endpoint) -> None:
+        self.port = clients.port
+
+    def stop(self) -> None:
+        """Cleanly: leaderships are handed over, logs are closed."""
+        if self._hosted is not None:
+            self._hosted.stop()
+        self._join()
+
+    def kill(self) -> None:
+        """As SIGKILL would: connections drop, nothing is written any more."""
+        if self._hosted is not None:
+            self._hosted.kill()
+        self._join()
+
+    def _join(self) -> None:
+        thread, self._thread, self._hosted = self._thread, None, None
+        if thread is not None:
+            thread.join(STOP_S)
+            if thread.is_alive():
+                raise TimeoutError(f"broker {self.id} did not end within {STOP_S:g} s")
+
+    def wait_for_line(self, kind: str, within_s: float = START_S) -> dict[str, object]:
+        """The fields of the last log line of this kind, once there is one."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            with suppress(RuntimeError):  # the deque grew while it was looked through
+                for _, found, fields in reversed(self.lines.kept):
+                    if found == kind:
+                        return fields
+            time.sleep(0.005)
+        raise TimeoutError(f"broker {self.id} logged no {kind} within {within_s:g} s")

@@ -1,0 +1,112 @@
+"""`Cluster`: brokers of one cluster in the caller's process, on free ports, in a temporary folder."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.shell.readiness import is_complete, view_of
+from tidelog.shell.supervisor import cluster_options
+from tidelog.testing.broker import START_S, Broker, BrokerCrashed
+
+RETRY_S = 0.003
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+"""What differs from Kafka's defaults unless it is overridden: a test need not wait for groups to gather."""
+
+
+class Cluster:
+    """`with Cluster(brokers=3, min_insync_replicas=2) as cluster:` and clients connect to `cluster.bootstrap`.
+
+    Overrides are options of every broker, as keywords with '_' for '.', or by Kafka's names in `options`. Without
+    `folder` the data goes with the cluster.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        folder: str | Path | None = None,
+        options: Mapping[str, str] | None = None,
+        **overrides: object,
+    ) -> None:
+        given = {name.replace("_", "."): _text(value) for name, value in overrides.items()} | dict(options or {})
+        BrokerConfig.validate(given)
+        unknown = BrokerConfig.unknown(given)
+        if unknown:
+            raise TypeError(f"brokers have no option {unknown[0]}")
+        self._temporary = TemporaryDirectory(prefix="tidelog-") if folder is None else None
+        self.folder = Path(self._temporary.name if self._temporary else str(folder)).absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        everywhere = {**cluster_options(self.folder, brokers), **QUICK, **given}
+        self.brokers = [Broker(number, self.folder / f"broker-{number}", everywhere) for number in range(brokers)]
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.brokers})"
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, exception: object, *_: object) -> None:
+        self.close()
+        crashed = [broker for broker in self.brokers if broker.crashed]
+        if crashed and exception is None:
+            raise BrokerCrashed(f"{crashed[0]} crashed")
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,…` of all brokers, running or not."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def start(self, broker: int | None = None) -> None:
+        """Start one broker, or all that are down, and wait until every running one knows all of them."""
+        starting = [each for each in self.brokers if not each.is_running and broker in (None, each.id)]
+        began = [each.start() for each in starting]
+        for queue in began:
+            error = queue.get(timeout=START_S)
+            if error is not None:
+                raise error
+        self.wait_ready()
+
+    def stop(self, broker: int) -> None:
+        """Stop one broker cleanly."""
+        self.brokers[broker].stop()
+
+    def kill(self, broker: int) -> None:
+        """End one broker as SIGKILL would: its sockets drop, and nothing is cleaned up."""
+        self.brokers[broker].kill()
+
+    def wait_ready(self, within_s: float = START_S) -> None:
+        """Wait until the metadata of each running broker lists all running ones, and a controller among them."""
+        running = [broker for broker in self.brokers if broker.is_running]
+        wanted = frozenset(broker.id for broker in running)
+        deadline = time.monotonic() + within_s
+        for broker in running:
+            while not is_complete(view_of("127.0.0.1", broker.port), wanted):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{broker} does not know all brokers after {within_s:g} s")
+                time.sleep(RETRY_S)
+
+    def close(self) -> None:
+        """End all brokers without handing anything over; data in a temporary folder goes."""
+        for broker in self.brokers:
+            broker.kill()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+
+def _text(value: object) -> str:
+    """A value as Kafka's files write it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
