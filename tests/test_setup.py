@@ -33,7 +33,6 @@ class Machine:
             (self.path / tool).symlink_to(shutil.which(tool))
         self.has("python3", PYTHON)
         self.has("id", f"#!/bin/sh\necho {user}\n")
-        self.has("apt-cache")
 
     def has(self, name: str, script: str = RECORDED) -> None:
         (self.path / name).write_text(script, encoding="utf-8")
@@ -91,14 +90,14 @@ def test_root_gets_what_is_missing_from_debian(machine):
     machine.has("apt-get", RECORDED + f"ln -sf {shutil.which('true')} {machine.path}/java\n")
     assert machine.setup("demo").returncode == 0
     (call,) = [call for call in machine.calls if call.startswith("apt-get")]
-    assert call.endswith("install -y -qq --no-install-recommends openjdk-17-jre-headless")
+    assert call.endswith("install -y -qq --no-install-recommends default-jre-headless")
 
 
 def test_another_user_is_told_what_to_install(tmp_path):
     machine = Machine(tmp_path, user=1000)
     done = machine.setup("demo")
     assert done.returncode == 1
-    assert done.stderr == "setup: please install what is missing: sudo apt-get install openjdk-17-jre-headless\n"
+    assert done.stderr == "setup: please install what is missing: sudo apt-get install default-jre-headless\n"
 
 
 def test_a_failed_installation_is_tried_again(machine):
