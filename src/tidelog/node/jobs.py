@@ -10,6 +10,7 @@ from tidelog.log import checkpoints
 from tidelog.model import Time
 from tidelog.node.isr import InSyncChanges
 from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.leader import Leader
 
 NOT_AWAITED = 0
 
@@ -75,6 +76,8 @@ class Jobs:
             proposal = partition.shrink(now, self._epoch())
             if proposal is not None:
                 self._in_sync.propose(partition.name, proposal)
+            elif isinstance(partition.role, Leader) and len(partition.role.isr) < len(partition.replicas):
+                partition.mark_news()  # a refused proposal to expand is made again
 
     def _checkpoint(self, name: str, content_of: Callable[[str], bytes]) -> None:
         """Write what changed since it was last written."""

@@ -130,6 +130,12 @@ class LocalBroker:
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         self.in_sync.propose(partition, proposal)
 
+    def offer_isr(self, partition: Partition) -> None:
+        """Whoever may join the partition's ISR by now is proposed."""
+        proposal = partition.rejoin(self.broker_epoch, self.eligible)
+        if proposal is not None:
+            self.propose(partition.name, proposal)
+
     def folder_failed(self, folder: str, reason: str) -> None:
         self.replicas.folder_failed(folder, reason)
 
@@ -159,6 +165,7 @@ class LocalBroker:
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
         for partition in self.replicas:
             partition.advance(now, self.eligible)
+            self.offer_isr(partition)
         if alive != set(self.image.brokers):
             fields = {"broker": self.broker_id, "alive": sorted(self.image.brokers)}
             self.effects.append(Event("metadata.brokers", fields, level="debug"))

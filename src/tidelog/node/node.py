@@ -314,6 +314,8 @@ class Node:
                 self.waiting.changed(name, -1, 0, 0)
                 continue
             leads = isinstance(partition.role, Leader)
+            if leads:
+                self.broker.offer_isr(partition)
             self.waiting.changed(
                 name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
             )
