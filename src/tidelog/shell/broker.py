@@ -50,9 +50,20 @@ class BrokerProcess:
 
     def _opened(self, hosted: Hosted) -> None:
         self._listen_to_signals(hosted)
+        self._tell_of_vain_options()
         self._ready(hosted.endpoints)
         gc.collect()
         gc.freeze()
+
+    def _tell_of_vain_options(self) -> None:
+        """What was given and has no effect: Kafka's options of things done otherwise, and names that nobody knows."""
+        given = self.config.properties
+        for level, kind, names in (
+            ("info", "options.ignored", BrokerConfig.ignored(given)),
+            ("warn", "options.unknown", BrokerConfig.unknown(given)),
+        ):
+            if names:
+                self.lines.write(level, kind, {"names": ",".join(names)})
 
     def _listen_to_signals(self, hosted: Hosted) -> None:
         """The first wish to stop is carried out cleanly, the second at once."""
