@@ -241,12 +241,14 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
     size, expected = segment.size, segment.base_offset
     file = segment.file
     segment.clear_indexes()
-    for batch, _ in whole_batches(file, size):
-        if not expected <= batch.base_offset <= batch.last_offset <= segment.base_offset + MAX_RELATIVE_OFFSET:
+    bound = segment.base_offset + MAX_RELATIVE_OFFSET
+    for batch in whole_batches(file, size):
+        last_offset = batch.base_offset + batch.last_offset_delta
+        if not expected <= batch.base_offset <= last_offset <= bound:
             break  # the checksum does not cover the base offset
-        segment.note(batch.length, batch.last_offset, batch.max_timestamp)
+        segment.note(batch.length, last_offset, batch.max_timestamp)
         note_epoch(epochs, batch)
-        expected = batch.next_offset
+        expected = last_offset + 1
     if segment.size < size:
         file.truncate(segment.size)
         file.sync()  # or a power loss could bring the old tail back behind new records
@@ -266,9 +268,9 @@ def rebuild_producers(segments: Segments, snapshots: Snapshots, start: int, end:
 
 def _replay(segment: Segment, producers: Producers, begin: int, end: int) -> None:
     for batch in walk(segment.file, segment.offsets.floor(begin), segment.size):
-        if batch.last_offset >= end:
+        if batch.base_offset >= end:
             return
-        if batch.last_offset >= begin and batch.producer_id >= 0:
+        if batch.producer_id >= 0 and batch.last_offset >= begin:
             marker = None
             if batch.attributes & CONTROL:
                 marker = marker_of(segment.file.read(batch.position, batch.length))

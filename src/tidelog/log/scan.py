@@ -1,15 +1,18 @@
 """Walking the batches of a log file: by headers alone, or whole with their checksums."""
 
 from collections.abc import Iterator
+from struct import Struct
 
 from tidelog.errors import ApiError, CorruptLog
 from tidelog.ports import File
-from tidelog.wire.records import HEADER_BYTES, BatchHeader, crc_holds, header
+from tidelog.wire.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, check_crc, header
 
 STEP_BYTES = 4096
 """What one read of a walk takes in: about what lies between two index entries."""
 
 SCAN_BYTES = 1024 * 1024
+
+_place = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, last offset delta
 
 
 def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES) -> Iterator[BatchHeader]:
@@ -25,13 +28,35 @@ def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES) -> Iterato
             batch = _header(file, chunk, position - origin)
             if position + batch.length > end:
                 return
-            yield batch._replace(position=position)
+            yield BatchHeader._make((*batch[:-1], position))
             position += batch.length
 
 
-def whole_batches(file: File, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """(header, batch) of every batch from the start of the file whose bytes are whole and whose checksum holds; ends
-    before the first that is not, so that what follows can be cut off."""
+def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | None:
+    """(position, length) of the first batch in [start, end) that ends at or after `offset`. As `walk`, with less of
+    each header: this is every fetch that is not near the end."""
+    position = start
+    while position + HEADER_BYTES <= end:
+        chunk = file.read(position, min(STEP_BYTES, end - position))
+        origin, last = position, position + len(chunk) - HEADER_BYTES
+        if last < origin:
+            return None
+        while position <= last:
+            base_offset, length, magic, last_offset_delta = _place(chunk, position - origin)
+            length += PREFIX_BYTES
+            if magic != MAGIC or length < HEADER_BYTES:
+                raise CorruptLog(f"{file.path}: there is no record batch at byte {position}")
+            if position + length > end:
+                return None
+            if base_offset + last_offset_delta >= offset:
+                return position, length
+            position += length
+    return None
+
+
+def whole_batches(file: File, end: int) -> Iterator[BatchHeader]:
+    """The header of every batch from the start of the file whose bytes are whole and whose checksum holds; ends before
+    the first that is not, so that what follows can be cut off. Positions mean nothing to the caller."""
     position = 0
     chunk = b""
     origin = 0
@@ -40,16 +65,13 @@ def whole_batches(file: File, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
             chunk, origin = file.read(position, min(SCAN_BYTES, end - position)), position
         try:
             batch = header(chunk, position - origin)
+            if batch.end > len(chunk):
+                chunk, origin = file.read(position, min(max(SCAN_BYTES, batch.length), end - position)), position
+                batch = header(chunk)
+            check_crc(chunk, batch)
         except ApiError:
             return
-        if position + batch.length > end:
-            return
-        if batch.end > len(chunk):
-            chunk, origin = file.read(position, min(max(SCAN_BYTES, batch.length), end - position)), position
-            batch = batch._replace(position=0)
-        if batch.end > len(chunk) or not crc_holds(chunk, batch):
-            return
-        yield batch._replace(position=position), chunk[batch.position : batch.end]
+        yield batch
         position += batch.length
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tidelog.errors import DiskFailed
 from tidelog.log import names
 from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from tidelog.log.scan import walk
+from tidelog.log.scan import find, walk
 from tidelog.ports import Buffer, Disk, File
 from tidelog.wire.records import BatchHeader
 
@@ -237,8 +237,8 @@ class Segment:
             found = self.tail.find(offset, self.size)
             if found is not None:
                 return found
-        batch = self.batch_at(offset)
-        return Place(batch.position, batch.length) if batch else None
+        at = find(self.file, self.offsets.floor(offset), self.size, offset)
+        return Place(*at) if at else None
 
     def batch_at(self, offset: int) -> BatchHeader | None:
         for batch in walk(self.file, self.offsets.floor(offset), self.size):
