@@ -14,12 +14,13 @@ The order of things, which is all that this file is about:
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tidelog import effects
+from tidelog.coordinator.contract import COORDINATOR_CODES, Machine, Refuse, Result, Run
 from tidelog.coordinator.timers import Timers
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
@@ -27,64 +28,6 @@ from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
 from tidelog.wire import records
 from tidelog.wire.records import BatchHeader, Record
-
-COORDINATOR_CODES = {
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""What a client of a coordinator is told where its partition refused; other codes pass unchanged."""
-
-
-class Change(NamedTuple):
-    """One record to be: messages of `wire.messages`; a None value is a tombstone."""
-
-    key: Any
-    value: Any
-
-
-@dataclass(slots=True)
-class Result:
-    """What an operation came to. A None response means that nobody waits for this operation itself.
-
-    `settled` is called with NONE once the changes are committed, or with the code that came instead.
-    """
-
-    response: Any = None
-    changes: list[Change] = field(default_factory=list)
-    settled: "Callable[[ErrorCode], Result] | None" = None
-
-
-Run = Callable[[], Result]
-Refuse = Callable[[ErrorCode], Any]
-
-
-class Machine(Protocol):
-    """The state that one partition holds, and what changes in it mean."""
-
-    def encode(self, change: Change) -> tuple[bytes, bytes | None]: ...
-
-    def decode(self, key: bytes, value: bytes | None) -> Change | None:
-        """None where the record is of a kind that this machine does not hold."""
-
-    def replay(self, offset: int, change: Change) -> None: ...
-
-    def commit(self, high_watermark: int) -> None:
-        """Changes below the high watermark may be shown to readers."""
-
-    def loaded(self) -> Iterable[Run]:
-        """Everything is replayed: set timers, and return what must be done first."""
-
-    def resigned(self) -> None:
-        """Answer everybody who waits with NOT_COORDINATOR."""
-
 
 START = Time(0, 0)
 

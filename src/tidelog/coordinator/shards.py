@@ -7,7 +7,8 @@ anything. `drain` gives what the inputs since the last call came to.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from tidelog.coordinator.shard import Desk, Machine, Refuse, Shard
+from tidelog.coordinator.contract import Machine, Refuse
+from tidelog.coordinator.shard import Desk, Shard
 from tidelog.effects import Effect, Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from tests.coordinator.group.ground import WALL, Ground, subscription
+from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group import records
-from tidelog.coordinator.shard import Change
 from tidelog.errors import CorruptLog
 from tidelog.wire.messages.groups.group_records import (
     GroupMetadataKey,

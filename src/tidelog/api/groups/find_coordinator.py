@@ -48,8 +48,10 @@ def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinator
 
 
 def _coordinator(key: str, found: Found) -> Coordinator:
+    """Only a request that makes no sense is explained here."""
+    message = found.message if found.code == ErrorCode.INVALID_REQUEST else ""
     return Coordinator(
-        key=key, node_id=found.node_id, host=found.host, port=found.port, error_code=found.code, error_message=""
+        key=key, node_id=found.node_id, host=found.host, port=found.port, error_code=found.code, error_message=message
     )
 
 

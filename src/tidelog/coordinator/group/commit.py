@@ -1,10 +1,10 @@
 """OffsetCommit: who may commit for a group, and what is written."""
 
+from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import NO_EXPIRY
 from tidelog.coordinator.group.state import GroupState
-from tidelog.coordinator.shard import Change, Result
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.wire.messages.groups.offset_commit import (

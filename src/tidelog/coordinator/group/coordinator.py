@@ -54,13 +54,6 @@ class GroupCoordinator:
         """The machines of all partitions that are led here, for status and checks."""
         return [self._shards.machine(shard.partition.partition) for shard in self._shards]
 
-    def reconfigured(self, config: BrokerConfig) -> None:
-        """Options that were changed while the broker runs."""
-        self.config = self._requests.config = config
-        self._shards.desk.commit_timeout_ms = config.offsets_commit_timeout_ms
-        for machine in self.machines():
-            machine.config = config
-
     def handle(self, token: int, request: Any, caller: Caller, now: Time, finish: Finish | None = None) -> list[Effect]:
         """Any request of the group APIs except FindCoordinator; tokens are not negative. OffsetFetch comes in the form
         with groups, LeaveGroup with members, and topics with both name and id."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.protocols import CONSUMER
 from tidelog.coordinator.group.records import group_tombstone, offset_tombstone
 from tidelog.coordinator.group.state import WITH_MEMBERS
-from tidelog.coordinator.shard import Change, Result
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.groups.delete_groups import DeletableGroupResult

@@ -1,8 +1,8 @@
 """Heartbeats, which keep a member's session alive and tell it of a rebalance."""
 
+from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.state import GroupState
-from tidelog.coordinator.shard import Result
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 

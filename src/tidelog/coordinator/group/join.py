@@ -7,6 +7,7 @@ request does not become two members.
 from functools import partial
 from typing import NamedTuple
 
+from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group import rebalance, static
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
@@ -14,7 +15,6 @@ from tidelog.coordinator.group.member import Member, Protocol
 from tidelog.coordinator.group.records import new_group_change
 from tidelog.coordinator.group.responses import UNKNOWN_MEMBER, join_error, joined
 from tidelog.coordinator.group.state import GroupState
-from tidelog.coordinator.shard import Result
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.join_group import JoinGroupRequest
 

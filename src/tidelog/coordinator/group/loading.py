@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from functools import partial
 
+from tidelog.coordinator.contract import Run
 from tidelog.coordinator.group import expiry, leave, rebalance
 from tidelog.coordinator.group.machine import GroupMachine, Rules
-from tidelog.coordinator.shard import Run
 
 
 def begin(machine: GroupMachine) -> Iterable[Run]:

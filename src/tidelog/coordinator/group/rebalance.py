@@ -8,12 +8,12 @@ to the members' rebalance timeout; every other one waits until all members joine
 
 from functools import partial
 
+from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine, join_key, sync_key
 from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.responses import joined, sync_error
 from tidelog.coordinator.group.state import GroupState
-from tidelog.coordinator.shard import Result
 from tidelog.errors import ErrorCode
 
 

@@ -6,10 +6,10 @@ writes committed offsets in version 4 (1 where the request named a retention tim
 
 import struct
 
+from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group.group import LOADED, Group
 from tidelog.coordinator.group.member import Member, Protocol
 from tidelog.coordinator.group.state import GroupState
-from tidelog.coordinator.shard import Change
 from tidelog.errors import CorruptLog, ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.messages.groups.group_records import (

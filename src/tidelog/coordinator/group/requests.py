@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from tidelog import effects
 from tidelog.config.broker import BrokerConfig
+from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group import commit, deletion, describe, fetch, heartbeat, join, leave, responses, sync
 from tidelog.coordinator.group.gathering import Gatherings
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.placement import partition_for
-from tidelog.coordinator.shard import Result
 from tidelog.coordinator.shards import Shards
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import (
@@ -99,99 +99,101 @@ class Requests:
             ask(part, partition, ids)
 
 
-def _join(desk: Requests, token: int, request: JoinGroupRequest, caller: Caller) -> None:
+def _join(requests: Requests, token: int, request: JoinGroupRequest, caller: Caller) -> None:
     refuse = partial(responses.join_error, request.member_id)
     timeout_ms = request.session_timeout_ms
-    low, high = desk.config.group_min_session_timeout_ms, desk.config.group_max_session_timeout_ms
+    low, high = requests.config.group_min_session_timeout_ms, requests.config.group_max_session_timeout_ms
     if request.group_id and not low <= timeout_ms <= high:
-        desk.reply(token, refuse(ErrorCode.INVALID_SESSION_TIMEOUT))
+        requests.reply(token, refuse(ErrorCode.INVALID_SESSION_TIMEOUT))
         return
     joining = join.Joining(token, request, caller.version, caller.client_id, caller.client_host)
-    desk.write(request.group_id, caller, token, lambda machine: join.join(machine, joining), refuse)
+    requests.write(request.group_id, caller, token, lambda machine: join.join(machine, joining), refuse)
 
 
-def _sync(desk: Requests, token: int, request: SyncGroupRequest, caller: Caller) -> None:
-    desk.write(
+def _sync(requests: Requests, token: int, request: SyncGroupRequest, caller: Caller) -> None:
+    requests.write(
         request.group_id, caller, token, lambda machine: sync.sync(machine, request, token), responses.sync_error
     )
 
 
-def _heartbeat(desk: Requests, token: int, request: HeartbeatRequest, caller: Caller) -> None:
+def _heartbeat(requests: Requests, token: int, request: HeartbeatRequest, caller: Caller) -> None:
     """While a group loads, its members are all taken to live."""
 
     def refuse(code: ErrorCode) -> HeartbeatResponse:
         is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
 
-    desk.write(request.group_id, caller, token, lambda machine: heartbeat.heartbeat(machine, request), refuse)
+    requests.write(request.group_id, caller, token, lambda machine: heartbeat.heartbeat(machine, request), refuse)
 
 
-def _leave(desk: Requests, token: int, request: LeaveGroupRequest, caller: Caller) -> None:
+def _leave(requests: Requests, token: int, request: LeaveGroupRequest, caller: Caller) -> None:
     def refuse(code: ErrorCode) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code)
 
-    desk.write(request.group_id, caller, token, lambda machine: leave.leave(machine, request), refuse)
+    requests.write(request.group_id, caller, token, lambda machine: leave.leave(machine, request), refuse)
 
 
-def _commit(desk: Requests, token: int, request: OffsetCommitRequest, caller: Caller) -> None:
+def _commit(requests: Requests, token: int, request: OffsetCommitRequest, caller: Caller) -> None:
     """The empty group id is allowed: old clients that need no group use it."""
-    desk.shards.execute(
-        desk.partition(request.group_id, caller),
+    requests.shards.execute(
+        requests.partition(request.group_id, caller),
         lambda machine: commit.commit(machine, request, caller.version),
         token,
         partial(commit.commit_error, request),
     )
 
 
-def _fetch(desk: Requests, token: int, request: OffsetFetchRequest, caller: Caller) -> None:
+def _fetch(requests: Requests, token: int, request: OffsetFetchRequest, caller: Caller) -> None:
     def combine(groups: Sequence[Any]) -> OffsetFetchResponse:
         return OffsetFetchResponse(groups=list(groups))
 
     if not request.groups:
-        desk.reply(token, combine([]))
+        requests.reply(token, combine([]))
         return
-    parts = desk.gatherings.open(token, len(request.groups), combine)
+    parts = requests.gatherings.open(token, len(request.groups), combine)
     for part, group in zip(parts, request.groups, strict=True):
-        _fetch_one(desk, part, group, caller, require_stable=request.require_stable)
+        _fetch_one(requests, part, group, caller, require_stable=request.require_stable)
 
 
 def _fetch_one(
-    desk: Requests, part: int, group: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool
+    requests: Requests, part: int, group: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool
 ) -> None:
     """A fetch that requires stable positions sees the newest, and waits until they are committed."""
-    partition = desk.partition(group.group_id, caller)
+    partition = requests.partition(group.group_id, caller)
     refuse = partial(fetch.fetch_error, group)
     if require_stable:
-        desk.shards.execute(partition, lambda machine: Result(fetch.fetch(machine, group, newest=True)), part, refuse)
+        requests.shards.execute(
+            partition, lambda machine: Result(fetch.fetch(machine, group, newest=True)), part, refuse
+        )
     else:
-        desk.shards.read(partition, lambda machine: fetch.fetch(machine, group, newest=False), part, refuse)
+        requests.shards.read(partition, lambda machine: fetch.fetch(machine, group, newest=False), part, refuse)
 
 
-def _delete_offsets(desk: Requests, token: int, request: OffsetDeleteRequest, caller: Caller) -> None:
+def _delete_offsets(requests: Requests, token: int, request: OffsetDeleteRequest, caller: Caller) -> None:
     def refuse(code: ErrorCode) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(error_code=code)
 
-    desk.write(request.group_id, caller, token, lambda machine: deletion.delete_offsets(machine, request), refuse)
+    requests.write(request.group_id, caller, token, lambda machine: deletion.delete_offsets(machine, request), refuse)
 
 
-def _delete_groups(desk: Requests, token: int, request: DeleteGroupsRequest, caller: Caller) -> None:
-    desk.by_partition(
+def _delete_groups(requests: Requests, token: int, request: DeleteGroupsRequest, caller: Caller) -> None:
+    requests.by_partition(
         token,
         list(dict.fromkeys(request.groups_names)),
         caller,
-        lambda part, partition, ids: desk.shards.execute(
+        lambda part, partition, ids: requests.shards.execute(
             partition, lambda machine: deletion.delete_groups(machine, ids), part, partial(_deletions_refused, ids)
         ),
         lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part]),
     )
 
 
-def _describe(desk: Requests, token: int, request: DescribeGroupsRequest, caller: Caller) -> None:
-    desk.by_partition(
+def _describe(requests: Requests, token: int, request: DescribeGroupsRequest, caller: Caller) -> None:
+    requests.by_partition(
         token,
         request.groups,
         caller,
-        lambda part, partition, ids: desk.shards.read(
+        lambda part, partition, ids: requests.shards.read(
             partition,
             lambda machine: describe.describe_groups(machine, ids, caller.version),
             part,
@@ -201,16 +203,16 @@ def _describe(desk: Requests, token: int, request: DescribeGroupsRequest, caller
     )
 
 
-def _list(desk: Requests, token: int, request: ListGroupsRequest, caller: Caller) -> None:
+def _list(requests: Requests, token: int, request: ListGroupsRequest, caller: Caller) -> None:
     """Groups of the partitions that are led here; a client asks every broker."""
     del caller
-    partitions = [shard.partition.partition for shard in desk.shards]
+    partitions = [shard.partition.partition for shard in requests.shards]
     if not partitions:
-        desk.reply(token, ListGroupsResponse())
+        requests.reply(token, ListGroupsResponse())
         return
-    parts = desk.gatherings.open(token, len(partitions), _listed)
+    parts = requests.gatherings.open(token, len(partitions), _listed)
     for part, partition in zip(parts, partitions, strict=True):
-        desk.shards.read(
+        requests.shards.read(
             partition,
             lambda machine: describe.list_groups(machine, request.states_filter, request.types_filter),
             part,

@@ -4,6 +4,7 @@ where nothing else changed, the group goes on without a rebalance."""
 from functools import partial
 from typing import NamedTuple
 
+from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group import protocols
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
@@ -11,7 +12,6 @@ from tidelog.coordinator.group.member import Member, Protocol
 from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.responses import UNKNOWN_MEMBER, join_error, joined, sync_error
 from tidelog.coordinator.group.state import GroupState
-from tidelog.coordinator.shard import Result
 from tidelog.errors import ErrorCode
 
 SKIP_ASSIGNMENT_VERSION = 9
