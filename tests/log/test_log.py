@@ -461,6 +461,17 @@ def test_many_old_segments_cost_few_descriptors():
     assert disk.open_files == 0
 
 
+def test_indexes_of_old_segments_are_bounded_in_memory():
+    warm = Warm(limit=100, index_bytes=150)
+    log = open_log(sim_disk(), TINY, warm=warm)
+    for number in range(60):
+        log.append_as_leader(batch(b"v%d" % number), 0, NOW)
+    assert len(read_batches(log)) == 60
+    loaded = [segment.loaded_index_bytes for segment in list(log.segments)[:-1]]
+    assert 0 < sum(loaded) <= 150
+    assert len(warm) < 14
+
+
 def test_an_idle_log_holds_no_descriptor():
     disk = sim_disk()
     filled(3, disk=disk).close()

@@ -64,28 +64,32 @@ class Tail:
 
 
 class Warm:
-    """The cold segments that are open now; at most `limit`, the least recently read closes first."""
+    """The cold segments that are open now: at most `limit`, with at most `index_bytes` of indexes (the last one read
+    may alone exceed that). The least recently read closes first."""
 
-    def __init__(self, limit: int = 512) -> None:
+    def __init__(self, limit: int = 512, index_bytes: int = 16 * 1024 * 1024) -> None:
         self.limit = limit
-        self._segments: OrderedDict[Segment, None] = OrderedDict()
+        self.index_bytes = index_bytes
+        self._held = 0
+        self._segments: OrderedDict[Segment, int] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<Warm {len(self._segments)} of {self.limit}>"
+        return f"<Warm {len(self._segments)} of {self.limit}, {self._held} B of indexes>"
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def touch(self, segment: "Segment") -> None:
-        if segment in self._segments:
-            self._segments.move_to_end(segment)
-            return
-        self._segments[segment] = None
-        if len(self._segments) > self.limit:
-            self._segments.popitem(last=False)[0].cool()
+        """The segment was read: it is the last to close."""
+        held = segment.loaded_index_bytes
+        self._held += held - self._segments.get(segment, 0)
+        self._segments[segment] = held
+        self._segments.move_to_end(segment)
+        while len(self._segments) > self.limit or (self._held > self.index_bytes and len(self._segments) > 1):
+            next(iter(self._segments)).cool()
 
     def discard(self, segment: "Segment") -> None:
-        self._segments.pop(segment, None)
+        self._held -= self._segments.pop(segment, 0)
 
 
 class Segment:
@@ -152,6 +156,10 @@ class Segment:
             self._load_indexes()
             assert self._times is not None
         return self._times
+
+    @property
+    def loaded_index_bytes(self) -> int:
+        return sum(len(index.content) for index in (self._offsets, self._times) if index is not None)
 
     @property
     def largest_timestamp(self) -> tuple[int, int]:
