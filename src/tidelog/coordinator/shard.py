@@ -237,11 +237,10 @@ class Shard:
         self._watch_commit()
 
     def _watch_commit(self) -> None:
+        """Where nobody waits any more the timer is let run out: to postpone it is cheaper than to set it anew."""
         if self._waiting:
             delay_ms = max(self._waiting[0].deadline - self.now.mono, 0)
             self.set_timer("commit", delay_ms, self._commit_timed_out)
-        else:
-            self.cancel_timer("commit")
 
     def _commit_timed_out(self) -> Result:
         """What was appended may yet be committed, so nothing is undone: the client only stops waiting."""

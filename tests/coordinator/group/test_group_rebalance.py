@@ -300,4 +300,4 @@ def test_idle_groups_cost_nothing():
         ground.stable(group=f"g{number}", session=1_500_000)
     ground.wakes = 0
     ground.pass_time(600_000)
-    assert ground.wakes <= 20
+    assert ground.wakes <= 20 + 1, "a session each, and the end of the last commit"
