@@ -115,6 +115,7 @@ class Fetching:
                     del self._fetchers[fetcher.leader]
                 continue
             if fetcher.has_work and fetcher.rest_until <= now.mono:
+                fetcher.rest_until = 0
                 self._ask_epochs(fetcher)
                 self._fetch(fetcher)
 
