@@ -4,8 +4,8 @@ import socket
 import time
 
 import pytest
-from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
 
+from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
 from tidelog.effects import Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.errors import DiskFailed
 from tidelog.shell import outgoing

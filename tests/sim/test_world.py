@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.sim.ping import PingNode
 
+from tests.sim.ping import PingNode
 from tidelog.sim.disk import Fault
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.network import Weather

@@ -55,7 +55,7 @@ class Field:
 
     __slots__ = ("default", "element", "kind", "name", "nullable", "tag", "versions")
 
-    def __init__(  # noqa: PLR0917 - called some 1,500 times at import, where names cost
+    def __init__(  # called some 1,500 times at import, where names cost
         self, kind: "Kind", versions: str, default: Any, nullable: str | None, tag: int | None, element: Any
     ) -> None:
         self.name = ""
