@@ -112,6 +112,19 @@ def test_data_and_identity_outlive_a_clean_stop(tmp_path):
         assert not (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
 
 
+def test_a_broker_that_is_told_to_stop_the_moment_it_listens_stops(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text(f"node.id=0\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path}/logs\n")
+    command = [sys.executable, "-m", "tidelog.shell.broker", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline().startswith(b"listening PLAINTEXT://127.0.0.1:")
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+
+
 def test_up_prints_one_ready_line_and_ends_cleanly_on_sigterm(up, tmp_path):
     process, line = up(2)
     assert line.startswith("ready 127.0.0.1:")

@@ -30,7 +30,7 @@ from tidelog.shell.store_thread import Session, StoreThread
 
 
 class Hosted:
-    """A broker from its configuration to its end. `opened` is called on the thread of `run` once it serves.
+    """A broker from its configuration to its end. `opened` is called on the loop once it serves.
 
     `endpoints` are then the bound listeners, `node` the broker itself, to be touched on the loop only.
     """
@@ -51,7 +51,8 @@ class Hosted:
         with ExitStack() as stack:
             stack.callback(self.loop.close)
             server = self.server = self._open(stack)
-            self._opened(self)
+            # On the running loop: uvloop loses a signal that comes before, if its handler is already set.
+            self.loop.call_soon(self._opened, self)
             self.loop.run_forever()
             return server.exit_code
 
