@@ -273,6 +273,10 @@ class FakeCluster:
                 return
         raise AssertionError("the cluster does not settle")
 
+    def settle_if_alive(self):
+        if any(broker.alive for broker in self.brokers.values()):
+            self.settle(limit=20_000)
+
     def settle_without_leader(self):
         """All brokers are dead: what is under way is dropped."""
         assert not any(broker.alive for broker in self.brokers.values())

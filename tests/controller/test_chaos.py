@@ -107,7 +107,13 @@ def test_whatever_happens_the_rules_hold_and_the_cluster_heals(seed):
     for _ in range(400):
         chaos.act()
     cluster.outcomes.clear()
+    cluster.settle_if_alive()
+    leaving = {
+        id_ for b in chaos.controllers() for id_, life in b.controller.reign.term.cluster.lives.items() if life.leaving
+    }
     for broker in cluster.brokers.values():
+        if broker.alive and broker.id in leaving:
+            broker.stop_cleanly()
         if not broker.alive:
             broker.start()
     cluster.settle(limit=20_000)

@@ -231,17 +231,27 @@ def test_controlled_shutdown_moves_leaders_and_isr_places(cluster):
     assert (response.error_code, response.remaining_partitions) == (0, [])
     assert (led.state.leader, led.state.isr) == (2, (2, 0))
     assert followed.state.isr == (0,)
-    assert alone.state.leader == 1
+    assert (alone.state.leader, alone.state.isr, alone.state.leader_epoch) == (-1, (1,), 1)
     assert cluster.create("later", 3, 2).error_code == 0
     assert all(1 not in p.replicas for p in cluster.state.topics["later"].partitions.values())
 
 
-def test_controlled_shutdown_answers_what_only_it_can_lead(cluster):
-    assigned(cluster, (1, 2))
+@pytest.mark.parametrize("unclean", ["false", "true"])
+def test_what_only_a_leaving_broker_can_lead_waits_for_its_return(cluster, unclean):
+    """It may stop at once; its clean shutdown is the proof by which it leads again. A live replica that lags does not
+    lead while the broker is leaving, not even where unclean elections are allowed."""
+    cluster.create("t", assignments={0: (1, 2)}, configs={"unclean.leader.election.enable": unclean})
+    partition = cluster.partition("t")
     cluster.brokers[2].kill()
     cluster.settle()
-    response = shut_down(cluster, 1)
-    assert [(left.topic_name, left.partition_index) for left in response.remaining_partitions] == [("t", 0)]
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert shut_down(cluster, 1).remaining_partitions == []
+    assert (partition.state.leader, partition.state.isr) == (-1, (1,))
+    cluster.brokers[1].stop_cleanly()
+    cluster.brokers[1].start()
+    cluster.settle()
+    assert (partition.state.leader, partition.state.isr) == (1, (1,))
 
 
 def test_controlled_shutdown_is_for_this_life_only(cluster):

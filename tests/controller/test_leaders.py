@@ -41,16 +41,22 @@ def twin(state, replicas, lives, offline):
         b for b in recorded if b in alive and (recorded[b] == lives[b].epoch or recorded[b] == lives[b].clean_epoch)
     ]
     if counting:
-        stay = [b for b in counting if not lives[b].leaving]
-        members = stay or counting
+        members = [b for b in counting if not lives[b].leaving]
+        if not members:
+            return -1, set(counting), state.leader != -1, ()
         keeps = state.leader in members and recorded[state.leader] == lives[state.leader].epoch
         leader = state.leader if keeps else min(members, key=replicas.index)
         return leader, set(members), not keeps, ()
-    if all(b in alive for b in recorded):
+    if all(b in alive and not lives[b].leaving for b in recorded):
         if len(recorded) == 1:
             return state.isr[0], set(recorded), True, ()
         return -1, set(recorded), state.leader != -1, state.isr
     return -1, set(recorded), state.leader != -1, ()
+
+
+def counting_members(state, lives, offline):
+    members = zip(state.isr, state.isr_epochs, strict=True)
+    return [broker for broker, epoch in members if broker not in offline and counts(broker, epoch, lives)]
 
 
 @given(worlds())
@@ -66,7 +72,7 @@ def test_elect_does_what_rule_8_says(world):
     assert not election.unclean
     if leader != -1:
         assert after.isr_epochs == tuple(lives[broker].epoch for broker in after.isr)
-    else:
+    elif not counting_members(state, lives, offline):
         assert (after.isr, after.isr_epochs) == (state.isr, state.isr_epochs)
 
 
@@ -83,17 +89,15 @@ def test_an_unclean_election_takes_any_live_replica_but_never_a_dead_one(world):
     state, replicas, lives, offline = world
     election = elect(state, replicas, lives, offline=offline, unclean=True)
     after = election.state or state
-    live = {broker for broker in replicas if broker in lives and broker not in offline}
-    clean = elect(state, replicas, lives, offline=offline).state or state
-    if live:
-        assert after.leader in live
-        if any(counts(b, e, lives) and b not in offline for b, e in zip(state.isr, state.isr_epochs, strict=True)):
-            assert after == clean
-            assert not election.unclean
-        else:
-            assert after.isr == (after.leader,)
-            assert election.unclean
-            assert after.leader in state.isr or not live & set(state.isr)
+    present = {b for b in replicas if b in lives and b not in offline and not lives[b].leaving}
+    if counting_members(state, lives, offline):
+        assert election == elect(state, replicas, lives, offline=offline)
+        assert not election.unclean
+    elif present:
+        assert after.leader in present
+        assert after.isr == (after.leader,)
+        assert election.unclean
+        assert after.leader in state.isr or not present & set(state.isr)
     else:
         assert after.leader == -1
 

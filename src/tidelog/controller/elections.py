@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tidelog.controller.journal import Steps
-from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
+from tidelog.controller.leaders import Election, counts, elect, elect_by_logs, elect_preferred
 from tidelog.controller.state import Partition
 from tidelog.controller.term import Term
 from tidelog.controller.tree import LeadershipState
@@ -99,10 +99,16 @@ def judge(term: Term, partition: Partition, *, unclean: bool = False) -> Electio
     cluster = term.cluster
     election = elect(partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean)
     state = election.state or partition.state
-    if state.leader != NO_LEADER or unclean or election.candidates:
+    if state.leader != NO_LEADER or unclean or election.candidates or _waits_for_return(term, state):
         return election
     allowed = term.topic_config(partition.topic.name).unclean_leader_election_enable
     return judge(term, partition, unclean=True) if allowed else election
+
+
+def _waits_for_return(term: Term, state: LeadershipState) -> bool:
+    """Only members that are shutting down could lead: they lost nothing, an unclean election would."""
+    lives = term.cluster.lives
+    return any(counts(broker, epoch, lives) for broker, epoch in zip(state.isr, state.isr_epochs, strict=True))
 
 
 def elect_where_due(term: Term, logs: LogEnds, partitions: Iterable[Partition], why: str) -> Steps[None]:

@@ -68,20 +68,25 @@ def elect(
     ]
     if standing:
         return _elect_standing(state, replicas, lives, standing)
+    present = [broker for broker in replicas if broker in lives and broker not in offline and not lives[broker].leaving]
     if unclean:
-        return _elect_unclean(state, replicas, lives, offline)
-    back = [broker for broker in state.isr if broker in lives and broker not in offline]
+        return _elect_unclean(state, present, lives)
+    back = [broker for broker in state.isr if broker in present]
     if len(back) < len(state.isr):
-        return _without_leader(state)
+        return _without_leader(state, state)
     if len(back) == 1:
         return Election(_led_by(state, back[0], back, lives))
-    return Election(_without_leader(state).state, tuple(back))
+    return Election(_without_leader(state, state).state, tuple(back))
 
 
 def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Lives, standing: list[int]) -> Election:
-    """A member that is shutting down stays only if no other could take over."""
-    staying = [broker for broker in standing if not lives[broker].leaving] or standing
+    """Members that are shutting down give leadership and place to the others; where there are no others they keep
+    their place, so that one of them leads when it is back, but none leads any more (as Kafka 4 does it)."""
+    remaining = [broker for broker in standing if not lives[broker].leaving]
+    staying = remaining or standing
     epochs = tuple(lives[broker].epoch for broker in staying)
+    if not remaining:
+        return _without_leader(state._replace(isr=tuple(staying), isr_epochs=epochs), state)
     leader = state.leader
     if leader in staying and state.isr_epochs[state.isr.index(leader)] == lives[leader].epoch:
         if len(staying) == len(state.isr) and epochs == state.isr_epochs:
@@ -91,20 +96,19 @@ def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Live
     return Election(_led_by(state, first, staying, lives))
 
 
-def _elect_unclean(state: LeadershipState, replicas: Sequence[int], lives: Lives, offline: Collection[int]) -> Election:
+def _elect_unclean(state: LeadershipState, present: Sequence[int], lives: Lives) -> Election:
     """Any live replica, former ISR members first because they miss least."""
-    live = [broker for broker in replicas if broker in lives and broker not in offline]
-    if not live:
-        return _without_leader(state)
-    leader = next((broker for broker in live if broker in state.isr), live[0])
+    if not present:
+        return _without_leader(state, state)
+    leader = next((broker for broker in present if broker in state.isr), present[0])
     return Election(_led_by(state, leader, [leader], lives), unclean=True)
 
 
-def _without_leader(state: LeadershipState) -> Election:
+def _without_leader(after: LeadershipState, before: LeadershipState) -> Election:
     """The ISR stays recorded: it says who must be back."""
-    if state.leader == NO_LEADER:
-        return UNCHANGED
-    return Election(state._replace(leader=NO_LEADER, leader_epoch=state.leader_epoch + 1))
+    if before.leader == NO_LEADER:
+        return UNCHANGED if after == before else Election(after)
+    return Election(after._replace(leader=NO_LEADER, leader_epoch=before.leader_epoch + 1))
 
 
 def _led_by(state: LeadershipState, leader: int, isr: Sequence[int], lives: Lives) -> LeadershipState:

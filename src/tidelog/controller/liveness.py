@@ -89,7 +89,8 @@ def lose_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Parti
 
 
 def shut_down(term: Term, logs: LogEnds, request: ControlledShutdownRequest) -> Steps[ControlledShutdownResponse]:
-    """Move leaders and ISR places away from a broker that is about to stop; what it must keep is answered."""
+    """Move leaders and ISR places away from a broker that is about to stop. What nobody else can lead has no leader
+    until the broker is back, so that it may stop at once."""
     lives = term.cluster.lives
     life = lives.get(request.broker_id)
     if life is None:
