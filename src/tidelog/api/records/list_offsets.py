@@ -107,6 +107,8 @@ def _find(partition: Partition, timestamp: int, limit: int) -> Found:
 
 
 def _check_settled(partition: Partition, limit: int) -> None:
-    """Rule 9: a new leader's watermark may lie below what its predecessor told."""
-    if limit < partition.leading().epoch_start:
+    """Rule 9: a new leader's watermark may lie below what its predecessor told. Whoever may know of the whole log (a
+    debugger, of a follower's too) is told its end.
+    """
+    if limit < partition.log.log_end_offset and limit < partition.leading().epoch_start:
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
