@@ -132,7 +132,7 @@ class LocalBroker:
 
     def offer_isr(self, partition: Partition) -> None:
         """Whoever may join the partition's ISR by now is proposed."""
-        proposal = partition.rejoin(self.broker_epoch, self.eligible)
+        proposal = partition.rejoin(self.now, self.broker_epoch, self.eligible)
         if proposal is not None:
             self.propose(partition.name, proposal)
 

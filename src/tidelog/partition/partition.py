@@ -236,13 +236,19 @@ class Partition:
             return None
         return role.propose((*role.isr, replica), self.partition_epoch, self.broker_id, own_epoch)
 
-    def rejoin(self, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
+    def rejoin(self, now: Moment, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
         """The ISR with all that rule 3 lets join. A caught-up follower of an idle partition has nothing to fetch, so
-        the leader must come back to it when what kept it out is gone: an election, a change in flight, a new life."""
+        the leader must come back to it when what kept it out is gone: an election, a change in flight, a new life.
+        Whoever would be put out again at once, for it has not fetched lately, may be dead and is left out."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH or len(role.isr) == len(self.replicas):
             return None
-        ready = [replica for replica in role.remote if role.may_join(replica, self.high_watermark, eligible)]
+        ready = [
+            replica
+            for replica, progress in role.remote.items()
+            if role.may_join(replica, self.high_watermark, eligible)
+            and progress.is_caught_up(self.log.log_end_offset, now.mono, self.lag_ms)
+        ]
         return role.propose((*role.isr, *ready), self.partition_epoch, self.broker_id, own_epoch) if ready else None
 
     def shrink(self, now: Moment, own_epoch: int) -> Proposal | None:
