@@ -82,6 +82,7 @@ class End:
     paused: bool = False
     told: bool = False
     gone: bool = False
+    cut: bool = False
     waiting: deque[bytes] = field(default_factory=deque)
     held: deque[bytes] = field(default_factory=deque)
 
@@ -210,12 +211,13 @@ class Network:
     # Sending.
 
     def send(self, end: End, data: bytes) -> None:
-        if not end.link.open:
+        if not end.link.open or end.cut:
             return
         if self.heard is not None:
             self.heard(end, data)
         weather = self.weather
         if weather.cut_chance and self.random.random() < weather.cut_chance:
+            end.cut = True
             cut = self.random.randrange(len(data) + 1)
             self._arrive_later(end, end.other, data[:cut])
             self.clock.after(self.delay(), lambda: self.reset(end.link))

@@ -82,7 +82,8 @@ class Ghosts:
             changed.append(name)
 
     def _forgive(self) -> None:
-        """A broker that lost data and is in the ISR again with its present epoch has all of it back."""
+        """A broker that lost data and is in the ISR again with its present epoch has all of it back. Where only such as
+        lost data are left in an ISR below min, the last copy in sync is gone (4.3.1 closes this one with ELR)."""
         for name, ghost in self.partitions.items():
             if ghost.lossy:
                 state = self.states[name]
@@ -92,6 +93,8 @@ class Ghosts:
                     if self.epochs.get(broker) == epoch
                 }
                 ghost.lossy -= back
+                if len(state.isr) < ghost.min_in_sync and ghost.lossy.issuperset(state.isr):
+                    ghost.loss_allowed = f"the ISR {state.isr}, below min, has only brokers that lost their power"
 
     def in_sync(self, name: TopicPartition, broker: int) -> bool:
         """Whether the broker counts: a member of the recorded ISR that lives with its recorded epoch (rule 8)."""

@@ -75,7 +75,9 @@ class Suite:
         log = replica.partition.log
         cut = min(log.log_end_offset, self._cut.get(replica.partition.name, log.log_end_offset))
         truncation.check(self.ghosts, replica, replica.log.cut(cut))
-        leadership.check_appended(self.ghosts, replica, replica.catch_up(host.disk))
+        name = replica.partition.name
+        new = replica.catch_up(host.disk)
+        leadership.check_appended(self.ghosts, replica, new, lambda broker: (broker, name) in self.replicas)
 
     # What clients saw.
 
