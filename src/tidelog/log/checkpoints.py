@@ -38,6 +38,9 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
+    """Kafka leaves a checkpoint that was never written as an empty file."""
+    if not content:
+        return {}
     offsets: dict[TopicPartition, int] = {}
     for fields in _entries(content, path, 3):
         topic, partition, offset = fields
