@@ -92,7 +92,9 @@ class Fetching:
             return
         fetcher = self._fetchers.setdefault(leader, Fetcher(leader))
         self._leaders[name] = leader
-        fetcher.all[name] = Following(partition)
+        known = fetcher.all.get(name)
+        if known is None or known.partition is not partition or known.epoch != partition.epoch:
+            fetcher.all[name] = Following(partition)  # an answer under way is of another epoch, and void
         fetcher.resting.pop(name, None)
         fetcher.forgotten.pop(name, None)
         fetcher.due[name] = None

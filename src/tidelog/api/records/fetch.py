@@ -141,7 +141,7 @@ def _session(
     _resolve(session, context)
     for one in asked:
         known = session.wanted.get(one.name)
-        if known is not None:
+        if known is not None and known.leader_epoch == one.leader_epoch:
             one.told_high_watermark, one.told_log_start = known.told_high_watermark, known.told_log_start
         session.wanted[one.name] = one
     by_id = context.version >= TOPIC_IDS_SINCE
