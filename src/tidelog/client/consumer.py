@@ -51,6 +51,7 @@ class Consumer(Client):
         self._metadata_seen = -1
         self._last_ticket = 0
         self._results: list[Done] = []
+        self._was_polled = False
         self._events: list[Event] = []
         self._auto_commit_at = 0
         self._is_auto_committing = False
@@ -79,6 +80,7 @@ class Consumer(Client):
     def assign(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
         """Read exactly these partitions, without a membership; those read before go on where they are."""
         self._leave_group("assigned by hand", now)
+        self._was_polled = False
         self.positions.assign(partitions)
         self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
         self.cluster.want_topics({partition.topic for partition in partitions}, now)
@@ -125,6 +127,7 @@ class Consumer(Client):
     def poll(self, now: Time, most: int | None = None) -> tuple[list[ConsumerRecord], list[Effect]]:
         """The next records, at most `max.poll.records`; says too that what was handed out before is processed."""
         taken: list[ConsumerRecord] = []
+        self._was_polled = True
         if self._is_subscribed and self.group is not None:
             self.group.membership.polled(now)
         self._commit_by_itself(now)
@@ -312,6 +315,8 @@ class Consumer(Client):
 
     def _reset(self, partition: TopicPartition, place: Place, now: Time) -> None:
         to = RESETS[self.options.auto_offset_reset]
+        if to is None and not self._was_polled:
+            return  # a seek may follow the assignment
         if to is None:
             self._trouble(
                 partition,
