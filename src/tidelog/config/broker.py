@@ -32,6 +32,7 @@ class OwnOptions(Options):
         None,
         "The cluster's memory, `sqlite:PATH`; without it metadata.sqlite in a folder beside the first log folder.",
     )
+    metrics_listener = string(None, "Where metrics are served in Prometheus' format, as host:port; nowhere without it.")
 
 
 class BrokerConfig(

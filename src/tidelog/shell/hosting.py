@@ -89,11 +89,25 @@ class Hosted:
         brokers_own = listeners.inter_broker_listener(config)
         for endpoint, sock in bound:
             server.listen(endpoint.listener, sock, limited=endpoint.listener != brokers_own)
+        self._open_metrics(node, server, stack)
         thread.start(_ToLoop(node, server, thread))
         fields = {"cluster": cluster_id, "listeners": ",".join(f"{e.listener}://{e.host}:{e.port}" for e in reached)}
         self.lines.write("info", "broker.listening", fields)
         self.endpoints = [endpoint for endpoint, _ in bound]
         return server
+
+    def _open_metrics(self, node: Node, server: Server, stack: ExitStack) -> None:
+        if self.config.metrics_listener is None:
+            return
+        from tidelog.shell.metrics import MetricsPage  # only who wants the page pays for it
+
+        host, _, port = self.config.metrics_listener.rpartition(":")
+        page = MetricsPage(node, server.events)
+        try:
+            listening = self.loop.run_until_complete(page.listen(host.strip("[]"), int(port)))
+        except (OSError, ValueError) as error:
+            raise Refusal(f"Cannot serve metrics on {self.config.metrics_listener}: {error}.") from error
+        stack.callback(listening.close)
 
     def _store_opener(self) -> Callable[[Callable[[], None]], Session]:
         path = store_path(self.config)

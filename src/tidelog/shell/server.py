@@ -10,6 +10,7 @@ import asyncio
 import socket
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -84,6 +85,7 @@ class Server:
         self.exit_code = 0
         self.stopping = False
         self.ticked_at = clock().mono
+        self.events: Counter[str] = Counter()
         self._loop = loop
         self._node = node
         self._config = config
@@ -105,7 +107,7 @@ class Server:
             Remove: self._remove,
             Store: lambda store: submit(store.token, store.operations),
             Stop: self._stop,
-            Event: lines.event,
+            Event: self._event,
         }
         loop.set_exception_handler(self._crashed)
         self._sweep_idle()
@@ -252,6 +254,10 @@ class Server:
                 self._loop.call_soon_threadsafe(self._lines.write, "error", "disk.remove", {"reason": str(failed)})
 
         self._chores.submit("remove", "", work)
+
+    def _event(self, effect: Event) -> None:
+        self.events[effect.kind] += 1
+        self._lines.event(effect)
 
     def _stop(self, effect: Stop) -> None:
         self.stopping = True
