@@ -55,7 +55,7 @@ class LogEnds:
 
     def take(self, now: int, token: int) -> list[Ask]:
         """One request to each broker that has something to tell and is not being asked."""
-        if not self.wanted or (self.retry_at is not None and now < self.retry_at):
+        if self.retry_at is not None and now < self.retry_at:
             return []
         self.retry_at = None
         busy = {broker for broker, _ in self.flights.values()}
