@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.topic import TopicConfig
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
@@ -159,6 +162,27 @@ def test_the_core_calls_nothing_of_the_world():
         if isinstance(node, ast.Call) and (name := _dotted(node.func)) in BANNED_IN_THE_CORE
     ]
     assert found == []
+
+
+def _options_that_are_read() -> set[str]:
+    declared = {SOURCE / "tidelog/config/topic.py", *(SOURCE / "tidelog/config/families").glob("*.py")}
+    words = {
+        word
+        for path in _modules().values()
+        if path not in declared
+        for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
+    topics = [option for option in TopicConfig.OPTIONS.values() if option.attribute in words]
+    behind = {synonym.name for option in topics for synonym in option.synonyms}
+    brokers = [o for o in BrokerConfig.OPTIONS.values() if o.attribute in words or o.name in behind]
+    return {option.name for option in [*topics, *brokers]}
+
+
+def test_an_option_has_an_effect_or_says_that_it_has_none():
+    read = _options_that_are_read()
+    options = [*BrokerConfig.OPTIONS.values(), *TopicConfig.OPTIONS.values()]
+    assert [option.name for option in options if option.name not in read and not option.ignored] == []
+    assert [option.name for option in options if option.name in read and option.ignored] == []
 
 
 def _functions() -> Iterator[tuple[str, int]]:

@@ -87,6 +87,14 @@ def test_a_wrong_topic_option_is_named_with_its_bounds_and_value(given, sentence
     ("given", "sentence"),
     [
         ({"node.id": "1", "broker.id": "2"}, "node.id and broker.id must be the same, not 1 and 2"),
+        (
+            {"authorizer.class.name": "a.B"},
+            "authorizer.class.name must be empty, for there is no authorizer, not 'a.B'",
+        ),
+        (
+            {"security.inter.broker.protocol": "SSL"},
+            "security.inter.broker.protocol must be PLAINTEXT, the one protocol that is served between brokers, not 'SSL'",
+        ),
         ({"node.id": "-2"}, "node.id must be at least 0, not '-2'"),
         (
             {"replica.fetch.wait.max.ms": "40000"},

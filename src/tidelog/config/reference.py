@@ -18,7 +18,7 @@ def topic_options() -> str:
     return _page(
         "Options of a topic",
         "A topic that does not set an option takes the broker's option of the same meaning, the first that is given.",
-        table(columns, options),
+        *_by_effect(columns, options),
     )
 
 
@@ -30,12 +30,18 @@ def broker_options() -> str:
         "Options of a broker",
         "For `server.properties` and `--override`. An option that changes `cluster-wide` or `per-broker` can be set "
         "while brokers run; the others are read at the start.",
-        table(columns, [option for option in options if not option.ignored]),
-        "## Accepted, without effect",
-        "Kafka's own files are read unchanged; these name what Tidelog does in another way or not at all.",
-        table(columns, [option for option in options if option.ignored]),
+        *_by_effect(columns, options),
         "## Tidelog's own",
         "Kafka has no such option: " + ", ".join(f"`{name}`" for name in OwnOptions.OPTIONS) + ".",
+    )
+
+
+def _by_effect(columns: Sequence[Column], options: Sequence[Option[Any]]) -> tuple[str, ...]:
+    return (
+        table(columns, [option for option in options if not option.ignored]),
+        "## Accepted, without effect",
+        "These name what Tidelog does in another way or not yet; a broker's log line names those that its file gives.",
+        table(columns, [option for option in options if option.ignored]),
     )
 
 

@@ -72,12 +72,14 @@ class TopicConfig(Options):
         "How long a compacted topic keeps the markers of deleted keys.",
         at_least=0,
         synonyms=_of("log.cleaner.delete.retention.ms"),
+        ignored=True,
     )
     file_delete_delay_ms = long(
         60_000,
         "How long a deleted segment's files stay on disk, renamed, before they are removed.",
         at_least=0,
         synonyms=_of("log.segment.delete.delay.ms"),
+        ignored=True,
     )
     flush_messages = long(
         MAX_LONG,
@@ -92,7 +94,10 @@ class TopicConfig(Options):
         synonyms=_of("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     follower_replication_throttled_replicas = strings(
-        [], "Replicas whose fetching is throttled during reassignment, as partition:broker.", check=_throttled
+        [],
+        "Replicas whose fetching is throttled during reassignment, as partition:broker.",
+        check=_throttled,
+        ignored=True,
     )
     index_interval_bytes = integer(
         4096,
@@ -105,6 +110,7 @@ class TopicConfig(Options):
         [],
         "Replicas whose serving of followers is throttled during reassignment, as partition:broker.",
         check=_throttled,
+        ignored=True,
     )
     local_retention_bytes = long(
         -2,
@@ -125,6 +131,7 @@ class TopicConfig(Options):
         "Longest time that a record may stay uncompacted.",
         at_least=1,
         synonyms=_of("log.cleaner.max.compaction.lag.ms"),
+        ignored=True,
     )
     max_message_bytes = integer(
         1_048_588,
@@ -156,12 +163,14 @@ class TopicConfig(Options):
         at_least=0,
         at_most=1,
         synonyms=_of("log.cleaner.min.cleanable.ratio"),
+        ignored=True,
     )
     min_compaction_lag_ms = long(
         0,
         "Shortest time that a record stays uncompacted.",
         at_least=0,
         synonyms=_of("log.cleaner.min.compaction.lag.ms"),
+        ignored=True,
     )
     min_insync_replicas = integer(
         1,

@@ -27,7 +27,6 @@ def positive(default: int, doc: str, **rules: Any) -> Option[int]:
 
 class RaftOptions(Options, ignored=True):
     process_roles = strings([], "KRaft's roles of the process.", choices=("broker", "controller"))
-    controller_listener_names = strings([], "Listeners of KRaft's controllers.")
     controller_quorum_voters = strings([], "KRaft's controllers as id@host:port.")
     controller_quorum_bootstrap_servers = strings([], "Where KRaft's controllers are found.")
     controller_quorum_append_linger_ms = integer(25, "Time that KRaft's leader gathers records.", at_least=0)

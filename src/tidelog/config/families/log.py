@@ -20,7 +20,7 @@ class LogOptions(Options):
     log_dirs = strings(None, "Folders for logs.")
     cordoned_log_dirs = strings([], "Folders that get no new partitions.", dynamic=PER_BROKER, ignored=True)
     log_dir_failure_timeout_ms = long(
-        30_000, "Time to report a failed folder to the controller before the broker stops.", at_least=1
+        30_000, "Time to report a failed folder to the controller before the broker stops.", at_least=1, ignored=True
     )
     num_partitions = integer(1, "Partitions of a topic that is created without a number.", at_least=1)
     message_max_bytes = integer(
@@ -62,7 +62,7 @@ class LogOptions(Options):
         False, "Whether a new segment's file gets its full size at once.", dynamic=CLUSTER_WIDE, ignored=True
     )
     log_segment_delete_delay_ms = long(
-        60_000, "How long deleted files stay on disk, renamed.", at_least=0, dynamic=CLUSTER_WIDE
+        60_000, "How long deleted files stay on disk, renamed.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
 
     log_retention_ms = long(
@@ -75,7 +75,7 @@ class LogOptions(Options):
     )
     log_retention_check_interval_ms = long(300_000, "Time between two looks for segments to delete.", at_least=1)
     log_initial_task_delay_ms = long(
-        30_000, "Time from the start to the first background work on logs.", at_least=0, internal=True
+        30_000, "Time from the start to the first background work on logs.", at_least=0, internal=True, ignored=True
     )
     log_cleanup_policy = strings(
         ["delete"], "What becomes of old data.", choices=("compact", "delete"), dynamic=CLUSTER_WIDE
@@ -111,15 +111,18 @@ class LogOptions(Options):
         3_600_000, "How far a timestamp may lie ahead of the broker's clock.", at_least=0, dynamic=CLUSTER_WIDE
     )
 
-    log_cleaner_enable = boolean(True, "Runs compaction.")
+    log_cleaner_enable = boolean(True, "Runs compaction.", ignored=True)
     log_cleaner_threads = integer(
         1, "Compaction threads; Tidelog compacts in slices on its loop.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_io_max_bytes_per_second = double(
-        1.7976931348623157e308, "Bytes per second that compaction may read and write.", dynamic=CLUSTER_WIDE
+        1.7976931348623157e308,
+        "Bytes per second that compaction may read and write.",
+        dynamic=CLUSTER_WIDE,
+        ignored=True,
     )
     log_cleaner_dedupe_buffer_size = long(
-        134_217_728, "Memory for the offsets of keys during compaction.", dynamic=CLUSTER_WIDE
+        134_217_728, "Memory for the offsets of keys during compaction.", dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_io_buffer_size = integer(
         524_288, "Buffer for reading and writing during compaction.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
@@ -128,19 +131,24 @@ class LogOptions(Options):
         0.9, "How full the map of keys may get.", dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_backoff_ms = long(
-        15_000, "Pause of compaction when nothing is to be done.", at_least=0, dynamic=CLUSTER_WIDE
+        15_000, "Pause of compaction when nothing is to be done.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_min_cleanable_ratio = double(
-        0.5, "Share of uncompacted log at which compaction begins.", at_least=0, at_most=1, dynamic=CLUSTER_WIDE
+        0.5,
+        "Share of uncompacted log at which compaction begins.",
+        at_least=0,
+        at_most=1,
+        dynamic=CLUSTER_WIDE,
+        ignored=True,
     )
     log_cleaner_delete_retention_ms = long(
-        86_400_000, "How long markers of deleted keys are kept.", at_least=0, dynamic=CLUSTER_WIDE
+        86_400_000, "How long markers of deleted keys are kept.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_min_compaction_lag_ms = long(
-        0, "Shortest time that a record stays uncompacted.", at_least=0, dynamic=CLUSTER_WIDE
+        0, "Shortest time that a record stays uncompacted.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_max_compaction_lag_ms = long(
-        MAX_LONG, "Longest time that a record stays uncompacted.", at_least=1, dynamic=CLUSTER_WIDE
+        MAX_LONG, "Longest time that a record stays uncompacted.", at_least=1, dynamic=CLUSTER_WIDE, ignored=True
     )
     log_local_retention_ms = long(
         -2, "Time kept on local disk beside remote storage.", at_least=-2, dynamic=CLUSTER_WIDE, ignored=True

@@ -16,6 +16,10 @@ from tidelog.config.option import Options
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
+def _served_between_brokers(protocol: str) -> str | None:
+    return None if protocol == "PLAINTEXT" else "PLAINTEXT, the one protocol that is served between brokers"
+
+
 class NetworkOptions(Options):
     node_id = integer(-1, "The broker's number in the cluster; broker.id says the same.", at_least=0)
     broker_id = integer(-1, "The broker's number in the cluster; node.id says the same.")
@@ -33,8 +37,13 @@ class NetworkOptions(Options):
     )
     inter_broker_listener_name = string(None, "The listener on which brokers talk to each other.")
     security_inter_broker_protocol = string(
-        "PLAINTEXT", "The security protocol between brokers where no listener is named for it.", choices=PROTOCOLS
+        "PLAINTEXT",
+        "The security protocol between brokers where no listener is named for it.",
+        choices=PROTOCOLS,
+        check=_served_between_brokers,
+        ignored=True,
     )
+    controller_listener_names = strings([], "Listeners of KRaft's controllers, which are not opened.")
     early_start_listeners = strings(None, "Listeners that open before authorization is ready.", ignored=True)
     connections_max_idle_ms = long(600_000, "Idle time after which a connection is closed.")
     connection_failed_authentication_delay_ms = integer(
@@ -53,11 +62,17 @@ class NetworkOptions(Options):
         MAX_INT, "New connections per second that are accepted.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
     socket_request_max_bytes = integer(104_857_600, "Largest request that is read from a connection.", at_least=1)
-    socket_receive_buffer_bytes = integer(102_400, "Receive buffer of the server's sockets; -1 leaves the system's.")
-    socket_send_buffer_bytes = integer(102_400, "Send buffer of the server's sockets; -1 leaves the system's.")
+    socket_receive_buffer_bytes = integer(
+        102_400, "Receive buffer of the server's sockets; -1 leaves the system's.", ignored=True
+    )
+    socket_send_buffer_bytes = integer(
+        102_400, "Send buffer of the server's sockets; -1 leaves the system's.", ignored=True
+    )
     socket_listen_backlog_size = integer(50, "Connections that may wait to be accepted.", at_least=1)
     socket_connection_setup_timeout_ms = long(10_000, "First time-out of a connection to another broker.")
-    socket_connection_setup_timeout_max_ms = long(30_000, "Longest time-out of a connection to another broker.")
+    socket_connection_setup_timeout_max_ms = long(
+        30_000, "Longest time-out of a connection to another broker.", ignored=True
+    )
     request_timeout_ms = integer(30_000, "Time that the broker waits for another broker's answer.")
     queued_max_requests = integer(500, "Requests that may wait for a request thread.", at_least=1, ignored=True)
     queued_max_request_bytes = long(-1, "Bytes of requests that may wait; -1 sets no limit.", ignored=True)

@@ -15,8 +15,8 @@ class ReplicationOptions(Options):
     replica_fetch_min_bytes = integer(1, "Bytes for which a follower's fetch waits.")
     replica_fetch_wait_max_ms = integer(500, "Longest wait of a follower's fetch.")
     replica_fetch_backoff_ms = integer(1000, "Pause of a follower after a failed fetch.", at_least=0)
-    replica_socket_timeout_ms = integer(30_000, "Time that a follower waits for its leader's answer.")
-    replica_socket_receive_buffer_bytes = integer(65_536, "Receive buffer of a follower's connection.")
+    replica_socket_timeout_ms = integer(30_000, "Time that a follower waits for its leader's answer.", ignored=True)
+    replica_socket_receive_buffer_bytes = integer(65_536, "Receive buffer of a follower's connection.", ignored=True)
     replica_high_watermark_checkpoint_interval_ms = long(5000, "Time between two writes of the high watermarks.")
     replica_selector_class = string(
         None, "How a consumer's closest replica is chosen; Kafka's RackAwareReplicaSelector is the one known."
@@ -30,22 +30,41 @@ class ReplicationOptions(Options):
     )
     num_replica_alter_log_dirs_threads = integer(None, "Threads that move replicas between folders.", ignored=True)
     follower_replication_throttled_rate = long(
-        (1 << 63) - 1, "Bytes per second of throttled fetching.", at_least=0, dynamic=CLUSTER_WIDE, internal=True
+        (1 << 63) - 1,
+        "Bytes per second of throttled fetching.",
+        at_least=0,
+        dynamic=CLUSTER_WIDE,
+        internal=True,
+        ignored=True,
     )
     leader_replication_throttled_rate = long(
-        (1 << 63) - 1, "Bytes per second of throttled serving.", at_least=0, dynamic=CLUSTER_WIDE, internal=True
+        (1 << 63) - 1,
+        "Bytes per second of throttled serving.",
+        at_least=0,
+        dynamic=CLUSTER_WIDE,
+        internal=True,
+        ignored=True,
     )
     replica_alter_log_dirs_io_max_bytes_per_second = long(
-        (1 << 63) - 1, "Bytes per second of moves between folders.", at_least=0, dynamic=CLUSTER_WIDE, internal=True
+        (1 << 63) - 1,
+        "Bytes per second of moves between folders.",
+        at_least=0,
+        dynamic=CLUSTER_WIDE,
+        internal=True,
+        ignored=True,
     )
 
     fetch_max_bytes = integer(57_671_680, "Most bytes in one answer to a fetch.", at_least=1024)
     max_incremental_fetch_session_cache_slots = integer(1000, "Fetch sessions kept at a time.", at_least=0)
     producer_id_expiration_ms = integer(
-        86_400_000, "Time after which a silent producer's sequences are forgotten.", at_least=1, dynamic=CLUSTER_WIDE
+        86_400_000,
+        "Time after which a silent producer's sequences are forgotten.",
+        at_least=1,
+        dynamic=CLUSTER_WIDE,
+        ignored=True,
     )
     producer_id_expiration_check_interval_ms = integer(
-        600_000, "Time between two looks for silent producers.", at_least=1, internal=True
+        600_000, "Time between two looks for silent producers.", at_least=1, internal=True, ignored=True
     )
 
     unclean_leader_election_enable = boolean(
@@ -56,8 +75,10 @@ class ReplicationOptions(Options):
     )
     auto_leader_rebalance_enable = boolean(True, "Gives leadership back to preferred replicas from time to time.")
     leader_imbalance_check_interval_seconds = long(300, "Time between two looks at leadership's balance.", at_least=1)
-    controlled_shutdown_enable = boolean(True, "Moves leaders away before the broker stops.")
-    controller_socket_timeout_ms = integer(30_000, "Time that the controller waits for a broker's answer.")
+    controlled_shutdown_enable = boolean(True, "Moves leaders away before the broker stops.", ignored=True)
+    controller_socket_timeout_ms = integer(
+        30_000, "Time that the controller waits for a broker's answer.", ignored=True
+    )
 
     auto_create_topics_enable = boolean(True, "Creates a topic that a client asks for and that does not exist.")
     delete_topic_enable = boolean(True, "Allows topics to be deleted.")
@@ -70,4 +91,6 @@ class ReplicationOptions(Options):
     broker_heartbeat_interval_ms = integer(
         2000, "Time between two renewals; Tidelog derives its own from the session's time-out.", ignored=True
     )
-    initial_broker_registration_timeout_ms = integer(60_000, "Time to register at the start before giving up.")
+    initial_broker_registration_timeout_ms = integer(
+        60_000, "Time to register at the start before giving up.", ignored=True
+    )

@@ -15,9 +15,14 @@ from tidelog.config.declare import (
 from tidelog.config.option import Options
 
 
-class SslOptions(Options):
-    ssl_allow_dn_changes = boolean(False, "Allows a new certificate with another distinguished name.", ignored=True)
-    ssl_allow_san_changes = boolean(False, "Allows a new certificate with fewer alternative names.", ignored=True)
+def _no_authorizer(name: str) -> str | None:
+    """Who asks for an authorizer must not be left without one and a log line."""
+    return "empty, for there is no authorizer" if name else None
+
+
+class SslOptions(Options, ignored=True):
+    ssl_allow_dn_changes = boolean(False, "Allows a new certificate with another distinguished name.")
+    ssl_allow_san_changes = boolean(False, "Allows a new certificate with fewer alternative names.")
     ssl_cipher_suites = strings([], "Cipher suites that are offered; none given means all.", dynamic=PER_BROKER)
     ssl_client_auth = string(
         "none",
@@ -29,11 +34,9 @@ class SslOptions(Options):
     ssl_endpoint_identification_algorithm = string(
         "https", "How another broker's certificate is compared with its host name.", dynamic=PER_BROKER
     )
-    ssl_engine_factory_class = class_name(
-        None, "A Java class that makes TLS engines.", dynamic=PER_BROKER, ignored=True
-    )
+    ssl_engine_factory_class = class_name(None, "A Java class that makes TLS engines.", dynamic=PER_BROKER)
     ssl_key_password = password("Password of the private key.", dynamic=PER_BROKER)
-    ssl_keymanager_algorithm = string("SunX509", "Java's key manager.", dynamic=PER_BROKER, ignored=True)
+    ssl_keymanager_algorithm = string("SunX509", "Java's key manager.", dynamic=PER_BROKER)
     ssl_keystore_certificate_chain = password("The broker's certificates as PEM text.", dynamic=PER_BROKER)
     ssl_keystore_key = password("The broker's private key as PEM text.", dynamic=PER_BROKER)
     ssl_keystore_location = string(None, "File with the broker's key and certificates.", dynamic=PER_BROKER)
@@ -41,9 +44,9 @@ class SslOptions(Options):
     ssl_keystore_type = string("JKS", "Format of the key file; Tidelog reads PEM.", dynamic=PER_BROKER)
     ssl_principal_mapping_rules = string("DEFAULT", "Rules from a certificate's name to a principal.")
     ssl_protocol = string("TLSv1.3", "TLS version of new contexts.", dynamic=PER_BROKER)
-    ssl_provider = string(None, "Java's TLS provider.", dynamic=PER_BROKER, ignored=True)
-    ssl_secure_random_implementation = string(None, "Java's random numbers for TLS.", dynamic=PER_BROKER, ignored=True)
-    ssl_trustmanager_algorithm = string("PKIX", "Java's trust manager.", dynamic=PER_BROKER, ignored=True)
+    ssl_provider = string(None, "Java's TLS provider.", dynamic=PER_BROKER)
+    ssl_secure_random_implementation = string(None, "Java's random numbers for TLS.", dynamic=PER_BROKER)
+    ssl_trustmanager_algorithm = string("PKIX", "Java's trust manager.", dynamic=PER_BROKER)
     ssl_truststore_certificates = password("Trusted certificates as PEM text.", dynamic=PER_BROKER)
     ssl_truststore_location = string(None, "File with trusted certificates.", dynamic=PER_BROKER)
     ssl_truststore_password = password("Password of the file with trusted certificates.", dynamic=PER_BROKER)
@@ -52,63 +55,56 @@ class SslOptions(Options):
     )
 
 
-class AccessOptions(Options):
-    authorizer_class_name = string("", "The authorizer; none lets everybody do everything.")
+class AccessOptions(Options, ignored=True):
+    authorizer_class_name = string("", "The authorizer; none lets everybody do everything.", check=_no_authorizer)
     principal_builder_class = class_name(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "A Java class that names principals.",
         dynamic=PER_BROKER,
-        ignored=True,
     )
-    security_providers = string(None, "Java's security providers.", ignored=True)
+    security_providers = string(None, "Java's security providers.")
     connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 never.")
     delegation_token_expiry_check_interval_ms = long(
-        3_600_000, "Time between two looks for expired tokens.", at_least=1, ignored=True
+        3_600_000, "Time between two looks for expired tokens.", at_least=1
     )
-    delegation_token_expiry_time_ms = long(86_400_000, "Time that a token is valid.", at_least=1, ignored=True)
-    delegation_token_max_lifetime_ms = long(604_800_000, "Longest life of a token.", at_least=1, ignored=True)
-    delegation_token_secret_key = password("Secret that signs delegation tokens.", ignored=True)
+    delegation_token_expiry_time_ms = long(86_400_000, "Time that a token is valid.", at_least=1)
+    delegation_token_max_lifetime_ms = long(604_800_000, "Longest life of a token.", at_least=1)
+    delegation_token_secret_key = password("Secret that signs delegation tokens.")
 
 
-class SaslOptions(Options):
+class SaslOptions(Options, ignored=True):
     sasl_enabled_mechanisms = strings(["GSSAPI"], "SASL mechanisms that are offered to clients.", dynamic=PER_BROKER)
     sasl_mechanism_inter_broker_protocol = string("GSSAPI", "SASL mechanism between brokers.", dynamic=PER_BROKER)
-    sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.", ignored=True)
+    sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
     sasl_jaas_config = password("Login of one mechanism, in the form of Java's JAAS files.", dynamic=PER_BROKER)
     sasl_server_max_receive_size = integer(524_288, "Largest message before a client is authenticated.")
-    sasl_client_callback_handler_class = class_name(None, "A Java class for SASL clients.", ignored=True)
-    sasl_server_callback_handler_class = class_name(None, "A Java class for SASL servers.", ignored=True)
-    sasl_login_callback_handler_class = class_name(None, "A Java class for SASL logins.", ignored=True)
-    sasl_login_class = class_name(None, "A Java class that logs in.", ignored=True)
-    sasl_login_connect_timeout_ms = integer(None, "Time to connect to a login provider.", ignored=True)
-    sasl_login_read_timeout_ms = integer(None, "Time to read from a login provider.", ignored=True)
+    sasl_client_callback_handler_class = class_name(None, "A Java class for SASL clients.")
+    sasl_server_callback_handler_class = class_name(None, "A Java class for SASL servers.")
+    sasl_login_callback_handler_class = class_name(None, "A Java class for SASL logins.")
+    sasl_login_class = class_name(None, "A Java class that logs in.")
+    sasl_login_connect_timeout_ms = integer(None, "Time to connect to a login provider.")
+    sasl_login_read_timeout_ms = integer(None, "Time to read from a login provider.")
     sasl_login_refresh_buffer_seconds = short(
-        300, "Time before expiry that is kept free of refreshes.", dynamic=PER_BROKER, ignored=True
+        300, "Time before expiry that is kept free of refreshes.", dynamic=PER_BROKER
     )
     sasl_login_refresh_min_period_seconds = short(
-        60, "Least time between two refreshes of a login.", dynamic=PER_BROKER, ignored=True
+        60, "Least time between two refreshes of a login.", dynamic=PER_BROKER
     )
     sasl_login_refresh_window_factor = double(
-        0.8, "Share of a login's life after which it is refreshed.", dynamic=PER_BROKER, ignored=True
+        0.8, "Share of a login's life after which it is refreshed.", dynamic=PER_BROKER
     )
-    sasl_login_refresh_window_jitter = double(
-        0.05, "Random share added to the refresh time.", dynamic=PER_BROKER, ignored=True
-    )
-    sasl_login_retry_backoff_max_ms = long(10_000, "Longest pause between two logins.", ignored=True)
-    sasl_login_retry_backoff_ms = long(100, "First pause between two logins.", ignored=True)
-    sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", "Kerberos' kinit.", dynamic=PER_BROKER, ignored=True)
-    sasl_kerberos_min_time_before_relogin = long(
-        60_000, "Least time between two Kerberos logins.", dynamic=PER_BROKER, ignored=True
-    )
+    sasl_login_refresh_window_jitter = double(0.05, "Random share added to the refresh time.", dynamic=PER_BROKER)
+    sasl_login_retry_backoff_max_ms = long(10_000, "Longest pause between two logins.")
+    sasl_login_retry_backoff_ms = long(100, "First pause between two logins.")
+    sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", "Kerberos' kinit.", dynamic=PER_BROKER)
+    sasl_kerberos_min_time_before_relogin = long(60_000, "Least time between two Kerberos logins.", dynamic=PER_BROKER)
     sasl_kerberos_principal_to_local_rules = strings(
-        ["DEFAULT"], "Rules from Kerberos principals to names.", dynamic=PER_BROKER, ignored=True
+        ["DEFAULT"], "Rules from Kerberos principals to names.", dynamic=PER_BROKER
     )
-    sasl_kerberos_service_name = string(None, "The brokers' Kerberos service.", dynamic=PER_BROKER, ignored=True)
-    sasl_kerberos_ticket_renew_jitter = double(
-        0.05, "Random share added to a ticket's renewal.", dynamic=PER_BROKER, ignored=True
-    )
+    sasl_kerberos_service_name = string(None, "The brokers' Kerberos service.", dynamic=PER_BROKER)
+    sasl_kerberos_ticket_renew_jitter = double(0.05, "Random share added to a ticket's renewal.", dynamic=PER_BROKER)
     sasl_kerberos_ticket_renew_window_factor = double(
-        0.8, "Share of a ticket's life after which it is renewed.", dynamic=PER_BROKER, ignored=True
+        0.8, "Share of a ticket's life after which it is renewed.", dynamic=PER_BROKER
     )
 
 
@@ -119,13 +115,11 @@ def _algorithm(value: str) -> str | None:
 class OauthOptions(Options, ignored=True):
     sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature of assertions.", check=_algorithm)
     sasl_oauthbearer_assertion_claim_aud = string(None, "Audience of assertions.")
-    sasl_oauthbearer_assertion_claim_exp_seconds = integer(
-        300, "Life of an assertion.", at_least=0, at_most=86_400, ignored=True
-    )
+    sasl_oauthbearer_assertion_claim_exp_seconds = integer(300, "Life of an assertion.", at_least=0, at_most=86_400)
     sasl_oauthbearer_assertion_claim_iss = string(None, "Issuer of assertions.")
     sasl_oauthbearer_assertion_claim_jti_include = boolean(False, "Gives each assertion an id.")
     sasl_oauthbearer_assertion_claim_nbf_seconds = integer(
-        60, "Time before now from which an assertion holds.", at_least=0, at_most=3600, ignored=True
+        60, "Time before now from which an assertion holds.", at_least=0, at_most=3600
     )
     sasl_oauthbearer_assertion_claim_sub = string(None, "Subject of assertions.")
     sasl_oauthbearer_assertion_file = string(None, "File with a ready assertion.")
@@ -144,12 +138,10 @@ class OauthOptions(Options, ignored=True):
     sasl_oauthbearer_jwt_retriever_class = class_name(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         "A Java class that gets tokens.",
-        ignored=True,
     )
     sasl_oauthbearer_jwt_validator_class = class_name(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
         "A Java class that checks tokens.",
-        ignored=True,
     )
     sasl_oauthbearer_scope = string(None, "Scope asked for at the provider.")
     sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope's claim.")
