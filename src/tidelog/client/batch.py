@@ -33,6 +33,8 @@ class ProducerBatch:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = NO_SEQUENCE
+        self.sent_as = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+        """The numbers under which it was last sent."""
         self.accounted = 0
         self._content: list[Ticketed] = []
         self._builder = BatchBuilder()
@@ -52,6 +54,11 @@ class ProducerBatch:
     @property
     def has_sequence(self) -> bool:
         return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Producer id, epoch, first sequence."""
+        return self.producer_id, self.producer_epoch, self.base_sequence
 
     @property
     def first_ticket(self) -> int:

@@ -75,7 +75,7 @@ class Cluster:
             return False
         node = self.network.any_node(now.mono)
         if node is None:
-            self._renew_at = self.network.next_usable_at
+            self._renew_at = self._renew_not_before = self.network.next_usable_at
             return False
         self._renewing = True
         asked = None if self.metadata.wants_all else frozenset(self.metadata.interest)

@@ -286,6 +286,7 @@ class Producer(Client):
             if self.sequences is not None and not batch.has_sequence:
                 self.sequences.number(batch)
             batch.was_sent = batch.is_on_wire = True
+            batch.sent_as = batch.numbers
             name, index = batch.partition
             topic = topics.get(name)
             if topic is None:

@@ -89,9 +89,9 @@ class Sequences:
 
     def missed(self, batch: ProducerBatch) -> None:
         """The broker refused the batch because numbers before it are missing. If a batch before it is still to be
-        sent again, that will help; else the partition has to begin anew."""
+        sent again, or its own numbers moved meanwhile, that will help; else the partition has to begin anew."""
         numbers = self.of(batch.partition)
-        if numbers.in_flight and numbers.in_flight[0] is batch:
+        if numbers.in_flight and numbers.in_flight[0] is batch and batch.sent_as == batch.numbers:
             numbers.must_restart = True
 
     def given_up(self, batch: ProducerBatch, *, may_have_been_taken: bool) -> None:
