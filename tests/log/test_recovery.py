@@ -21,7 +21,7 @@ from tests.log.support import (
     read_batches,
     sim_disk,
 )
-from tidelog.errors import CorruptLog, DiskFailed
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import names, recovery
 from tidelog.log.log import Log
 from tidelog.model import NO_ID, TopicPartition
@@ -444,6 +444,33 @@ def follow(log, held, number):
         log.append_as_follower(b"".join(chunk), NOW)
     finally:
         held += [data for data in chunk if header(data).base_offset < log.log_end_offset]
+
+
+def test_a_rotten_index_is_made_again_from_the_records():
+    disk = sim_disk()
+    log, held = segmented(disk)
+    for segment in list(log.segments)[:-1]:
+        disk.flip(segment.path(names.INDEX), 7)
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert read_batches(log) == held
+
+
+def test_rotten_records_are_an_error_where_they_are_and_nowhere_else():
+    disk = sim_disk()
+    log, held = segmented(disk)
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    second = log.segments[1].base_offset
+    for position in (8, 16):
+        disk.flip(path(second, names.LOG), position)
+    for read in (lambda: log.read(second, 100, 12), lambda: log.offset_for_timestamp(NOW.wall, 12)):
+        log.segments[1].cool()
+        log.advance_start(second)
+        with pytest.raises(ApiError) as error:
+            read()
+        assert error.value.code == ErrorCode.CORRUPT_MESSAGE
+    third = log.segments[2].base_offset
+    assert read_batches(log, third) == [data for data in held if header(data).base_offset >= third]
+    assert log.segments[1].size == len(disk.read(path(second, names.LOG)))
 
 
 def test_walking_into_garbage_names_the_file():

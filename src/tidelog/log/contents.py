@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from zlib import crc32
 
 from tidelog.config.topic import TopicConfig
-from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import names, recovery, retention
 from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
 from tidelog.log.durability import Durability
@@ -319,7 +319,7 @@ class Contents:
         """Changes of several files: half of them is no state to go on from."""
         try:
             yield
-        except DiskFailed:
+        except (DiskFailed, CorruptLog):
             self.failed = True
             raise
 

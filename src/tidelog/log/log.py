@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
-from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import lookup, reading, recovery
 from tidelog.log.checkpoints import (
     LEADER_EPOCHS,
@@ -240,7 +240,8 @@ class Log(Contents):
     def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool = False) -> FileSlice | None:
         """Whole batches from the one that holds `offset` on, out of one segment, at most `max_bytes` of them (the last
         may be cut off) and none that reaches `limit`; None where there are none. With `at_least_one` the first batch
-        is whole, however large. ApiError OFFSET_OUT_OF_RANGE outside [log_start_offset, log_end_offset]."""
+        is whole, however large. ApiError OFFSET_OUT_OF_RANGE outside [log_start_offset, log_end_offset],
+        CORRUPT_MESSAGE where the file is damaged there."""
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             raise ApiError(
@@ -249,7 +250,10 @@ class Log(Contents):
             )
         if offset >= min(limit, end_offset):
             return None
-        return reading.read(self.segments, offset, max_bytes, limit, end_offset, at_least_one=at_least_one)
+        try:
+            return reading.read(self.segments, offset, max_bytes, limit, end_offset, at_least_one=at_least_one)
+        except CorruptLog as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def bytes_between(self, offset: int, limit: int) -> int:
         """About how many bytes of batches lie in [offset, limit): exact near the end; never 0 where there are any."""
@@ -257,12 +261,18 @@ class Log(Contents):
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimedOffset | None:
         """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None without one."""
-        found = lookup.first_at(self.segments, timestamp, self.log_start_offset)
+        try:
+            found = lookup.first_at(self.segments, timestamp, self.log_start_offset)
+        except CorruptLog as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
         return found if found is not None and found.offset < limit else None
 
     def max_timestamp_offset(self) -> TimedOffset | None:
         """The record with the latest timestamp; None where no record has one."""
-        return lookup.latest(self.segments)
+        try:
+            return lookup.latest(self.segments)
+        except CorruptLog as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:

@@ -8,6 +8,7 @@ Below the recovery point nothing is read: it was synced. Above it nothing is bel
 snapshots: a truncation may have made them the ones of other records.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog
@@ -137,7 +138,7 @@ def _range_of(disk: Disk, folder: str, name: str) -> tuple[int, int]:
     assert base is not None, name
     file = disk.open(f"{folder}/{name}")
     end = base
-    for batch in walk(file, 0, file.size(), step=SCAN_BYTES):
+    for batch in walk(file, 0, file.size(), step=SCAN_BYTES, torn=True):
         end = batch.next_offset
     file.close()
     return base, end
@@ -163,7 +164,8 @@ def _rebuild_missing_indexes(segments: Segments, found: set[str]) -> list[str]:
     for segment in list(segments)[:-1]:
         kinds = (names.INDEX, names.TIME_INDEX)
         if segment.size and not found.issuperset(names.name(segment.base_offset, kind) for kind in kinds):
-            segment.rebuild_indexes()
+            with suppress(CorruptLog):  # what is damaged is an error when it is read
+                segment.rebuild_indexes()
             files += segment.write_indexes()
             segment.cool()
     return files
@@ -180,8 +182,9 @@ def _read_epochs(disk: Disk, folder: str) -> list[tuple[int, int]] | None:
 
 def _learn_epochs(segments: Segments, count: int, epochs: EpochCache) -> None:
     for segment in list(segments)[:count]:
-        for batch in walk(segment.file, 0, segment.size):
-            note_epoch(epochs, batch)
+        with suppress(CorruptLog):
+            for batch in walk(segment.file, 0, segment.size):
+                note_epoch(epochs, batch)
 
 
 def note_epoch(epochs: EpochCache, batch: BatchHeader) -> None:
@@ -226,7 +229,7 @@ def _trim_overlap(segments: Segments, first: int) -> None:
     size = before.size
     if not (_ends_whole(before) and before.next_offset() <= base):
         before.clear_indexes()
-        for batch in walk(before.file, 0, size):
+        for batch in walk(before.file, 0, size, torn=True):
             if batch.base_offset >= base:
                 break
             before.note(batch.length, batch.last_offset, batch.max_timestamp)
@@ -261,7 +264,8 @@ def rebuild_producers(segments: Segments, snapshots: Snapshots, start: int, end:
     begin = max(producers.end_offset, start)
     if begin < end:
         for number in range(segments.floor(begin), len(segments)):
-            _replay(segments[number], producers, begin, end)
+            with suppress(CorruptLog):
+                _replay(segments[number], producers, begin, end)
     producers.end_offset = end
     return producers
 

@@ -15,21 +15,27 @@ SCAN_BYTES = 1024 * 1024
 _place = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, last offset delta
 
 
-def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES) -> Iterator[BatchHeader]:
+def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES, torn: bool = False) -> Iterator[BatchHeader]:
     """The headers of the batches in [start, end), without reading more of the records than comes along. Positions are
-    the file's. Stops before a batch that is cut off by `end`; CorruptLog where no batch can be."""
+    the file's. CorruptLog where no batch can be, or where it would reach beyond `end`; a file that may be `torn` ends
+    before the latter."""
     position = start
     while position + HEADER_BYTES <= end:
         chunk = file.read(position, min(max(step, HEADER_BYTES), end - position))
         origin = position
         if len(chunk) < HEADER_BYTES:
-            return
+            break
         while position - origin + HEADER_BYTES <= len(chunk):
             batch = _header(file, chunk, position - origin)
             if position + batch.length > end:
-                return
+                break
             yield BatchHeader._make((*batch[:-1], position))
             position += batch.length
+        else:
+            continue
+        break
+    if position < end and not torn:
+        raise _damaged(file, position)
 
 
 def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | None:
@@ -40,17 +46,17 @@ def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | Non
         chunk = file.read(position, min(STEP_BYTES, end - position))
         origin, last = position, position + len(chunk) - HEADER_BYTES
         if last < origin:
-            return None
+            break
         while position <= last:
             base_offset, length, magic, last_offset_delta = _place(chunk, position - origin)
             length += PREFIX_BYTES
-            if magic != MAGIC or length < HEADER_BYTES:
-                raise CorruptLog(f"{file.path}: there is no record batch at byte {position}")
-            if position + length > end:
-                return None
+            if magic != MAGIC or length < HEADER_BYTES or position + length > end:
+                raise _damaged(file, position)
             if base_offset + last_offset_delta >= offset:
                 return position, length
             position += length
+    if position < end:
+        raise _damaged(file, position)
     return None
 
 
@@ -80,3 +86,7 @@ def _header(file: File, chunk: bytes, position: int) -> BatchHeader:
         return header(chunk, position)
     except ApiError as error:
         raise CorruptLog(f"{file.path}: {error}") from None
+
+
+def _damaged(file: File, position: int) -> CorruptLog:
+    return CorruptLog(f"{file.path}: there is no record batch at byte {position}")

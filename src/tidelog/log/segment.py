@@ -8,9 +8,10 @@ descriptors nor memory. An index that is missing or cannot be this log's is rebu
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from contextlib import suppress
 from typing import NamedTuple
 
-from tidelog.errors import DiskFailed
+from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.log import names
 from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from tidelog.log.scan import find, walk
@@ -94,11 +95,12 @@ class Warm:
 
 class Segment:
     """`size` is what the log file holds; `created` (wall ms) is when this process first had the segment.
-    `first_timestamp` is that of its first batch, which rolling by time goes by; -1 until it is known."""
+    `first_timestamp` is that of its first batch, which rolling by time goes by; -1 until it is known. `_own_indexes`:
+    they were made from the records, not read from files."""
 
     __slots__ = (
-        "_file", "_offsets", "_times", "_timestamp", "base_offset", "created", "disk", "first_timestamp", "folder",
-        "index_interval", "size", "tail", "unindexed", "warm",
+        "_file", "_offsets", "_own_indexes", "_times", "_timestamp", "base_offset", "created", "disk",
+        "first_timestamp", "folder", "index_interval", "size", "tail", "unindexed", "warm",
     )  # fmt: skip
 
     def __init__(
@@ -117,6 +119,7 @@ class Segment:
         self._file: File | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        self._own_indexes = False
         self._timestamp: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
@@ -233,8 +236,8 @@ class Segment:
     def roll_timestamp(self) -> int:
         """The first batch's timestamp; -1 where the segment is empty."""
         if self.first_timestamp < 0 and self.size:
-            first = next(walk(self.file, 0, self.size), None)
-            self.first_timestamp = first.max_timestamp if first else -1
+            with suppress(CorruptLog):
+                self.first_timestamp = next(walk(self.file, 0, self.size)).max_timestamp
         return self.first_timestamp
 
     # Reading.
@@ -245,7 +248,13 @@ class Segment:
             found = self.tail.find(offset, self.size)
             if found is not None:
                 return found
-        at = find(self.file, self.offsets.floor(offset), self.size, offset)
+        try:
+            at = find(self.file, self.offsets.floor(offset), self.size, offset)
+        except CorruptLog:
+            if self._own_indexes:
+                raise
+            self.rebuild_indexes()  # it may be the index that lies
+            at = find(self.file, self.offsets.floor(offset), self.size, offset)
         return Place(*at) if at else None
 
     def batch_at(self, offset: int) -> BatchHeader | None:
@@ -268,7 +277,7 @@ class Segment:
             return self.base_offset
         last = self.offsets.last
         end, offset = last[1] if last else 0, self.base_offset
-        for batch in walk(self.file, end, self.size):
+        for batch in walk(self.file, end, self.size, torn=True):
             end, offset = batch.end, batch.next_offset
         self.size = end
         return offset
@@ -301,6 +310,7 @@ class Segment:
             self.rebuild_indexes()
             return
         self._offsets, self._times = offsets, times
+        self._own_indexes = False
         if self.tail is None:
             self.warm.touch(self)
 
@@ -313,18 +323,27 @@ class Segment:
     def clear_indexes(self) -> None:
         """Forget what is known of the content, for a scan that notes every batch again; `size` becomes 0."""
         self._offsets, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._own_indexes = True
         self._timestamp = (-1, self.base_offset)
         self.first_timestamp = -1
         self.size = self.unindexed = 0
 
     def rebuild_indexes(self) -> None:
-        """From the headers of the log."""
+        """From the headers of the log. CorruptLog where they are damaged: the indexes then are as before, or, where
+        there were none, go as far as the headers do."""
         file, size = self.file, self.size
+        before = self._offsets, self._times, self._timestamp
         self.clear_indexes()
-        for batch in walk(file, 0, size):
-            self.note(batch.length, batch.base_offset + batch.last_offset_delta, batch.max_timestamp)
-        self.times.maybe_append(*self.largest_timestamp)
-        self.size = size
+        try:
+            for batch in walk(file, 0, size):
+                self.note(batch.length, batch.base_offset + batch.last_offset_delta, batch.max_timestamp)
+            self.times.maybe_append(*self.largest_timestamp)
+        except CorruptLog:
+            if before[0] is not None:
+                self._offsets, self._times, self._timestamp = before
+            raise
+        finally:
+            self.size = size
 
     # Truncating and removing.
 
