@@ -2,13 +2,13 @@
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidelog.cli.options import Refused
 from tidelog.client.admin import ANY
-from tidelog.client.options import AdminOptions, parse
+from tidelog.client.options import AdminOptions, ClientOptions, parse
 from tidelog.client.results import code_of
 from tidelog.config import properties
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
@@ -57,8 +57,13 @@ def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: in
     given = properties.parse(Path(command_config).read_text(encoding="utf-8")) if command_config else {}
     options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **given}
     options.pop("bootstrap.servers", None)
-    parsed = parse(AdminOptions, options)
-    return Admin(bootstrap, **{name: getattr(parsed, name) for name in parsed.__slots__})
+    return Admin(bootstrap, **keywords(AdminOptions, options))
+
+
+def keywords(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
+    """A client's options from texts by Kafka's names; InvalidOption where one is unknown or of the wrong type."""
+    parsed = parse(kind, given)
+    return {field.name: getattr(parsed, field.name) for field in fields(kind)}
 
 
 def check_reachable(bootstrap: str) -> None:

@@ -18,8 +18,8 @@ COMMANDS = {
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "groups": Command("tidelog.cli.groups.command:groups", "List, describe, reset and delete consumer groups."),
     "offsets": Command("tidelog.cli.offsets:offsets", "Print offsets of partitions: first, last, or by time."),
-    "produce": Command("tidelog.cli.produce:produce", "Send the lines of standard input as records."),
-    "consume": Command("tidelog.cli.consume:consume", "Print records as lines."),
+    "produce": Command("tidelog.cli.console.produce:produce", "Send the lines of standard input as records."),
+    "consume": Command("tidelog.cli.console.consume:consume", "Print records as lines."),
     "status": Command("tidelog.cli.status.command:status", "Show each replica's log end offset, watermark and lag."),
     "simulate": Command("tidelog.cli.simulate:simulate", "Run clusters in the seeded world and check the invariants."),
 }

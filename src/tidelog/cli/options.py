@@ -35,9 +35,12 @@ class Bootstrap(ParamType):
 
 
 class Pair(ParamType):
-    """`name=value`, as a (name, value) pair."""
+    """`name=value`, as a (name, value) pair; `strip` takes blanks around the value away."""
 
     name = "name=value"
+
+    def __init__(self, *, strip: bool = True) -> None:
+        self._strip = strip
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):
@@ -45,7 +48,7 @@ class Pair(ParamType):
         name, equals, text = str(value).partition("=")
         if not equals or not name.strip():
             self.fail(f"{value!r} is not name=value.", param, ctx)
-        return name.strip(), text.strip()
+        return name.strip(), text.strip() if self._strip else text
 
 
 def cluster_options(function: Function) -> Function:

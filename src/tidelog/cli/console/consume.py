@@ -1,0 +1,172 @@
+"""`tidelog consume`: records as lines."""
+
+import contextlib
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelog.cli.console.options import client_options
+from tidelog.cli.console.printing import line_format
+from tidelog.cli.options import Bootstrap, Pair, ParamType, Refused, at_most_one, flag
+
+if TYPE_CHECKING:
+    from tidelog.cli.console.printing import LineFormat
+    from tidelog.shell.transport import Consumer
+
+POLL_S = 1.0
+MOST_RECORDS = 500
+EARLIEST, LATEST = -2, -1
+EXIT_INTERRUPTED = 130
+
+
+class Offset(ParamType):
+    """A number, or `earliest` or `latest`."""
+
+    name = "offset"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        named = {"earliest": EARLIEST, "latest": LATEST}
+        if isinstance(value, int):
+            return value
+        if value in named:
+            return named[value]
+        if not str(value).isdigit():
+            self.fail(f"{value!r} is neither an offset from 0 nor earliest or latest.", param, ctx)
+        return int(value)
+
+
+@click.command()
+@click.option("--bootstrap-server", type=Bootstrap(), default="127.0.0.1:9092", show_default=True, help="Brokers.")
+@click.option("--topic", help="The topic to read.")
+@click.option("--include", help="Read all topics whose whole name this regular expression matches.")
+@click.option("--group", help="Share the topic with the other members of this group, and commit what was read.")
+@click.option("--partition", type=click.IntRange(0), help="Only this partition, without a group.")
+@click.option("--offset", type=Offset(), help="Where to start in the partition: a number, earliest or latest.")
+@flag("from-beginning", "Start with the first record where the group has no place yet.")
+@click.option("--max-messages", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="Stop when no record came for so long.")
+@click.option("--isolation-level", type=click.Choice(("read_uncommitted", "read_committed")), help="What to read.")
+@click.option("--key-separator", help="Print KEY<separator>VALUE.")
+@flag("headers", "Print the headers before all else.")
+@click.option("--formatter-property", "--property", "formatter_properties", type=Pair(strip=False), multiple=True,
+              help="How records are printed: print.key, print.offset, key.separator, …")  # fmt: skip
+@click.option("--command-property", "--consumer-property", "command_properties", type=Pair(), multiple=True,
+              help="An option of the consumer.")  # fmt: skip
+@click.option("--command-config", "--consumer.config", "command_config", type=click.Path(exists=True, dir_okay=False),
+              help="A properties file with options of the consumer.")  # fmt: skip
+def consume(**given: Any) -> None:
+    """Print records as lines until interrupted, with the flags of kafka-console-consumer.
+
+    Without --group every partition is read, nothing is committed, and reading starts at the end.
+    """
+    _check(given)
+    lines = line_format(_formatter_properties(given))
+    flags = {
+        "auto.offset.reset": "earliest" if given["from_beginning"] else None,
+        "isolation.level": given["isolation_level"],
+    }
+    options = client_options(given["command_config"], given["command_properties"], flags)
+    group = given["group"] or options.pop("group.id", None)
+    from tidelog.cli.cluster import check_reachable, keywords
+    from tidelog.client.options import ConsumerOptions
+    from tidelog.shell.transport import Consumer
+
+    found = keywords(ConsumerOptions, {"client.id": "tidelog-consume", **options})
+    del found["group_id"]
+    check_reachable(given["bootstrap_server"])
+    with Consumer(given["bootstrap_server"], group, **found) as consumer:
+        _choose(consumer, group, given)
+        _print_all(consumer, lines, given["max_messages"], given["timeout_ms"])
+
+
+def _check(given: dict[str, Any]) -> None:
+    if at_most_one(given, ("topic", "include")) is None:
+        raise click.UsageError("--topic or --include is needed.", click.get_current_context(silent=True))
+    at_most_one(given, ("partition", "group"))
+    at_most_one(given, ("partition", "include"))
+    at_most_one(given, ("offset", "from-beginning"))
+    if given["offset"] is not None and given["partition"] is None:
+        raise click.UsageError("--offset needs --partition.", click.get_current_context(silent=True))
+    if given["include"] is not None:
+        try:
+            re.compile(given["include"])
+        except re.error as error:
+            raise click.UsageError(f"--include {given['include']!r} is no regular expression: {error}.") from None
+
+
+def _formatter_properties(given: dict[str, Any]) -> dict[str, str]:
+    found = {"print.headers": "true"} if given["headers"] else {}
+    if given["key_separator"] is not None:
+        found |= {"print.key": "true", "key.separator": given["key_separator"]}
+    return found | dict(given["formatter_properties"])
+
+
+def _choose(consumer: "Consumer", group: str | None, given: dict[str, Any]) -> None:
+    """Tell the consumer what to read, and from where."""
+    if group is not None:
+        consumer.subscribe(given["include"] if given["topic"] is None else [given["topic"]])
+        return
+    topics = [given["topic"]] if given["topic"] is not None else _matching(given)
+    partitions = [partition for topic in topics for partition in consumer.partitions_of(topic)]
+    if given["partition"] is not None:
+        partitions = [each for each in partitions if each.partition == given["partition"]]
+        if not partitions:
+            raise Refused(f"Topic {given['topic']} has no partition {given['partition']}.")
+    consumer.assign(partitions)
+    offset = given["offset"]
+    if given["from_beginning"] or offset == EARLIEST:
+        consumer.seek_to_beginning(partitions)
+    elif offset is None or offset == LATEST:
+        consumer.seek_to_end(partitions)
+    else:
+        consumer.seek(partitions[0], offset)
+
+
+def _matching(given: dict[str, Any]) -> list[str]:
+    from tidelog.cli.cluster import connect, topic_names
+
+    with connect(given["bootstrap_server"]) as admin:
+        found = [name for name in sorted(topic_names(admin)) if re.fullmatch(given["include"], name)]
+    if not found:
+        raise Refused(f"No topic matches {given['include']!r}.")
+    return found
+
+
+def _print_all(consumer: "Consumer", lines: "LineFormat", most: int | None, timeout_ms: int | None) -> None:
+    """Print until enough was read, nothing comes any more, or somebody interrupts; then say how many there were."""
+    count = 0
+    interrupted = False
+    wait_s = POLL_S if timeout_ms is None else timeout_ms / 1000
+    try:
+        with _terminated_as_interrupted():
+            while most is None or count < most:
+                left = MOST_RECORDS if most is None else min(MOST_RECORDS, most - count)
+                records = consumer.poll(wait_s, left)
+                if not records and timeout_ms is not None:
+                    break
+                sys.stdout.buffer.write(b"".join(map(lines.line, records)))
+                sys.stdout.buffer.flush()
+                count += len(records)
+    except KeyboardInterrupt:
+        interrupted = True
+    click.echo(f"Processed a total of {count} messages", err=True)
+    if interrupted:
+        click.get_current_context().exit(EXIT_INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the reading as Ctrl-C does, so that the group is left in order."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
