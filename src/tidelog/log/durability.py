@@ -8,6 +8,7 @@ what is appended afterwards at the same offsets was not in them.
 
 # ruff: noqa: ARG002  (FolderFile has a file's methods and needs none of their arguments)
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidelog.model import Time
@@ -39,7 +40,9 @@ class FolderFile:
         raise AssertionError(f"{self.path} is a folder")
 
     def sync(self) -> None:
-        self._disk.sync_folder(self.path)
+        """A folder that is gone by now, its partition deleted, needs none."""
+        with suppress(FileNotFoundError):
+            self._disk.sync_folder(self.path)
 
     def close(self) -> None:
         """A folder holds no descriptor."""

@@ -8,6 +8,7 @@ Below the recovery point nothing is read: it was synced. Above it nothing is bel
 snapshots: a truncation may have made them the ones of other records.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -41,56 +42,65 @@ class Loaded(NamedTuple):
 
 
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
-    """Fill `segments` from the folder. CorruptLog where a file below the recovery point contradicts its format."""
-    disk, folder = segments.disk, segments.folder
-    found = finish_interrupted(disk, folder)
+    """Fill `segments` from the folder."""
+    found = finish_interrupted(segments.disk, segments.folder)
     take_stock(segments, found, now.wall)
     repaired = _rebuild_missing_indexes(segments, set(found))
-    entries = _read_epochs(disk, folder)
+    entries = _read_epochs(segments.disk, segments.folder)
     epochs = EpochCache(entries or ())
 
-    first = segments.floor(recovery_point) if segments else 0
-    if clean and segments and _ends_whole(segments[-1]):
-        first = len(segments)
-    elif clean:
-        first = max(0, len(segments) - 1)
+    first = _first_unsure(segments, recovery_point, clean=clean)
+    unsure = first < len(segments)
     if entries is None:
         _learn_epochs(segments, first, epochs)
-    unclean = first < len(segments)
-    if unclean:
+    if unsure:
         _trim_overlap(segments, first)
         repaired += _recover(segments, first, epochs)
 
-    snapshots = Snapshots(disk, folder, (offset for offset in map(_snapshot_offset, found) if offset is not None))
-    if segments and segments[-1].next_offset() < log_start_offset:
-        _remove(disk, segments.retire_from(0))
-        snapshots.remove(list(snapshots.offsets))
-        epochs.clear()
-    if not segments:
-        segments.create(log_start_offset, now.wall)
-    segments.activate()
-    end = segments.active.next_offset()
+    snapshots = Snapshots(segments.disk, segments.folder, _snapshot_offsets(found))
+    _begin(segments, snapshots, epochs, log_start_offset, now.wall)
+    start, end = max(log_start_offset, segments.base_offset), segments.active.next_offset()
     segments.active.close_file()
-    start = max(log_start_offset, segments.base_offset)
-
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
-    snapshots.remove_outside(-1, min(end, recovery_point) if unclean else end)
+    snapshots.remove_outside(-1, min(end, recovery_point) if unsure else end)
     snapshots.remove_strays({segment.base_offset for segment in segments})
     producers = rebuild_producers(segments, snapshots, start, end)
-    if unclean and end > start:
+    if unsure and end > start:
         repaired.append(snapshots.write(producers))
     return Loaded(
         log_start_offset=start,
         log_end_offset=end,
-        recovery_point=end if clean and not unclean else min(recovery_point, end),
+        recovery_point=end if clean and not unsure else min(recovery_point, end),
         epochs=epochs,
         epochs_changed=list(epochs) != (entries or []),
         producers=producers,
         snapshots=snapshots,
         repaired=repaired,
-        dirty=unclean,
+        dirty=unsure,
     )
+
+
+def _first_unsure(segments: Segments, recovery_point: int, *, clean: bool) -> int:
+    """The number of the first segment whose batches are to be checked; after a clean stop none, unless the last one
+    does not end as a clean stop leaves it."""
+    if not segments:
+        return 0
+    if not clean:
+        return segments.floor(recovery_point)
+    return len(segments) if _ends_whole(segments[-1]) else len(segments) - 1
+
+
+def _begin(segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_start_offset: int, now_wall: int) -> None:
+    """Make the last segment active. A log that ends below its own start, as the checkpoint has it, has lost its files:
+    it begins there, empty."""
+    if segments and segments[-1].next_offset() < log_start_offset:
+        _remove(segments.disk, segments.retire_from(0))
+        snapshots.remove(list(snapshots.offsets))
+        epochs.clear()
+    if not segments:
+        segments.create(log_start_offset, now_wall)
+    segments.activate()
 
 
 def finish_interrupted(disk: Disk, folder: str) -> list[str]:
@@ -290,8 +300,11 @@ def marker_of(batch: bytes | bytearray | memoryview) -> Marker | None:
         return None
 
 
-def _snapshot_offset(name: str) -> int | None:
-    return names.offset_of(name) if names.is_kind(name, names.SNAPSHOT) else None
+def _snapshot_offsets(found: list[str]) -> Iterator[int]:
+    for name in found:
+        offset = names.offset_of(name)
+        if offset is not None and names.is_kind(name, names.SNAPSHOT):
+            yield offset
 
 
 def _remove(disk: Disk, paths: list[str]) -> None:
