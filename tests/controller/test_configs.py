@@ -85,6 +85,8 @@ def test_notifications_do_not_pile_up(cluster, monkeypatch):
         ((TOPIC, "t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
         ((BROKER, "one", ("log.retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
         ((3, "t", ("retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
+        ((TOPIC, "u", ("retention.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),
+        ((TOPIC, "", ("retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_refusals(cluster, resource, code):

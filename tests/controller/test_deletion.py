@@ -70,7 +70,7 @@ def test_refusals_name_what_was_asked(cluster):
     assert twice.error_code == ErrorCode.INVALID_REQUEST
     both = [DeleteTopicState(name="t"), DeleteTopicState(topic_id=topic_id)]
     responses = cluster.ask(DeleteTopicsRequest(topics=both, timeout_ms=1000)).responses
-    assert [response.error_code for response in responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert [(response.name, response.error_code) for response in responses] == [("t", ErrorCode.INVALID_REQUEST)]
     assert "t" in cluster.state.topics
 
 

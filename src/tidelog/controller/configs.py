@@ -103,14 +103,16 @@ def _judge_all(term: Term, resources: Sequence[Resource], altered: Callable[...,
         alteration = Alteration(resource.resource_type, resource.resource_name)
         done.append(alteration)
         try:
-            alteration.entity = _entity(term, alteration, counted[alteration.kind, alteration.name])
-            alteration.options = altered(resource, term.cluster.configs.get(alteration.entity, {}))
+            alteration.entity = _entity(alteration, counted[alteration.kind, alteration.name])
+            options = altered(resource, term.cluster.configs.get(alteration.entity, {}))
+            _check_exists(term, alteration)
+            alteration.options = options
         except ApiError as error:
             alteration.error = error
     return done
 
 
-def _entity(term: Term, alteration: Alteration, times: int) -> str:
+def _entity(alteration: Alteration, times: int) -> str:
     """Where the resource's options stand below `/config`."""
     name = alteration.name
     if times > 1:
@@ -119,10 +121,15 @@ def _entity(term: Term, alteration: Alteration, times: int) -> str:
         return f"brokers/{_broker(name)}"
     if alteration.kind != TOPIC:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Resources of type {alteration.kind} cannot be altered.")
-    topic = term.cluster.topics.get(name)
-    if topic is None or topic.deleted:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "There are no default options of topics.")
     return f"topics/{name}"
+
+
+def _check_exists(term: Term, alteration: Alteration) -> None:
+    topic = term.cluster.topics.get(alteration.name)
+    if alteration.kind == TOPIC and (topic is None or topic.deleted):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{alteration.name}' does not exist.")
 
 
 def _broker(name: str) -> str:

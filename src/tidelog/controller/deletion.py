@@ -120,9 +120,9 @@ def resolve(term: Term, request: DeleteTopicsRequest) -> tuple[list[DeletableTop
         if (other := topics.pop(topic, None)) is None:
             topics[topic] = result
             continue
-        for twice in (other, result):
-            twice.error_code = ErrorCode.INVALID_REQUEST
-            twice.error_message = "The name and the id of one topic were given."
+        results.remove(other)
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = "The name and the id of one topic were given."
     return results, list(topics)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Election, counts, elect, elect_by_logs, elect_preferred
+from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition
 from tidelog.controller.term import Term
 from tidelog.controller.tree import LeadershipState
@@ -152,7 +153,10 @@ def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partitio
 def elect_on_wish(term: Term, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+        refusal: ElectLeadersResponse = refuse(
+            request, ErrorCode.INVALID_REQUEST, f"There is no election of type {request.election_type}."
+        )
+        return refusal
     wanted = request.topic_partitions
     asked = (
         [(topic.name, sorted(topic.partitions)) for topic in term.cluster.topics.values() if not topic.deleted]

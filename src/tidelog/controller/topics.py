@@ -306,7 +306,7 @@ def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
 def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
     topic = term.cluster.topics.get(wish.name)
     if topic is None or topic.deleted:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.assignment.replicas)
     if wish.count <= present:
         message = f"Topic {wish.name} has {present} partition(s); {wish.count} would not be an increase."

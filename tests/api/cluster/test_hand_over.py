@@ -8,11 +8,21 @@ import pytest
 from tests.api.cluster.fake_context import context
 from tidelog.api.cluster import describe_log_dirs
 from tidelog.api.context import HANDED
+from tidelog.api.topics import incremental_alter_configs
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
+REQUESTS = {
+    "topics.alter_configs": AlterConfigsRequest,
+    "topics.incremental_alter_configs": IncrementalAlterConfigsRequest,
+}
 MODULES = (
     "cluster.alter_partition",
     "cluster.controlled_shutdown",
@@ -30,7 +40,7 @@ MODULES = (
 def test_the_controller_here_takes_it(module, leading, listener):
     given = context(listener=listener)
     given.broker.controller.leading = leading
-    request = object()
+    request = REQUESTS.get(module, object)()
     assert import_module(f"tidelog.api.{module}").handle(request, given) is HANDED
     assert given.broker.controller.handled == [(77, request)]
     assert given.effects == [Reply(77, "answered")]
@@ -40,7 +50,7 @@ def test_the_controller_here_takes_it(module, leading, listener):
 @pytest.mark.parametrize("module", MODULES)
 def test_else_it_is_forwarded(module):
     given = context()
-    request = object()
+    request = REQUESTS.get(module, object)()
     assert import_module(f"tidelog.api.{module}").handle(request, given) is HANDED
     assert given.broker.forwarded == [request]
     assert given.broker.controller.handled == []
@@ -64,3 +74,24 @@ def test_log_folders_are_described():
     assert (third.log_dir, third.error_code) == ("/c", ErrorCode.KAFKA_STORAGE_ERROR)
     some = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1])])
     assert [len(result.topics) for result in describe_log_dirs.handle(some, given).results] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("resources", "listener", "refused"),
+    [
+        ([(4, "1")], "PLAINTEXT", True),
+        ([(4, "0")], "PLAINTEXT", False),
+        ([(4, "")], "PLAINTEXT", False),
+        ([(4, "1"), (2, "t")], "PLAINTEXT", False),
+        ([(4, "1")], "REPLICATION", False),
+        ([], "PLAINTEXT", False),
+    ],
+)
+def test_options_of_a_broker_are_altered_at_that_broker(resources, listener, refused):
+    wanted = [AlterConfigsResource(resource_type=kind, resource_name=name) for kind, name in resources]
+    answer = incremental_alter_configs.handle(
+        IncrementalAlterConfigsRequest(resources=wanted), context(listener=listener)
+    )
+    assert (answer is not HANDED) == refused
+    if refused:
+        assert [response.error_code for response in answer.responses] == [ErrorCode.INVALID_REQUEST]

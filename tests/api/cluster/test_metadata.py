@@ -4,6 +4,7 @@ from tests.api.cluster.fake_context import add_topic, context, image
 from tidelog.api.cluster import describe_cluster, describe_topic_partitions, metadata
 from tidelog.effects import CONTROLLER, Ask
 from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID
 from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest
 from tidelog.wire.messages.topics.describe_topic_partitions import (
     Cursor,
@@ -90,8 +91,23 @@ def test_topics_are_found_by_id():
     known, unknown = ask(context(found), topics=wanted).topics
     assert (known.error_code, known.name, known.topic_id) == (0, "t", topic_id)
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, other)
-    old = ask(context(found, 11), topics=wanted).topics
-    assert {topic.error_code for topic in old} == {ErrorCode.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize(
+    ("version", "by_id", "code"),
+    [
+        (10, True, ErrorCode.INVALID_REQUEST),
+        (11, False, ErrorCode.INVALID_REQUEST),
+        (13, False, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_topic_without_a_name_is_refused_as_a_whole(version, by_id, code):
+    found = image()
+    topic_id = add_topic(found, "t", 0)
+    wanted = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name=None, topic_id=topic_id if by_id else NO_ID)]
+    response = ask(context(found, version), topics=wanted)
+    assert (response.brokers, response.controller_id, response.error_code) == ([], -1, code)
+    assert [topic.error_code for topic in response.topics] == [code, code]
 
 
 def test_missing_topics_are_wished_for_and_answered_as_unknown():

@@ -13,6 +13,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_ID, NO_LEADER
 from tidelog.wire.messages.topics.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -21,6 +22,8 @@ from tidelog.wire.messages.topics.metadata import (
 
 
 def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
+    if request.topics and not _is_sound(request.topics, context.version):
+        return _refused(request.topics, context.version)
     broker, image = context.broker, context.broker.image
     response = MetadataResponse(
         brokers=alive(image, context.listener), cluster_id=broker.cluster_id, controller_id=shown_controller(image)
@@ -56,20 +59,31 @@ def _topics(request: MetadataRequest, context: Context) -> list[MetadataResponse
         return [_described(topic, context) for topic in image.topics.values()]
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NO_ID)
     if ids:
-        return _refused(request) if context.version < 12 else [_by_id(topic_id, context) for topic_id in ids]
+        return [_by_id(topic_id, context) for topic_id in ids]
     wanted = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    if len(wanted) == 0 and request.topics:
-        return _refused(request)
     _make_missing(request, [name for name in wanted if name not in image.topics], context)
     return [_by_name(name, context) for name in wanted]
 
 
-def _refused(request: MetadataRequest) -> list[MetadataResponseTopic]:
-    code = ErrorCode.INVALID_REQUEST
-    return [
-        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
-        for topic in request.topics or ()
-    ]
+def _is_sound(topics: list[MetadataRequestTopic], version: int) -> bool:
+    """Topics are named, or from version 12 on all found by id (then names do not matter)."""
+    by_id = any(topic.topic_id != NO_ID for topic in topics)
+    named = all(topic.name is not None for topic in topics)
+    return named and not by_id if version < 12 else named or by_id
+
+
+def _refused(topics: list[MetadataRequestTopic], version: int) -> MetadataResponse:
+    """Nothing but the error, as Kafka does it: from version 12 on even a code that says little."""
+    code = ErrorCode.INVALID_REQUEST if version < 12 else ErrorCode.UNKNOWN_SERVER_ERROR
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=code, name=topic.name if version >= 12 else topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in topics
+        ],
+        error_code=code,
+    )
 
 
 def _make_missing(request: MetadataRequest, missing: list[str], context: Context) -> None:

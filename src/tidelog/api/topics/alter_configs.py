@@ -2,8 +2,15 @@
 
 from tidelog.api.cluster.hand_over import hand_over
 from tidelog.api.context import Context, Handed
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
+from tidelog.api.topics.broker_options import is_for_another_broker
+from tidelog.controller.refusals import refuse
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
-def handle(request: AlterConfigsRequest, context: Context) -> Handed:
+def handle(request: AlterConfigsRequest, context: Context) -> Handed | AlterConfigsResponse:
+    if is_for_another_broker(request, context):
+        message = f"This is broker {context.broker.broker_id}."
+        refusal: AlterConfigsResponse = refuse(request, ErrorCode.INVALID_REQUEST, message)
+        return refusal
     return hand_over(request, context)

@@ -28,12 +28,12 @@ def _answer(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
         described = _described(resource, context)
     except ApiError as error:
-        result.error_code, result.error_message = error.code, error.message
+        result.error_code, result.error_message = error.code, error.message or ""
         return result
     result.configs = [_line(option, request) for option in described]
     return result

@@ -2,8 +2,18 @@
 
 from tidelog.api.cluster.hand_over import hand_over
 from tidelog.api.context import Context, Handed
-from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.api.topics.broker_options import is_for_another_broker
+from tidelog.controller.refusals import refuse
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 
-def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Handed:
+def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Handed | IncrementalAlterConfigsResponse:
+    if is_for_another_broker(request, context):
+        message = f"This is broker {context.broker.broker_id}."
+        refusal: IncrementalAlterConfigsResponse = refuse(request, ErrorCode.INVALID_REQUEST, message)
+        return refusal
     return hand_over(request, context)
