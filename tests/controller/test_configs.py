@@ -83,6 +83,7 @@ def test_notifications_do_not_pile_up(cluster, monkeypatch):
         ((TOPIC, "u", ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ((TOPIC, "t", ("retention.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),
         ((TOPIC, "t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
+        ((TOPIC, "t", ("retention.ms", 9, "1")), ErrorCode.UNKNOWN_SERVER_ERROR),
         ((BROKER, "one", ("log.retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
         ((3, "t", ("retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
         ((TOPIC, "u", ("retention.ms", SET, "soon")), ErrorCode.INVALID_CONFIG),

@@ -24,6 +24,7 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
 )
 
 TOPIC, BROKER = 2, 4
+OPERATIONS = frozenset(alter.Operation)
 NOTIFICATIONS = 100
 """Notifications that are kept; older ones go when new ones come."""
 
@@ -55,6 +56,8 @@ def alter_incrementally(
     """IncrementalAlterConfigs (KIP-339)."""
 
     def altered(resource: incremental_alter_configs.AlterConfigsResource, current: Current) -> Current:
+        if any(config.config_operation not in OPERATIONS for config in resource.configs):
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's answer, too
         changes = [alter.Change(config.name, config.config_operation, config.value) for config in resource.configs]
         if resource.resource_type == TOPIC:
             return alter.alter_topic(current, changes, term.broker_config())

@@ -77,10 +77,7 @@ def _refused(topics: list[MetadataRequestTopic], version: int) -> MetadataRespon
     code = ErrorCode.INVALID_REQUEST if version < 12 else ErrorCode.UNKNOWN_SERVER_ERROR
     return MetadataResponse(
         topics=[
-            MetadataResponseTopic(
-                error_code=code, name=topic.name if version >= 12 else topic.name or "", topic_id=topic.topic_id
-            )
-            for topic in topics
+            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id) for topic in topics
         ],
         error_code=code,
     )
