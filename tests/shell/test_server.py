@@ -297,6 +297,15 @@ def test_a_connection_too_many_from_one_address_is_closed_at_once(capfd):
     assert "max.connections.per.ip is 1" in capfd.readouterr().err
 
 
+def test_socket_buffers_have_the_size_that_was_asked_for_else_the_systems():
+    options = {"socket.send.buffer.bytes": "30000", "socket.receive.buffer.bytes": "20000"}
+    with serving(options) as running, running.connect():
+        running.node.wait_for("connected", 1)
+        (link,) = running.server._links.values()
+        sizes = [link.sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+    assert sizes == [60_000, 40_000]  # Linux counts its own overhead in
+
+
 def test_a_silent_client_is_closed_after_connections_max_idle_ms():
     with serving({"connections.max.idle.ms": "100"}) as running, running.connect() as client:
         assert is_closed(client)

@@ -83,3 +83,28 @@ def test_after_a_lost_session_a_new_one_begins_and_what_was_meant_for_the_old_is
         (3, "ok"),
     ]
     assert thread.store.session > old.session
+
+
+def test_a_store_that_cannot_be_opened_again_is_complained_about_until_it_can(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidelog.shell.store_thread.RETRY_S", 0.01)
+    told = Told()
+    refusals = iter([None, RuntimeError("damaged"), OSError("gone"), None])
+
+    def open_session(notify):
+        refusal = next(refusals)
+        if refusal is not None:
+            raise refusal
+        return SqliteStore(tmp_path / "store", notify=notify)
+
+    thread = StoreThread(open_session)
+    thread.start(told)
+    told.wait_for(1)
+    with thread.store._turn(), thread.store._tree.writing():
+        thread.store._tree.end_session(thread.store.session)
+    thread.submit(1, [])
+    assert told.wait_for(6)[2:5] == [
+        ("session_lost",),
+        ("store_unreachable", "damaged"),
+        ("store_unreachable", "gone"),
+    ]
+    thread.stop()

@@ -151,6 +151,9 @@ class _ToLoop:
     def session_lost(self) -> None:
         self._server.tell_later(self._node.session_lost)
 
+    def store_unreachable(self, reason: str) -> None:
+        self._server.call(self._server.complain, "store.unreachable", reason)
+
 
 def store_path(config: BrokerConfig) -> Path:
     """Where metadata.store says, or beside the first log folder."""

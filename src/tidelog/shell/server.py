@@ -133,6 +133,10 @@ class Server:
         """Run a function on the loop, from any thread."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
+    def complain(self, kind: str, reason: str) -> None:
+        """An error line of the shell's own."""
+        self._lines.write("error", kind, {"reason": reason})
+
     def tick(self) -> None:
         """The loop does its work; the store's lease is renewed only while it does."""
         self.ticked_at = clock().mono

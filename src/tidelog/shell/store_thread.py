@@ -32,6 +32,8 @@ class Listener(Protocol):
 
     def session_lost(self) -> None: ...
 
+    def store_unreachable(self, reason: str) -> None: ...
+
 
 class StoreThread:
     """`open_session(notify)` opens a session; `notify` may be called from any thread."""
@@ -89,7 +91,8 @@ class StoreThread:
         while not self._stopping.is_set():
             try:
                 self.store = self._open_session(self._wake)
-            except OSError:
+            except Exception as error:
+                self._listener.store_unreachable(str(error))
                 self._stopping.wait(RETRY_S)
             else:
                 self._listener.session_started(self.store.session)
