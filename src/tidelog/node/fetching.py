@@ -5,7 +5,7 @@ when there is news), or `resting` after an error until a moment. A request is un
 it until it has news.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,10 +37,11 @@ LARGEST_EPOCH = 2**31 - 1
 @dataclass(slots=True)
 class Following:
     """One partition of a fetcher. `epoch` is the leader epoch in which it was last asked for: an answer to anything
-    asked in another one is not taken."""
+    asked in another one is not taken. `in_session`: the leader's session holds it, at the offset it was asked at."""
 
     partition: Partition
     epoch: int = NO_EPOCH
+    in_session: bool = False
     rest_ms: int = SHORTEST_REST_MS
 
 
@@ -63,6 +64,15 @@ class Fetcher:
         self.session = self.session_epoch = 0
         self.forgotten.clear()
         self.due = {name: None for name in self.all if name not in self.resting}
+        for following in self.all.values():
+            following.in_session = False
+
+    def leave_session(self, name: TopicPartition) -> None:
+        """The next request takes the partition out of the session."""
+        following = self.all[name]
+        if following.in_session:
+            following.in_session = False
+            self.forgotten[name] = following.partition.log.topic_id
 
     @property
     def has_work(self) -> bool:
@@ -94,9 +104,12 @@ class Fetching:
         self._leaders[name] = leader
         known = fetcher.all.get(name)
         if known is None or known.partition is not partition or known.epoch != partition.epoch:
-            fetcher.all[name] = Following(partition)  # an answer under way is of another epoch, and void
+            held = name in fetcher.forgotten or (known is not None and known.in_session)
+            fetcher.all[name] = Following(
+                partition, in_session=held
+            )  # an answer under way is of another epoch, and void
+            fetcher.forgotten.pop(name, None)
         fetcher.resting.pop(name, None)
-        fetcher.forgotten.pop(name, None)
         fetcher.due[name] = None
 
     def forget(self, name: TopicPartition) -> None:
@@ -131,7 +144,9 @@ class Fetching:
         asked = [name for name in fetcher.due if not self._must_wait(fetcher, name)]
         for name in asked:
             del fetcher.due[name]
-        if fetcher.session == 0 and not asked:
+        for name in fetcher.due:
+            fetcher.leave_session(name)  # or the leader sends again what waits for its flush
+        if not asked and not any(following.in_session for following in fetcher.all.values()):
             return
         config = self._config
         request = FetchRequest(
@@ -142,7 +157,7 @@ class Fetching:
             session_id=fetcher.session,
             session_epoch=fetcher.session_epoch,
             topics=self._topics(fetcher, asked),
-            forgotten_topics_data=_forgotten(fetcher),
+            forgotten_topics_data=_forgotten(fetcher, set(asked)),
         )
         fetcher.forgotten.clear()
         fetcher.busy = True
@@ -160,6 +175,7 @@ class Fetching:
             following = fetcher.all[name]
             partition = following.partition
             following.epoch = partition.epoch
+            following.in_session = True
             log, fenced = partition.log, partition.generation.fenced
             if log.topic_id not in topics:
                 topics[log.topic_id] = FetchTopic(topic=name.topic, topic_id=log.topic_id, partitions=[])
@@ -246,7 +262,7 @@ class Fetching:
         name = following.partition.name
         fetcher.due.pop(name, None)
         fetcher.resting[name] = now.mono + following.rest_ms
-        fetcher.forgotten[name] = following.partition.log.topic_id
+        fetcher.leave_session(name)
         following.rest_ms = min(2 * following.rest_ms, self._config.replica_fetch_backoff_ms)
 
     def _ask_epochs(self, fetcher: Fetcher) -> None:
@@ -287,12 +303,12 @@ class Fetching:
         return min(moments, default=None)
 
 
-def _forgotten(fetcher: Fetcher) -> list[ForgottenTopic]:
+def _forgotten(fetcher: Fetcher, asked: Collection[TopicPartition]) -> list[ForgottenTopic]:
     if not fetcher.session:
         return []
     topics: dict[bytes, ForgottenTopic] = {}
     for name, topic_id in fetcher.forgotten.items():
-        if name not in fetcher.due:
+        if name not in asked:
             topic = topics.setdefault(topic_id, ForgottenTopic(topic=name.topic, topic_id=topic_id, partitions=[]))
             topic.partitions.append(name.partition)
     return list(topics.values())
