@@ -31,7 +31,7 @@ _HEADERS = ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.bi
 
 
 @dataclass
-class Range(InputPartition):  # type: ignore[misc]
+class Range(InputPartition):
     """Offsets [start, end) of one partition."""
 
     bootstrap: str

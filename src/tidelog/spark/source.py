@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import (
 from tidelog.spark.options import ReadOptions
 
 
-class DefaultSource(DataSource):  # type: ignore[misc]
+class DefaultSource(DataSource):
     """What `format("tidelog")` makes. PySpark calls it on the driver; readers travel to executors."""
 
     @classmethod
@@ -51,7 +51,7 @@ def _ranges(options: ReadOptions, start: dict[Any, int], end: dict[Any, int]) ->
     ]
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc]
+class BatchReader(DataSourceReader):
     """Everything from startingOffsets (earliest where not given) to endingOffsets, once."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -73,7 +73,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         return read(partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches from startingOffsets (latest where not given) on. Offsets in the checkpoint are JSON by topic and
     partition; partitions that are added later are read from their start."""
 
