@@ -171,6 +171,15 @@ def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_behind(tmp_path
     assert f"Cannot listen on 127.0.0.1:{taken}" in capfd.readouterr().err
 
 
+def test_a_broker_that_hangs_before_it_listens_is_not_waited_for_for_ever(tmp_path):
+    supervisor = Supervisor(tmp_path, brokers=1, port=0)
+    supervisor.start_broker(0)
+    supervisor.children[0].signal(signal.SIGSTOP)
+    with pytest.raises(NotReady, match=r"broker 0 does not listen after 0\.2 s"):
+        supervisor.wait_ready(within_s=0.2)
+    supervisor.kill(0)
+
+
 def test_overrides_reach_every_broker(tmp_path):
     with Supervisor(tmp_path, brokers=1, port=0, overrides={"num.partitions": "7"}):
         assert "num.partitions=7\n" in (tmp_path / "broker-0" / "server.properties").read_text()

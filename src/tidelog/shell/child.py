@@ -1,6 +1,7 @@
 """One broker process as its supervisor sees it: its configuration, its process, and how it ended."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -59,13 +60,15 @@ class Child:
             **self.options,
         }
 
-    def wait_listening(self) -> bool:
-        """Read the line that tells the listeners; False where the broker ended without it. Port 0 becomes the real one,
-        and stays it in later starts."""
+    def wait_listening(self, within_s: float) -> bool:
+        """Read the line that tells the listeners; False where the broker ended without it, TimeoutError where it does
+        neither. Port 0 becomes the real one, and stays it in later starts."""
         assert self.process is not None
         assert self.process.stdout is not None
         if self.listening:
             return True
+        if not select.select([self.process.stdout], [], [], max(0.0, within_s))[0]:
+            raise TimeoutError
         line = self.process.stdout.readline().decode()
         if not line.startswith("listening "):
             return False

@@ -86,7 +86,11 @@ class Supervisor:
         deadline = time.monotonic() + within_s
         running = [child for child in self.children if child.process is not None]
         for child in running:
-            if not child.wait_listening():
+            try:
+                listening = child.wait_listening(deadline - time.monotonic())
+            except TimeoutError:
+                raise NotReady(f"broker {child.number} does not listen after {within_s:g} s") from None
+            if not listening:
                 raise NotReady(f"broker {child.number} ended {child.ended()}")
         wanted = frozenset(child.number for child in running)
         for child in running:
