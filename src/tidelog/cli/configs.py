@@ -15,6 +15,7 @@ from tidelog.cli.options import (
     flag,
     is_given,
     one_action,
+    usage,
 )
 
 ACTIONS = ("describe", "alter")
@@ -70,7 +71,7 @@ def configs(**given: Any) -> None:
 
 def _check_alter(given: dict[str, Any], entity: Entity) -> None:
     if entity.name is None:
-        raise click.UsageError(f"--alter of {entity.kind} needs --entity-name.", click.get_current_context(silent=True))
+        raise usage(f"--alter of {entity.kind} needs --entity-name.")
     if not is_given(given["add_config_file"]) and not is_given(given["delete_config"]):
         check_needed(given, "alter", ("add-config",))
     at_most_one(given, ("add-config", "add-config-file"))
@@ -80,7 +81,7 @@ def entity_of(given: dict[str, Any]) -> Entity:
     """The entity that the flags name, in the long form or in a short one."""
     short = at_most_one(given, ("entity-type", *SHORTHANDS, "broker-defaults"))
     if short is None:
-        raise click.UsageError("--entity-type is needed, or one of its short forms.")
+        raise usage("--entity-type is needed, or one of its short forms.")
     if short == "broker-defaults":
         return Entity("brokers", "")
     if short != "entity-type":
@@ -88,11 +89,11 @@ def entity_of(given: dict[str, Any]) -> Entity:
     kind = given["entity_type"]
     if at_most_one(given, ("entity-name", "entity-default")) == "entity-default":
         if kind != "brokers":
-            raise click.UsageError(f"--entity-default goes with brokers, not with {kind}.")
+            raise usage(f"--entity-default goes with brokers, not with {kind}.")
         return Entity(kind, "")
     name = given["entity_name"]
     if kind in ("brokers", "broker-loggers") and name is not None and not name.isdigit():
-        raise click.UsageError(f"--entity-name of {kind} must be a broker id, not {name!r}.")
+        raise usage(f"--entity-name of {kind} must be a broker id, not {name!r}.")
     return Entity(kind, name)
 
 

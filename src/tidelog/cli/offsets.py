@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tidelog.cli.options import ParamType, Refused, cluster_options, flag, is_given
+from tidelog.cli.options import ParamType, Refused, cluster_options, flag, is_given, usage
 
 TIMES = {
     "latest": -1,
@@ -79,7 +79,7 @@ def offsets(**given: Any) -> None:
 def _matcher(given: dict[str, Any]) -> Matches:
     if given["topic_partitions"] is not None:
         if is_given(given["topic"]) or is_given(given["partitions"]):
-            raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions.")
+            raise usage("--topic-partitions cannot be used with --topic or --partitions.")
         rules = [_rule(text.strip()) for text in given["topic_partitions"].split(",")]
         return lambda topic, partition: any(rule(topic, partition) for rule in rules)
     pattern = _expression(given["topic"]) if given["topic"] else None
@@ -95,21 +95,21 @@ def _numbers(text: str) -> set[int]:
     try:
         return {int(number) for number in text.split(",")}
     except ValueError:
-        raise click.UsageError(f"--partitions must be numbers separated by commas, not {text!r}.") from None
+        raise usage(f"--partitions must be numbers separated by commas, not {text!r}.") from None
 
 
 def _expression(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise click.UsageError(f"{text!r} is no regular expression: {error}.") from None
+        raise usage(f"{text!r} is no regular expression: {error}.") from None
 
 
 def _rule(text: str) -> Matches:
     """One pattern of --topic-partitions; a range is half open."""
     match = _RULE.fullmatch(text)
     if match is None:
-        raise click.UsageError(f"--topic-partitions has {text!r}, which is not TOPIC:PARTITION or TOPIC:FROM-TO.")
+        raise usage(f"--topic-partitions has {text!r}, which is not TOPIC:PARTITION or TOPIC:FROM-TO.")
     topic = _expression(match["topic"] or ".*")
     low = int(match["low"] or 0)
     high = None

@@ -81,9 +81,7 @@ def one_action(given: Mapping[str, Any], actions: Sequence[str]) -> str:
     found = [action for action in actions if is_given(given[_name(action)])]
     if len(found) != 1:
         listed = ", ".join(f"--{action}" for action in actions)
-        raise click.UsageError(
-            f"Exactly one action is needed, one of {listed}.", click.get_current_context(silent=True)
-        )
+        raise usage(f"Exactly one action is needed, one of {listed}.")
     return found[0]
 
 
@@ -92,25 +90,26 @@ def check_belongs(given: Mapping[str, Any], action: str, belongs: Mapping[str, S
     for option, actions in belongs.items():
         if is_given(given[_name(option)]) and action not in actions:
             listed = " or ".join(f"--{each}" for each in actions)
-            raise _usage(f"--{option} goes with {listed}, not with --{action}.")
+            raise usage(f"--{option} goes with {listed}, not with --{action}.")
 
 
 def check_needed(given: Mapping[str, Any], action: str, options: Sequence[str]) -> None:
     """UsageError where the action lacks one of its options."""
     for option in options:
         if not is_given(given[_name(option)]):
-            raise _usage(f"--{action} needs --{option}.")
+            raise usage(f"--{action} needs --{option}.")
 
 
 def at_most_one(given: Mapping[str, Any], options: Sequence[str]) -> str | None:
     """The one of these options that is given, or None; UsageError where several are."""
     found = [option for option in options if is_given(given[_name(option)])]
     if len(found) > 1:
-        raise _usage(f"--{found[0]} and --{found[1]} exclude each other.")
+        raise usage(f"--{found[0]} and --{found[1]} exclude each other.")
     return found[0] if found else None
 
 
-def _usage(sentence: str) -> click.UsageError:
+def usage(sentence: str) -> click.UsageError:
+    """A fault of the command line, which names the command that it was made with."""
     return click.UsageError(sentence, click.get_current_context(silent=True))
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.options import Pair
+from tidelog.cli.options import Pair, usage
 
 MOST_BROKERS = 100
 HIGHEST_PORT = 65_535
@@ -29,7 +29,7 @@ def up(brokers: int, folder: Path, port: int, restart: bool, overrides: tuple[tu
     data, and its process id in the file `pid`, in the folder broker-N.
     """
     if port + brokers - 1 > HIGHEST_PORT:
-        raise click.UsageError(f"--port {port} leaves no room for {brokers} brokers below {HIGHEST_PORT}.")
+        raise usage(f"--port {port} leaves no room for {brokers} brokers below {HIGHEST_PORT}.")
     from tidelog.config.broker import BrokerConfig
     from tidelog.shell import supervisor
 

@@ -11,7 +11,7 @@ import click
 
 from tidelog.cli.console.options import client_options
 from tidelog.cli.console.printing import line_format
-from tidelog.cli.options import Bootstrap, Pair, ParamType, Refused, at_most_one, flag
+from tidelog.cli.options import Bootstrap, Pair, ParamType, Refused, at_most_one, flag, usage
 
 if TYPE_CHECKING:
     from tidelog.cli.console.printing import LineFormat
@@ -85,17 +85,17 @@ def consume(**given: Any) -> None:
 
 def _check(given: dict[str, Any]) -> None:
     if at_most_one(given, ("topic", "include")) is None:
-        raise click.UsageError("--topic or --include is needed.", click.get_current_context(silent=True))
+        raise usage("--topic or --include is needed.")
     at_most_one(given, ("partition", "group"))
     at_most_one(given, ("partition", "include"))
     at_most_one(given, ("offset", "from-beginning"))
     if given["offset"] is not None and given["partition"] is None:
-        raise click.UsageError("--offset needs --partition.", click.get_current_context(silent=True))
+        raise usage("--offset needs --partition.")
     if given["include"] is not None:
         try:
             re.compile(given["include"])
         except re.error as error:
-            raise click.UsageError(f"--include {given['include']!r} is no regular expression: {error}.") from None
+            raise usage(f"--include {given['include']!r} is no regular expression: {error}.") from None
 
 
 def _formatter_properties(given: dict[str, Any]) -> dict[str, str]:

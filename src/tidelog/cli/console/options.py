@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import click
+from tidelog.cli.options import usage
 
 NOT_OURS = ("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 """What Kafka's configuration files say of things that are given elsewhere here."""
@@ -28,4 +28,4 @@ def check_known(given: Mapping[str, str], known: Iterable[str], option: str) -> 
     """UsageError at a property that the tool does not have."""
     for name in given:
         if name not in known:
-            raise click.UsageError(f"{option} does not know {name!r}; there is {', '.join(known)}.")
+            raise usage(f"{option} does not know {name!r}; there is {', '.join(known)}.")

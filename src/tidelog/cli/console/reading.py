@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import click
-
 from tidelog.cli.console.options import check_known, is_true
-from tidelog.cli.options import Refused
+from tidelog.cli.options import Refused, usage
 
 PROPERTIES = (
     "parse.key",
@@ -100,9 +98,9 @@ def _check_different(reader: LineReader) -> None:
     seen: dict[bytes, str] = {}
     for name, separator in [*separators.items(), ("key.separator", reader.key_separator)]:
         if not separator:
-            raise click.UsageError(f"{name} may not be empty.")
+            raise usage(f"{name} may not be empty.")
         if separator == reader.null_marker:
-            raise click.UsageError(f"null.marker and {name} may not be equal.")
+            raise usage(f"null.marker and {name} may not be equal.")
         if separator in seen and name != "key.separator":
-            raise click.UsageError(f"{seen[separator]} and {name} may not be equal.")
+            raise usage(f"{seen[separator]} and {name} may not be equal.")
         seen.setdefault(separator, name)

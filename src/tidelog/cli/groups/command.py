@@ -5,7 +5,16 @@ from typing import Any
 import click
 
 from tidelog.cli.groups.moments import DateTime, Duration
-from tidelog.cli.options import at_most_one, check_belongs, check_needed, cluster_options, flag, is_given, one_action
+from tidelog.cli.options import (
+    at_most_one,
+    check_belongs,
+    check_needed,
+    cluster_options,
+    flag,
+    is_given,
+    one_action,
+    usage,
+)
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 SCENARIOS = (
@@ -95,7 +104,7 @@ def _check(given: dict[str, Any], action: str) -> None:
     if action == "delete-offsets":
         check_needed(given, action, ("group", "topic"))
         if len(given["group"]) > 1:
-            raise click.UsageError("--delete-offsets takes one --group.")
+            raise usage("--delete-offsets takes one --group.")
     if action == "reset-offsets":
         _check_reset(given)
 
@@ -105,7 +114,7 @@ def _check_reset(given: dict[str, Any]) -> None:
     scenario = at_most_one(given, SCENARIOS)
     if scenario is None:
         listed = ", ".join(f"--{each}" for each in SCENARIOS)
-        raise click.UsageError(f"--reset-offsets needs one of {listed}.", click.get_current_context(silent=True))
+        raise usage(f"--reset-offsets needs one of {listed}.")
     scope = at_most_one(given, ("all-topics", "topic"))
     if scope is None and not is_given(given["from_file"]):
-        raise click.UsageError("--reset-offsets needs --topic or --all-topics.", click.get_current_context(silent=True))
+        raise usage("--reset-offsets needs --topic or --all-topics.")

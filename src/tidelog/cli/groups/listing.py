@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tidelog.cli.cluster import metadata, reason
-from tidelog.cli.options import Refused
+from tidelog.cli.options import Refused, usage
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
@@ -58,5 +58,5 @@ def _words(text: str | None, known: Mapping[str, str], what: str) -> list[str] |
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word.lower() not in known:
-            raise click.UsageError(f"--{what} must be of {', '.join(known.values())}, not {word!r}.")
+            raise usage(f"--{what} must be of {', '.join(known.values())}, not {word!r}.")
     return [known[word.lower()] for word in words]

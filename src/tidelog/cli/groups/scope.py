@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
 from tidelog.cli.cluster import metadata, reason
 from tidelog.cli.groups.knowledge import committed
-from tidelog.cli.options import Refused
+from tidelog.cli.options import Refused, usage
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 
@@ -34,4 +32,4 @@ def named_partitions(text: str) -> tuple[str, list[int] | None]:
     try:
         return topic, [int(number) for number in numbers.split(",")]
     except ValueError:
-        raise click.UsageError(f"--topic must be TOPIC or TOPIC:0,1,2, not {text!r}.") from None
+        raise usage(f"--topic must be TOPIC or TOPIC:0,1,2, not {text!r}.") from None

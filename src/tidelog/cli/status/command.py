@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tidelog.cli.options import cluster_options, flag
+from tidelog.cli.options import cluster_options, flag, usage
 
 
 @click.command()
@@ -22,7 +22,7 @@ def status(**given: Any) -> None:
         try:
             re.compile(given["topic"])
         except re.error as error:
-            raise click.UsageError(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
+            raise usage(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
     from tidelog.cli.cluster import connect
     from tidelog.cli.status import view
     from tidelog.cli.status.snapshot import ReplicaState, replicas

@@ -1,0 +1,61 @@
+"""`tidelog status`: every replica's place, seen from outside, and what changed."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from tidelog.cli.cluster import connect
+from tidelog.cli.status.snapshot import ReplicaState, replicas
+from tidelog.cli.status.view import changes, table
+from tidelog.model import TopicPartition
+from tidelog.testing import Cluster
+
+
+def state(replica, end, **other):
+    return ReplicaState(TopicPartition("t", 0), 0, 5, (0, 1), replica, end, **other)
+
+
+def test_leader_followers_and_their_offsets(on):
+    on("topics", "--create", "--topic", "seen", "--replica-assignment", "2:0:1")
+    on("produce", "--topic", "seen", given=b"1\n2\n")
+    result = on("status", "--topic", "seen")
+    assert result.code == 0
+    head, *rows = [line.split() for line in result.lines]
+    assert head == ["TOPIC", "PARTITION", "LEADER", "EPOCH", "ISR", "REPLICA", "STATE", "LEO", "HW", "LAG"]
+    assert rows[0] == ["seen", "0", "2", "0", "2,0,1", "2", "leader", "2", "2", "0"]
+    assert [row[5:9] for row in rows[1:]] == [["0", "in", "sync", "2"], ["1", "in", "sync", "2"]]
+
+
+def test_a_broker_that_is_gone_is_a_gap():
+    with Cluster(brokers=2) as cluster:
+        from tidelog.cli.main import run
+
+        place = ["--bootstrap-server", cluster.bootstrap]
+        run(["topics", *place, "--create", "--topic", "t", "--replica-assignment", "0:1"])
+        cluster.kill(1)
+        with connect(cluster.bootstrap) as admin:
+            leader, gone = replicas(admin)
+        assert (leader.state, leader.log_end_offset, leader.in_sync) == ("leader", 0, (0,))
+        assert (gone.state, gone.log_end_offset, gone.high_watermark, gone.lag) == ("silent", None, None, None)
+
+
+def test_a_replica_outside_of_the_isr_is_behind():
+    assert state(0, 9).state == "leader"
+    assert state(1, 9).state == "in sync"
+    assert state(2, 4).state == "behind"
+    assert state(2, None).state == "silent"
+
+
+def test_only_what_changed_is_told_again():
+    before = [state(0, 9), state(1, 9)]
+    after = [state(0, 10), state(1, 9), state(2, 3)]
+    assert list(changes(before, after)) == [state(0, 10), state(2, 3)]
+    assert list(changes(after, after)) == []
+
+
+def test_the_drawing_has_each_replica_once():
+    console = Console(file=StringIO(), width=120)
+    console.print(table([state(0, 9, high_watermark=8, lag=0), state(1, 7, lag=2)]))
+    text = console.file.getvalue()
+    assert text.count("leader") == text.count("in sync") == 1
+    assert text.count(" t ") == 1, "a partition is named in its first row"

@@ -1,0 +1,98 @@
+"""`tidelog up` and `tidelog broker` as processes: ready, stopped, killed, started again."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from tidelog.shell.transport import Producer
+
+pytestmark = pytest.mark.processes
+
+PATIENCE_S = 60
+
+
+@contextmanager
+def running(*arguments):
+    """The command as a process with its output; it is gone afterwards, however the test ends."""
+    command = [sys.executable, "-m", "tidelog.cli.main", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            process.communicate(timeout=PATIENCE_S)
+
+
+def line_with(stream, text):
+    """The first line with this text; the test's timeout ends a wait in vain."""
+    for line in stream:
+        if text in line:
+            return line.rstrip("\n")
+    pytest.fail(f"the output ended without {text!r}")
+
+
+def ended(process):
+    """Exit code and the rest of what it printed."""
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out
+
+
+def pid_of(folder, broker):
+    return int((folder / f"broker-{broker}" / "pid").read_text())
+
+
+def test_up_prints_one_line_when_the_cluster_serves_and_stops_cleanly(tmp_path, free_ports):
+    (port,) = free_ports(1)
+    with running("up", "--brokers", 1, "--data", tmp_path, "--port", port) as process:
+        assert process.stdout.readline() == f"ready 127.0.0.1:{port}\n"
+        os.kill(pid_of(tmp_path, 0), 0)
+        with Producer(f"127.0.0.1:{port}") as producer:
+            producer.send("t", b"v")
+            assert [delivery.is_acknowledged for delivery in producer.flush(timeout=PATIENCE_S)] == [True]
+        process.terminate()
+        assert ended(process) == (0, "")
+    assert not (tmp_path / "broker-0" / "pid").exists()
+
+
+def test_a_broker_that_dies_is_reported_and_restarted(tmp_path):
+    with running("up", "--brokers", 2, "--data", tmp_path, "--port", 0, "--restart") as process:
+        ready = process.stdout.readline()
+        assert re.fullmatch(r"ready 127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\n", ready)
+        pid = pid_of(tmp_path, 1)
+        os.kill(pid, signal.SIGKILL)
+        assert line_with(process.stderr, "broker 1 (pid") == f"broker 1 (pid {pid}) ended with signal SIGKILL"
+        restarted = line_with(process.stderr, "broker 1 restarted")
+        assert restarted == f"broker 1 restarted (pid {pid_of(tmp_path, 1)})"
+
+
+def test_a_taken_port_is_one_sentence_and_exit_code_1(tmp_path):
+    with running("up", "--brokers", 1, "--data", tmp_path / "a", "--port", 0) as first:
+        port = int(first.stdout.readline().rpartition(":")[2])
+        with running("up", "--brokers", 1, "--data", tmp_path / "b", "--port", port) as second:
+            out, err = second.communicate(timeout=PATIENCE_S)
+            assert (second.returncode, out) == (1, "")
+            assert f"Cannot listen on 127.0.0.1:{port}: Address already in use." in err
+
+
+def test_a_broker_runs_from_kafkas_own_file(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=4\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\nlog.dirs={tmp_path / 'logs'}\n"
+    )
+    with running("broker", file, "--override", "num.partitions=2") as process:
+        assert "listeners=PLAINTEXT://127.0.0.1:" in line_with(process.stderr, "broker-4 broker.listening")
+        line_with(process.stderr, "controller.elected")
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
+    with running("broker", file, "--override", "num.partitions=x") as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, out) == (1, "")
+        assert err == "num.partitions must be at least 1, not 'x'\n"

@@ -1,0 +1,120 @@
+"""A cluster in this process: it is there at once, survives its brokers, and leaves nothing behind."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tidelog.client.admin import ANY
+from tidelog.errors import InvalidOption
+from tidelog.shell.premises import Refusal
+from tidelog.shell.transport import Admin, Consumer, Producer
+from tidelog.testing import Cluster
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.metadata import MetadataRequest
+
+
+def create(cluster, name, partitions=1, replicas=3):
+    with Admin(cluster.bootstrap) as admin:
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+        assert admin.ask(CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
+
+
+def send(cluster, topic, *values):
+    with Producer(cluster.bootstrap, linger_ms=0) as producer:
+        for value in values:
+            producer.send(topic, value)
+        return [delivery.is_acknowledged for delivery in producer.flush(timeout=30)]
+
+
+def read(cluster, topic, count):
+    with Consumer(cluster.bootstrap, "readers", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        found = []
+        while len(found) < count:
+            records = consumer.poll(timeout=20)
+            assert records, f"only {found}"
+            found += [record.value for record in records]
+        return found
+
+
+def test_what_is_sent_is_read_while_brokers_are_killed_and_come_back():
+    with Cluster(min_insync_replicas=2) as cluster:
+        create(cluster, "t")
+        assert send(cluster, "t", b"1", b"2") == [True, True]
+        cluster.kill(0)
+        assert not cluster.brokers[0].is_running
+        assert send(cluster, "t", b"3") == [True]
+        cluster.start(0)
+        cluster.kill(1)
+        assert send(cluster, "t", b"4") == [True]
+        cluster.start(1)
+        cluster.stop(2)
+        cluster.start(2)
+        assert read(cluster, "t", 4) == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_broker_keeps_its_port_and_its_data_through_a_kill():
+    with Cluster(brokers=1) as cluster:
+        port = cluster.brokers[0].port
+        create(cluster, "t", replicas=1)
+        send(cluster, "t", b"1")
+        cluster.kill(0)
+        cluster.start()
+        assert cluster.brokers[0].port == port
+        assert read(cluster, "t", 1) == [b"1"]
+
+
+def test_all_brokers_know_each_other_once_the_cluster_is_there():
+    with Cluster(brokers=3) as cluster, Admin(cluster.bootstrap) as admin:
+        for broker in range(3):
+            response = admin.ask(MetadataRequest(topics=[]), broker)
+            assert {each.node_id for each in response.brokers} == {0, 1, 2}
+            assert response.controller_id in (0, 1, 2)
+
+
+def test_nothing_is_left_when_it_ends():
+    before = set(threading.enumerate())
+    with Cluster(brokers=2) as cluster:
+        folder = cluster.folder
+        create(cluster, "t", replicas=2)
+        send(cluster, "t", b"1")
+    assert not folder.exists()
+    assert set(threading.enumerate()) <= before
+    assert "down" in repr(cluster)
+
+
+def test_a_given_folder_is_kept_and_opened_again(tmp_path):
+    with Cluster(brokers=1, folder=tmp_path) as cluster:
+        create(cluster, "t", replicas=1)
+        send(cluster, "t", b"1")
+    with Cluster(brokers=1, folder=tmp_path) as cluster:
+        assert read(cluster, "t", 1) == [b"1"]
+
+
+def test_options_reach_every_broker_in_both_spellings():
+    with (
+        Cluster(brokers=1, auto_create_topics_enable=False, options={"num.partitions": "7"}) as cluster,
+        Admin(cluster.bootstrap) as admin,
+    ):
+        admin.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=-1, replication_factor=-1)]))
+        topics = admin.ask(MetadataRequest(topics=None), ANY).topics
+        assert [(topic.name, len(topic.partitions)) for topic in topics] == [("t", 7)]
+
+
+def test_a_wrong_option_is_refused_before_anything_starts():
+    with pytest.raises(InvalidOption, match=r"num.partitions must be at least 1, not '0'"):
+        Cluster(num_partitions=0)
+    with pytest.raises(TypeError, match=r"no option num.partition$"):
+        Cluster(num_partition=1)
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path):
+    with Cluster(brokers=1, folder=tmp_path), pytest.raises(Refusal, match="is used by another process"):
+        Cluster(brokers=1, folder=tmp_path).start()
+
+
+def test_what_a_broker_logs_is_kept():
+    with Cluster(brokers=1) as cluster:
+        assert cluster.brokers[0].wait_for_line("controller.elected")["broker"] == 0
+        assert Path(cluster.brokers[0].folder, "meta.properties").exists()
