@@ -231,22 +231,28 @@ def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
 
 
 def _trim_overlap(segments: Segments, first: int) -> None:
-    """The segment before may hold again what a truncation cut off, and its index may be torn: both were durable only
-    with the next flush. What lies below the next segment's base is whole."""
+    """The segment before may hold again what a truncation cut off, and its indexes may still be of that time: both
+    became durable only with the next flush. What lies below the next segment's base is whole."""
     if first == 0:
         return
     before, base = segments[first - 1], segments[first].base_offset
-    size = before.size
-    if not (_ends_whole(before) and before.next_offset() <= base):
+    if not (_ends_whole(before) and before.next_offset() <= base and _indexes_end_below(before, base)):
+        size = before.size
         before.clear_indexes()
         for batch in walk(before.file, 0, size, torn=True):
             if batch.base_offset >= base:
                 break
             before.note(batch.length, batch.last_offset, batch.max_timestamp)
-        before.file.truncate(before.size)
-        before.file.sync()
+        if before.size < size:
+            before.file.truncate(before.size)
+            before.file.sync()
         before.write_indexes()
     before.cool()
+
+
+def _indexes_end_below(segment: Segment, offset: int) -> bool:
+    position_entry, time_entry = segment.offsets.last, segment.times.last
+    return (position_entry is None or position_entry[0] < offset) and (time_entry is None or time_entry[1] < offset)
 
 
 def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
