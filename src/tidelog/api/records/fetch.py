@@ -180,8 +180,14 @@ def _forget(session: Session, name: TopicPartition, context: Context) -> None:
 
 def _record_progress(reader: Reader, context: Context) -> None:
     """Rules 1 and 3: where the follower is moves the high watermark and may bring it back into the ISR."""
-    broker = context.broker
-    for name in reader.fresh:
+    broker, session = context.broker, reader.session
+    names = reader.fresh
+    if session is not None and session.broker_epoch != reader.broker_epoch:
+        session.broker_epoch = (
+            reader.broker_epoch
+        )  # registered anew: all that it follows is vouched for by the new epoch
+        names = dict.fromkeys(session.wanted)
+    for name in names:
         wanted = reader.wanted[name]
         partition = broker.replicas.get(*name)
         if partition is None:

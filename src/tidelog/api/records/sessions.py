@@ -34,12 +34,14 @@ class Wanted:
 
 @dataclass(slots=True)
 class Session:
-    """`news` is shared with the partitions, which put themselves into it."""
+    """`news` is shared with the partitions, which put themselves into it. `broker_epoch`: a replica's, as it last
+    fetched."""
 
     number: int
     epoch: int
     replica: int
     used_at: int
+    broker_epoch: int = -1
     wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)
     news: dict[TopicPartition, None] = field(default_factory=dict)
 
