@@ -1,0 +1,74 @@
+"""Our commands print what Kafka's own tools print, asked of the same cluster.
+
+Left out of the comparison: blanks at the ends of lines, empty lines, and the order of a topic's options, which Kafka's
+tool leaves to a hash table. A member's place in its group is compared with a real member present.
+"""
+
+import pytest
+
+from tidelog.shell.transport import Consumer
+
+pytestmark = pytest.mark.kafka
+
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+TOOLS = {
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "configs": "kafka.admin.ConfigCommand",
+    "groups": GROUPS,
+    "offsets": "org.apache.kafka.tools.GetOffsetShell",
+}
+
+
+def plain(text):
+    return [_sorted_options(line.rstrip()) for line in text.splitlines() if line.strip()]
+
+
+def _sorted_options(line):
+    head, title, options = line.partition("Configs: ")
+    return head + title + ",".join(sorted(options.split(","))) if title else line
+
+
+@pytest.fixture(scope="module")
+def member(cluster):
+    """A group `g` with a member on topic `same`, which has three records in partition 0."""
+    from tidelog.cli.main import run
+    from tidelog.shell.transport import Producer
+
+    place = ["--bootstrap-server", cluster.bootstrap]
+    options = ["--config", "cleanup.policy=compact,delete", "--config", "min.insync.replicas=2"]
+    assert run(["topics", *place, "--create", "--topic", "same", "--replica-assignment", "0:1:2,2:1:0", *options]) == 0
+    with Producer(cluster.bootstrap) as producer:
+        for value in (b"1", b"2", b"3"):
+            producer.send("same", value, key=b"k", partition=0)
+        producer.flush()
+    with Consumer(cluster.bootstrap, "g", auto_offset_reset="earliest", session_timeout_ms=300_000) as consumer:
+        consumer.subscribe(["same"])
+        while not consumer.poll(timeout=10):
+            pass
+        consumer.commit({("same", 0): 2, ("same", 1): 0})
+        yield
+
+
+SAME = [
+    ("topics", "--describe", "--topic", "same"),
+    ("topics", "--describe", "--topic", "same", "--under-min-isr-partitions"),
+    ("configs", "--describe", "--entity-type", "topics", "--entity-name", "same", "--all"),
+    ("configs", "--describe", "--broker", "1", "--all"),
+    ("configs", "--describe", "--entity-type", "brokers"),
+    ("offsets", "--topic-partitions", "same:1-", "--time", "earliest"),
+    ("offsets", "--topic", "same", "--time", "max-timestamp"),
+    ("groups", "--list", "--state", "stable", "--type"),
+    ("groups", "--describe", "--group", "g", "--offsets", "--verbose"),
+    ("groups", "--describe", "--group", "g", "--members", "--verbose"),
+    ("groups", "--describe", "--group", "g", "--state", "--verbose"),
+    ("groups", "--reset-offsets", "--group", "h", "--topic", "same:0", "--to-offset", "1", "--dry-run", "--export"),
+]
+
+
+@pytest.mark.parametrize(("command", "arguments"), [(first, rest) for first, *rest in SAME], ids=map(" ".join, SAME))
+@pytest.mark.usefixtures("member")
+def test_the_same_lines(cluster, on, kafka_tool, command, arguments):
+    ours = on(command, *arguments)
+    theirs = kafka_tool(TOOLS[command], "--bootstrap-server", cluster.bootstrap, *arguments)
+    assert ours.code == 0
+    assert plain(ours.out) == plain(theirs)
