@@ -101,7 +101,7 @@ def _load_configs(term: Term) -> Steps[None]:
         if node is not None:
             cluster.configs[entity] = tree.parse_config(node.data)
             cluster.config_versions[entity] = node.version
-    cluster.config_changes = [int(name.rsplit("_", 1)[1]) for name in changes]
+    cluster.config_changes = [tree.config_change_number(name) for name in changes]
 
 
 def _drop_stray_marks(known: set[str]) -> Steps[None]:

@@ -84,6 +84,11 @@ def config_change_path(number: int) -> str:
     return f"{CONFIG_CHANGES}/config_change_{number:010d}"
 
 
+def config_change_number(name: str) -> int:
+    """The number of the notification that is named so below `/config/changes`."""
+    return int(name.rpartition("_")[2])
+
+
 class Registration(NamedTuple):
     """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly."""
 
