@@ -74,8 +74,9 @@ class Term:
     def commit(
         self, changes: Sequence[tuple[Partition, LeadershipState]], why: str, *, roles: bool = True
     ) -> Steps[None]:
-        """Write new states over the current ones and, when the commit returns, tell whom it concerns."""
-        loud = len(changes) <= LOUD
+        """Write new states over the current ones and, when the commit returns, tell whom it concerns. Without `roles`
+        the leaders know already (they asked, and tell it themselves)."""
+        loud = roles and len(changes) <= LOUD
         for chunk in chunks(changes):
             written = [(partition, state._replace(controller_epoch=self.epoch)) for partition, state in chunk]
             nodes = yield [
@@ -88,7 +89,7 @@ class Term:
             if roles:
                 self.pushes.tell_roles(partition for partition, _ in written)
             self.pushes.tell_metadata(partition for partition, _ in written)
-        if changes and not loud:
+        if len(changes) > LOUD:
             self.tell("partitions.changed", count=len(changes), why=why)
 
     def _tell_change(self, partition: Partition, state: LeadershipState, why: str, level: str) -> None:

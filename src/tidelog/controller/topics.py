@@ -1,4 +1,4 @@
-"""Topics created and extended: checks in Kafka's order, placement, and the nodes that make a topic.
+"""Topics created: checks in Kafka's order, placement, and the nodes that make a topic.
 
 A topic exists once its node is committed; partitions whose state is missing then (the controller died between two
 multis) are made by the next controller (`complete`).
@@ -14,19 +14,13 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import names, tree
 from tidelog.controller.journal import Group, Steps, submit
 from tidelog.controller.leaders import first_state
-from tidelog.controller.placement import Start, check_assignment, order_of, place
+from tidelog.controller.placement import Start, check_assignment, place
 from tidelog.controller.state import Partition, Topic
 from tidelog.controller.term import Term
 from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
 from tidelog.ports import Change, Create, Write
-from tidelog.wire.messages.topics.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
 from tidelog.wire.messages.topics.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -57,10 +51,10 @@ def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopic
     shown = _Shown(term.broker_config())
     for wish in {topic.name: topic for topic in request.topics}.values():
         try:
-            _check_once(counted[wish.name])
+            check_once(counted[wish.name])
             check_name(term, wish.name, unified)
             plan, configs = plan_topic(term, wish)
-            _check_count(sum(len(other.partitions) for other in plans) + len(plan.partitions))
+            check_count(sum(len(other.partitions) for other in plans) + len(plan.partitions))
         except ApiError as error:
             results.append(
                 CreatableTopicResult(name=wish.name, error_code=error.code, error_message=error.message, configs=[])
@@ -99,12 +93,12 @@ class _Shown:
         return self.known[key]
 
 
-def _check_once(times: int) -> None:
+def check_once(times: int) -> None:
     if times > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def _check_count(partitions: int) -> None:
+def check_count(partitions: int) -> None:
     if partitions > MAX_PARTITIONS:
         raise ApiError(ErrorCode.POLICY_VIOLATION, f"More than {MAX_PARTITIONS} partitions in one request.")
 
@@ -162,7 +156,7 @@ def plan_topic(term: Term, wish: CreatableTopic) -> tuple[Plan, dict[str, str]]:
         Create(tree.topic_path(wish.name), tree.format_assignment(topic.assignment)),
         Create(tree.partitions_path(wish.name)),
     ]
-    return Plan(topic, head, _first_states(term, topic, replicas)), configs
+    return Plan(topic, head, first_states(term, topic, replicas)), configs
 
 
 def _config_node(term: Term, name: str, configs: dict[str, str]) -> Change:
@@ -221,7 +215,7 @@ def _placed(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
     config = term.broker_config()
     partitions = config.num_partitions if wish.num_partitions == -1 else wish.num_partitions
     factor = config.default_replication_factor if wish.replication_factor == -1 else wish.replication_factor
-    _check_count(partitions)
+    check_count(partitions)
     racks = term.usable_racks()
     start = Start(term.number(max(1, len(racks))), term.number(max(1, len(racks))))
     return dict(enumerate(place(racks, partitions, factor, start)))
@@ -238,7 +232,7 @@ def new_topic_id(term: Term) -> bytes:
             return topic_id
 
 
-def _first_states(term: Term, topic: Topic, indexes: Iterable[int]) -> list[tuple[Partition, LeadershipState]]:
+def first_states(term: Term, topic: Topic, indexes: Iterable[int]) -> list[tuple[Partition, LeadershipState]]:
     return [
         (
             partition := topic.add(index),
@@ -273,72 +267,10 @@ def _nodes(partition: Partition, state: LeadershipState, existing: set[str]) -> 
     return [*made, Create(tree.state_path(*partition.name), tree.format_state(state))]
 
 
-def create_partitions(term: Term, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
-    results = []
-    plans: list[Plan] = []
-    counted = Counter(topic.name for topic in request.topics)
-    for wish in {topic.name: topic for topic in request.topics}.values():
-        result = CreatePartitionsTopicResult(name=wish.name)
-        results.append(result)
-        try:
-            _check_once(counted[wish.name])
-            plans.append(plan_extension(term, wish))
-        except ApiError as error:
-            result.error_code, result.error_message = error.code, error.message
-    if not request.validate_only:
-        yield from extend(term, plans)
-    return CreatePartitionsResponse(results=results)
-
-
-def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
-    """The plans hold detached topics: the real ones take their assignments over once all is committed."""
-    yield from carry_out(term, plans)
-    for plan in plans:
-        topic = term.cluster.topics[plan.topic.name]
-        topic.assignment = plan.topic.assignment
-        topic.version += 1
-        for partition in plan.topic.partitions.values():
-            partition.topic = topic
-            topic.partitions[partition.index] = partition
-        term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
-
-
-def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
-    topic = term.cluster.topics.get(wish.name)
-    if topic is None or topic.deleted:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    present = len(topic.assignment.replicas)
-    if wish.count <= present:
-        message = f"Topic {wish.name} has {present} partition(s); {wish.count} would not be an increase."
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    added = _added_replicas(term, wish, topic, present)
-    assignment = topic.assignment._replace(replicas={**topic.assignment.replicas, **added})
-    future = Topic(topic.name, assignment, topic.version)
-    head: Group = [Write(tree.topic_path(topic.name), tree.format_assignment(assignment), topic.version)]
-    return Plan(future, head, _first_states(term, future, added))
-
-
-def _added_replicas(term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int) -> dict[int, tuple[int, ...]]:
-    first = topic.assignment.replicas[0]
-    count = wish.count - present
-    _check_count(count)
-    if wish.assignments is None:
-        racks = term.usable_racks()
-        order = order_of(racks)
-        index = order.index(first[0]) if first[0] in order else 0
-        return dict(enumerate(place(racks, count, len(first), Start(index, index), present), present))
-    if len(wish.assignments) != count:
-        message = f"{count} partition(s) would be added, but {len(wish.assignments)} are assigned."
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    for offset, given in enumerate(wish.assignments):
-        check_hand_made(term, present + offset, given.broker_ids, len(first))
-    return {present + offset: tuple(given.broker_ids) for offset, given in enumerate(wish.assignments)}
-
-
 def complete(term: Term, missing: dict[str, list[int]], made: Iterable[str]) -> Steps[None]:
     """Make the partitions that an earlier controller left without a state."""
     plans = [
-        Plan(topic, [], _first_states(term, topic, indexes))
+        Plan(topic, [], first_states(term, topic, indexes))
         for name, indexes in missing.items()
         if not (topic := term.cluster.topics[name]).deleted
     ]

@@ -1,0 +1,81 @@
+"""Partitions added to topics: CreatePartitions, with replicas that continue the topic's round, or as given by hand."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tidelog.controller import tree
+from tidelog.controller.journal import Group, Steps
+from tidelog.controller.placement import Start, order_of, place
+from tidelog.controller.state import Topic
+from tidelog.controller.term import Term
+from tidelog.controller.topics import Plan, carry_out, check_count, check_hand_made, check_once, first_states
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.ports import Write
+from tidelog.wire.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def create_partitions(term: Term, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+    results = []
+    plans: list[Plan] = []
+    counted = Counter(topic.name for topic in request.topics)
+    for wish in {topic.name: topic for topic in request.topics}.values():
+        result = CreatePartitionsTopicResult(name=wish.name)
+        results.append(result)
+        try:
+            check_once(counted[wish.name])
+            plans.append(plan_extension(term, wish))
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+    if not request.validate_only:
+        yield from extend(term, plans)
+    return CreatePartitionsResponse(results=results)
+
+
+def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
+    """The plans hold detached topics: the real ones take their assignments over once all is committed."""
+    yield from carry_out(term, plans)
+    for plan in plans:
+        topic = term.cluster.topics[plan.topic.name]
+        topic.assignment = plan.topic.assignment
+        topic.version += 1
+        for partition in plan.topic.partitions.values():
+            partition.topic = topic
+            topic.partitions[partition.index] = partition
+        term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
+
+
+def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
+    topic = term.cluster.topics.get(wish.name)
+    if topic is None or topic.deleted:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    present = len(topic.assignment.replicas)
+    if wish.count <= present:
+        message = f"Topic {wish.name} has {present} partition(s); {wish.count} would not be an increase."
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
+    added = _added_replicas(term, wish, topic, present)
+    assignment = topic.assignment._replace(replicas={**topic.assignment.replicas, **added})
+    future = Topic(topic.name, assignment, topic.version)
+    head: Group = [Write(tree.topic_path(topic.name), tree.format_assignment(assignment), topic.version)]
+    return Plan(future, head, first_states(term, future, added))
+
+
+def _added_replicas(term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int) -> dict[int, tuple[int, ...]]:
+    first = topic.assignment.replicas[0]
+    count = wish.count - present
+    check_count(count)
+    if wish.assignments is None:
+        racks = term.usable_racks()
+        order = order_of(racks)
+        index = order.index(first[0]) if first[0] in order else 0
+        return dict(enumerate(place(racks, count, len(first), Start(index, index), present), present))
+    if len(wish.assignments) != count:
+        message = f"{count} partition(s) would be added, but {len(wish.assignments)} are assigned."
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    for offset, given in enumerate(wish.assignments):
+        check_hand_made(term, present + offset, given.broker_ids, len(first))
+    return {present + offset: tuple(given.broker_ids) for offset, given in enumerate(wish.assignments)}
