@@ -13,6 +13,7 @@ from tidelog.client.metadata import Broker
 from tidelog.effects import Close, Connect, Send
 from tidelog.model import Time, TopicPartition
 from tidelog.wire import codec
+from tidelog.wire.connection import Pipeline
 from tidelog.wire.frames import FrameReader
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
@@ -139,7 +140,7 @@ class Ground:
             elif isinstance(effect, Send):
                 self._send(effect)
             elif isinstance(effect, Close):
-                self._connections.pop(effect.connection, None)
+                self._close(effect.connection)
 
     def run(self, milliseconds):
         """Let that much time pass."""
@@ -170,7 +171,7 @@ class Ground:
         for partition, (leader, epoch) in self.leaders.items():
             if leader == broker:
                 self.leaders[partition] = (self.chance.choice(sorted(self.brokers.keys() - self.down)), epoch + 1)
-        for connection in [number for number, (owner, _) in self._connections.items() if owner == broker]:
+        for connection in [number for number, (owner, _, _) in self._connections.items() if owner == broker]:
             self.disconnect(connection)
 
     def disconnect(self, connection):
@@ -187,14 +188,20 @@ class Ground:
         passed = max(0, moment - self.now.mono)
         self.now = Time(self.now.mono + passed, self.now.wall + passed)
 
+    def _close(self, connection):
+        """What was sent before arrives."""
+        self.later(LATENCY_MS, lambda: self._connections.pop(connection, None))
+
     def _connect(self, effect):
-        owner = next((b.id for b in self.brokers.values() if b.host == effect.host), 0)
+        owner = next(
+            (b.id for b in self.brokers.values() if b.host == effect.host), min(self.brokers.keys() - self.down)
+        )
         if owner in self.down:
             self.later(
                 LATENCY_MS, lambda: self.carry_out(self.client.connect_failed(effect.connection, "refused", self.now))
             )
         else:
-            self._connections[effect.connection] = (owner, FrameReader(2**31 - 1))
+            self._connections[effect.connection] = (owner, FrameReader(2**31 - 1), Pipeline())
             self.later(LATENCY_MS, lambda: self.carry_out(self.client.connected(effect.connection, self.now)))
 
     def _send(self, effect):
@@ -209,30 +216,38 @@ class Ground:
     def _arrive(self, connection, data):
         if connection not in self._connections:
             return
-        broker, reader = self._connections[connection]
+        broker, reader, pipeline = self._connections[connection]
         for frame in reader.feed(data):
             header, request = codec.decode_request(bytes(frame))
             self.asked.append((broker, header.api_key, header.api_version, request))
 
-            def reply(response, header=header):
-                self._answer(connection, header, response)
+            slot = pipeline.open()
+
+            def reply(response, header=header, slot=slot):
+                self._answer(connection, header, slot, response)
 
             self.handlers[header.api_key](broker, request, reply)
+            if header.api_key == PRODUCE and request.acks == 0:
+                pipeline.answer(slot, None)
 
-    def _answer(self, connection, header, response):
+    def _answer(self, connection, header, slot, response):
         if connection not in self._connections:
             return
         if self.drops_answer():
             self.disconnect(connection)
             return
-        version = header.api_version
-        parts = codec.encode_response(header.api_key, version, header.correlation_id, response)
-        frame = memoryview(bytearray(b"".join(parts)[4:]))
+        pipeline = self._connections[connection][2]
+        parts = codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)
+        answers = b"".join(pipeline.answer(slot, parts))
+        frames = FrameReader(2**31 - 1).feed(answers)
+        if not frames:
+            return
 
         def deliver():
             if connection in self._connections:
-                effects = self.client.received(connection, [frame], self.now)
-                frame[:] = bytes(len(frame))  # views die when the call returns
+                effects = self.client.received(connection, frames, self.now)
+                for frame in frames:
+                    frame[:] = bytes(len(frame))  # views die when the call returns
                 self.carry_out(effects)
 
         self.later(LATENCY_MS, deliver)

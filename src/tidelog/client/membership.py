@@ -87,6 +87,7 @@ class Membership:
         self._heartbeat_is_out = False
         self._session_until = 0
         self._poll_until = 0
+        self._polls = False  # the user does: it did within the last max.poll.interval.ms
         self._attempt = 0
 
     def __repr__(self) -> str:
@@ -108,6 +109,7 @@ class Membership:
     def polled(self, now: Time) -> None:
         """The user is alive, and has seen every event so far."""
         self._poll_until = now.mono + self._options.max_poll_interval_ms
+        self._polls = True
         self._awaits_poll = False
         if self.stage is Stage.OUT and self.topics and self.failure is None:
             self._needs_join = True
@@ -145,8 +147,7 @@ class Membership:
             return
         node = self._finder.node(now)
         if self.stage is not Stage.OUT and now.mono >= self._poll_until:
-            self.leave("max.poll.interval.ms passed without a poll", now)
-            self._lose()
+            self._expire(now)
             return
         if node is None:
             return
@@ -156,8 +157,18 @@ class Membership:
             self._heartbeat(node, now)
         if self.stage is Stage.ASSIGNING:
             self._maybe_assign(node, now)
-        elif self._needs_join and self.stage in (Stage.OUT, Stage.STABLE) and now.mono >= self._retry_at:
+        elif (
+            self._needs_join and self._polls and self.stage in (Stage.OUT, Stage.STABLE) and now.mono >= self._retry_at
+        ):
             self._maybe_join(node, now)
+
+    def _expire(self, now: Time) -> None:
+        """A user who does not come back must not hold partitions."""
+        lost = self.owned
+        self._polls = False
+        self.leave("max.poll.interval.ms passed without a poll", now)
+        if lost:
+            self.events.append(Lost(lost))
 
     @property
     def deadline(self) -> int | None:
@@ -168,7 +179,7 @@ class Membership:
             moments.append(self._heartbeat_at)
         if self.stage is not Stage.OUT:
             moments.append(self._poll_until)
-        is_held_back = self._awaits_poll or self.must_commit or not self._finder.is_known
+        is_held_back = self._awaits_poll or self.must_commit or not self._finder.is_known or not self._polls
         if self._needs_join and self.stage is Stage.OUT and not is_held_back:
             moments.append(self._retry_at)
         return min((moment for moment in moments if moment is not None), default=None)
