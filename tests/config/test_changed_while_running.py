@@ -1,0 +1,89 @@
+"""Options changed on a running cluster reach every broker and take effect there."""
+
+import socket
+import time
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+pytestmark = pytest.mark.processes
+
+TOPIC, BROKER = ConfigResource.Type.TOPIC, ConfigResource.Type.BROKER
+SET, DELETE, APPEND = AlterConfigOpType.SET, AlterConfigOpType.DELETE, AlterConfigOpType.APPEND
+WITHIN_S = 20
+
+
+@pytest.fixture(scope="module")
+def admin(cluster):
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+def _said_by(child, kind, name):
+    """The options of a resource as this very broker describes them; none where it does not know the resource."""
+    request = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=kind.value, resource_name=name)])
+    with socket.create_connection((child.host, child.port), timeout=WITHIN_S) as sock, sock.makefile("rb") as stream:
+        sock.sendall(b"".join(encode_request(32, 4, 1, "test", request)))
+        _, response = decode_response(32, 4, stream.read(int.from_bytes(stream.read(4))))
+    return {option.name: option.value for option in response.results[0].configs}
+
+
+def _wait_until_all_say(cluster, kind, name, option, value):
+    deadline = time.monotonic() + WITHIN_S
+    for child in cluster.children:
+        while (said := _said_by(child, kind, name).get(option)) != value:
+            assert time.monotonic() < deadline, f"broker {child.number} still says {said}, not {value}"
+
+
+def _alter(admin, kind, name, option, operation, value=None):
+    entry = ConfigEntry(option, value, incremental_operation=operation)
+    resource = ConfigResource(kind, name, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(WITHIN_S)
+
+
+def _produce(cluster, topic, size):
+    """The error of one record with a value of `size` bytes, or None."""
+    errors = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "message.max.bytes": 10_000_000})
+    producer.produce(topic, bytes(size), partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(WITHIN_S) == 0
+    return errors[0]
+
+
+def test_a_topics_option_reaches_every_broker_and_its_log(cluster, admin):
+    created = NewTopic("sized", 1, 1, config={"max.message.bytes": "1000"})  # two brokers hold no replica of it
+    admin.create_topics([created])["sized"].result(WITHIN_S)
+    _wait_until_all_say(cluster, TOPIC, "sized", "max.message.bytes", "1000")
+    assert _produce(cluster, "sized", 5000).code() == KafkaError.MSG_SIZE_TOO_LARGE
+    _alter(admin, TOPIC, "sized", "max.message.bytes", SET, "9000")
+    _wait_until_all_say(cluster, TOPIC, "sized", "max.message.bytes", "9000")
+    assert _produce(cluster, "sized", 5000) is None
+    _alter(admin, TOPIC, "sized", "max.message.bytes", DELETE)
+    _wait_until_all_say(cluster, TOPIC, "sized", "max.message.bytes", "1048588")
+
+
+def test_an_item_is_appended_to_a_list(cluster, admin):
+    admin.create_topics([NewTopic("listed", 1, 3)])["listed"].result(WITHIN_S)
+    _alter(admin, TOPIC, "listed", "cleanup.policy", APPEND, "compact")
+    _wait_until_all_say(cluster, TOPIC, "listed", "cleanup.policy", "delete,compact")
+
+
+def test_a_brokers_option_stands_behind_the_topics_own(cluster, admin):
+    topics = [NewTopic("plain", 1, 3), NewTopic("own", 1, 3, config={"retention.ms": "7"})]
+    for created in admin.create_topics(topics).values():
+        created.result(WITHIN_S)
+    for child in cluster.children:
+        _alter(admin, BROKER, str(child.number), "log.retention.ms", SET, "123456")
+    _wait_until_all_say(cluster, TOPIC, "plain", "retention.ms", "123456")
+    _wait_until_all_say(cluster, TOPIC, "own", "retention.ms", "7")
+    assert [_said_by(child, BROKER, str(child.number))["log.retention.ms"] for child in cluster.children] == [
+        "123456"
+    ] * 3
+
+
+def test_a_refused_option_names_itself_its_bounds_and_the_value(admin):
+    with pytest.raises(KafkaException, match=r"log\.segment\.bytes must be at least 1048576, not '5'"):
+        _alter(admin, BROKER, "0", "log.segment.bytes", SET, "5")
