@@ -89,7 +89,7 @@ def test_a_cold_slice_is_brought_in_off_the_loop_and_order_is_kept(disk, tmp_pat
 
     original = outgoing.bring_in
     monkeypatch.setattr(outgoing, "_read_cached", lambda part, into, position: -1)
-    monkeypatch.setattr("tidelog.shell.server.bring_in", bring_in)
+    monkeypatch.setattr("tidelog.shell.traffic.bring_in", bring_in)
     parts = [b"a", FileSlice(file, 0, size), b"b", FileSlice(file, 0, size)]
     with serving(folder=str(tmp_path)) as running, running.connect() as client:
         running.node.answer = lambda connection, frame: [Send(connection, parts), Send(connection, [bytes(frame)])]
@@ -149,7 +149,7 @@ def test_a_client_that_does_not_read_is_not_read_from_until_it_does():
                 quiet_since = time.monotonic()
             except BlockingIOError:
                 continue
-        (link,) = running.server._links.values()
+        (link,) = running.server._traffic.links.values()
         assert link.congested
         assert not link.reading
         assert link.outgoing.unsent < UNSENT_BOUND + 20 * len(answer)
@@ -196,7 +196,7 @@ def test_a_paused_connection_is_not_read_from():
         running.wish(Sync(7, []))
         running.node.wait_for("synced", 7)
         client.sendall(framed(b"1"))
-        (link,) = running.server._links.values()
+        (link,) = running.server._traffic.links.values()
         assert not link.reading
         running.wish(Pause(1, paused=False))
         assert receive_frame(client) == b"1"
@@ -301,7 +301,7 @@ def test_socket_buffers_have_the_size_that_was_asked_for_else_the_systems():
     options = {"socket.send.buffer.bytes": "30000", "socket.receive.buffer.bytes": "20000"}
     with serving(options) as running, running.connect():
         running.node.wait_for("connected", 1)
-        (link,) = running.server._links.values()
+        (link,) = running.server._traffic.links.values()
         sizes = [link.sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
     assert sizes == [60_000, 40_000]  # Linux counts its own overhead in
 

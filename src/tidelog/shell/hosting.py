@@ -23,10 +23,11 @@ from tidelog.shell import doors, premises
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.premises import Refusal
-from tidelog.shell.server import Server, clock
+from tidelog.shell.server import Server
 from tidelog.shell.sqlite_store import SqliteStore
 from tidelog.shell.sqlite_tree import StoreDamaged
 from tidelog.shell.store_thread import Session, StoreThread
+from tidelog.shell.traffic import clock
 
 
 class Hosted:

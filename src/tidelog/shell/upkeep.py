@@ -1,0 +1,70 @@
+"""The disk's slow work, carried out on threads: fsyncs, replaced files, long removals."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from tidelog.effects import Remove, Replace, Sync
+from tidelog.errors import DiskFailed
+from tidelog.ports import Disk
+from tidelog.shell.chores import Chores
+
+
+class Informed(Protocol):
+    """Who is told how it went; called on the threads."""
+
+    def synced(self, token: int) -> None: ...
+
+    def disk_failed(self, token: int, folder: str, reason: str) -> None: ...
+
+    def not_removed(self, reason: str) -> None: ...
+
+    def failed(self, error: BaseException) -> None:
+        """A fault of this program."""
+
+
+class Upkeep:
+    """Work on one partition's folder keeps its order; different folders are worked on side by side."""
+
+    def __init__(self, disk: Disk, chores: Chores, informed: Informed) -> None:
+        self._disk = disk
+        self._chores = chores
+        self._informed = informed
+
+    def sync(self, effect: Sync) -> None:
+        def work() -> None:
+            for file in effect.files:
+                file.sync()
+
+        self._submit(effect.token, effect.files[0].path if effect.files else "", work)
+
+    def replace(self, effect: Replace) -> None:
+        def work() -> None:
+            try:
+                self._disk.replace(effect.path, effect.content)
+            except FileNotFoundError:
+                """The folder was removed or renamed meanwhile, and what the file would say with it."""
+
+        self._submit(effect.token, effect.path, work)
+
+    def remove(self, effect: Remove) -> None:
+        def work() -> None:
+            try:
+                self._disk.remove(effect.path)
+            except DiskFailed as failed:
+                self._informed.not_removed(str(failed))
+
+        self._chores.submit("remove", "", work)
+
+    def _submit(self, token: int, path: str, work: Callable[[], None]) -> None:
+        self._chores.submit("sync", path.rpartition("/")[0], partial(self._carry_out, token, work))
+
+    def _carry_out(self, token: int, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except DiskFailed as failed:
+            self._informed.disk_failed(token, failed.folder, failed.reason)
+        except Exception as error:
+            self._informed.failed(error)
+        else:
+            self._informed.synced(token)

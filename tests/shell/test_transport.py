@@ -1,0 +1,142 @@
+"""The blocking clients over real sockets, against three broker processes: what the tools, Spark and tests use."""
+
+import socket
+import threading
+
+import pytest
+
+from tidelog.client.admin import ANY, Coordinator
+from tidelog.client.results import Assigned, Revoked
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.shell.transport import Admin, Consumer, Producer, addresses
+from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.metadata import MetadataRequest
+
+pytestmark = pytest.mark.processes
+
+
+def create(bootstrap, name, partitions=2):
+    with Admin(bootstrap) as admin:
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3)
+        response = admin.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        assert response.topics[0].error_code == 0
+    return [(name, number) for number in range(partitions)]
+
+
+def read(consumer, count):
+    taken = []
+    while len(taken) < count:
+        records = consumer.poll(20)
+        assert records, f"only {len(taken)} of {count} came"
+        taken += records
+    return taken
+
+
+def test_what_is_sent_is_read(cluster):
+    partitions = create(cluster.bootstrap, "sent-and-read")
+    with Producer(cluster.bootstrap, compression_type="lz4") as producer:
+        for number in range(500):
+            producer.send("sent-and-read", b"%d" % number, key=b"%d" % (number % 7), headers=[("n", b"%d" % number)])
+        deliveries = producer.flush(30)
+    assert [delivery.error for delivery in deliveries] == [ErrorCode.NONE] * 500
+    with Consumer(cluster.bootstrap) as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        taken = read(consumer, 500)
+        assert sorted(int(record.value) for record in taken) == list(range(500))
+        assert {(record.topic, record.partition, record.offset) for record in taken} == {
+            (delivery.topic, delivery.partition, delivery.offset) for delivery in deliveries
+        }
+        ends = consumer.end_offsets(partitions)
+        assert sum(ends.values()) == 500
+        assert sum(consumer.beginning_offsets(partitions).values()) == 0
+        assert {partition: consumer.position(partition) for partition in partitions} == ends
+        assert consumer.offsets_for_times({partitions[0]: 0})[partitions[0]].offset == 0
+
+
+def test_a_group_goes_on_where_it_committed_and_shares_its_partitions(cluster):
+    partitions = create(cluster.bootstrap, "shared")
+    with Producer(cluster.bootstrap) as producer:
+        for number in range(20):
+            producer.send("shared", b"%d" % number, partition=number % 2)
+    events = []
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "heartbeat_interval_ms": 100}
+    with Consumer(cluster.bootstrap, "sharers", on_event=events.append, **options) as first:
+        first.subscribe(["shared"])
+        read(first, 20)
+        first.commit()
+        assert {place: c.offset for place, c in first.committed(partitions).items()} == dict.fromkeys(partitions, 10)
+        with Consumer(cluster.bootstrap, "sharers", **options) as second:
+            second.subscribe(["shared"])
+            for _ in range(200):
+                if len(first.assignment) == len(second.assignment) == 1:
+                    break
+                assert first.poll(0.05) == []
+                assert second.poll(0.05) == []
+            assert sorted(first.assignment + second.assignment) == partitions
+    assert isinstance(events[0], Assigned)
+    assert any(isinstance(event, Revoked) for event in events)
+    with Admin(cluster.bootstrap) as admin:
+        described = admin.ask(DescribeGroupsRequest(groups=["sharers"]), Coordinator("sharers"))
+    assert (described.groups[0].group_state, described.groups[0].members) == ("Empty", [])
+
+
+def test_the_leaders_death_is_survived(cluster):
+    partitions = create(cluster.bootstrap, "survivor", partitions=3)
+    with Producer(cluster.bootstrap) as producer, Admin(cluster.bootstrap) as admin:
+        for number in range(100):
+            producer.send("survivor", b"%d" % number, partition=number % 3)
+        producer.flush(30)
+        (topic,) = [t for t in admin.ask(MetadataRequest(topics=None), ANY).topics if t.name == "survivor"]
+        dead = topic.partitions[0].leader_id
+        cluster.kill(dead)
+        for number in range(100, 200):
+            producer.send("survivor", b"%d" % number, partition=number % 3)
+        assert {delivery.error for delivery in producer.flush(60)} == {ErrorCode.NONE}
+        cluster.start_broker(dead)
+    with Consumer(cluster.bootstrap, isolation_level="read_committed") as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        taken = read(consumer, 200)
+    for _, partition in partitions:
+        expected = [b"%d" % number for number in range(200) if number % 3 == partition]
+        assert [record.value for record in taken if record.partition == partition] == expected
+
+
+def test_a_topic_that_is_not_there_is_told(cluster):
+    with Consumer(cluster.bootstrap, allow_auto_create_topics=False) as consumer:
+        with pytest.raises(ApiError, match="nowhere") as refused:
+            consumer.partitions_of("nowhere", timeout=1)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_without_a_cluster_an_admin_gives_up_in_time(free_ports):
+    (port,) = free_ports(1)
+    with Admin(f"127.0.0.1:{port}", default_api_timeout_ms=300) as admin, pytest.raises(ApiError):
+        admin.ask(MetadataRequest(topics=None), ANY)
+
+
+def test_a_server_that_talks_nonsense_is_given_up_on():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def talk():
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        speaker = threading.Thread(target=talk, daemon=True)
+        speaker.start()
+        with Admin([("127.0.0.1", port)], default_api_timeout_ms=300) as admin, pytest.raises(ApiError):
+            admin.ask(MetadataRequest(topics=None), ANY)
+    speaker.join(10)
+
+
+def test_addresses_are_read_as_bootstrap_servers_are_written():
+    assert addresses("a:1, b:2,[::1]:3") == [("a", 1), ("b", 2), ("::1", 3)]
+    for wrong in ("host", "host:", ":1", "host:port"):
+        with pytest.raises(ValueError, match="host:port"):
+            addresses(wrong)
