@@ -105,9 +105,11 @@ def test_the_leaders_death_is_survived(cluster):
 
 
 def test_a_topic_that_is_not_there_is_told(cluster):
-    with Consumer(cluster.bootstrap, allow_auto_create_topics=False) as consumer:
-        with pytest.raises(ApiError, match="nowhere") as refused:
-            consumer.partitions_of("nowhere", timeout=1)
+    with (
+        Consumer(cluster.bootstrap, allow_auto_create_topics=False) as consumer,
+        pytest.raises(ApiError, match="nowhere") as refused,
+    ):
+        consumer.partitions_of("nowhere", timeout=1)
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
