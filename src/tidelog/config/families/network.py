@@ -62,12 +62,8 @@ class NetworkOptions(Options):
         MAX_INT, "New connections per second that are accepted.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
     socket_request_max_bytes = integer(104_857_600, "Largest request that is read from a connection.", at_least=1)
-    socket_receive_buffer_bytes = integer(
-        102_400, "Receive buffer of the server's sockets; -1 leaves the system's.", ignored=True
-    )
-    socket_send_buffer_bytes = integer(
-        102_400, "Send buffer of the server's sockets; -1 leaves the system's.", ignored=True
-    )
+    socket_receive_buffer_bytes = integer(102_400, "Receive buffer of the server's sockets; -1 leaves the system's.")
+    socket_send_buffer_bytes = integer(102_400, "Send buffer of the server's sockets; -1 leaves the system's.")
     socket_listen_backlog_size = integer(50, "Connections that may wait to be accepted.", at_least=1)
     socket_connection_setup_timeout_ms = long(10_000, "First time-out of a connection to another broker.")
     socket_connection_setup_timeout_max_ms = long(
