@@ -46,8 +46,9 @@ class Disk(Protocol):
     def list(self, folder: str) -> list[str]:
         """Names in the folder, sorted."""
 
-    def make_folder(self, path: str) -> None:
-        """Create the folder and its parents, durable; an existing one is fine."""
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
+        """Create the folder and its parents; an existing one is fine. `durable=False`: its name lasts once its parent
+        is synced."""
 
     def read(self, path: str) -> bytes: ...
 

@@ -65,13 +65,15 @@ class Log(Contents):
         clean: bool,
         now: Time,
         warm: Warm | None = None,
+        durable: bool = True,
     ) -> "Log":
         """The log in `folder`, created where it is missing, else recovered; `clean` says that the process before this
-        one stopped cleanly. `warm` bounds the open files of all logs that share it. CorruptLog where the folder is of
-        another topic or its files contradict their formats."""
+        one stopped cleanly. `warm` bounds the open files of all logs that share it. `durable=False` leaves it to the
+        caller to sync the parent of a new folder, once for many. CorruptLog where the folder is of another topic or
+        its files contradict their formats."""
         created = not disk.exists(folder)
         if created:
-            disk.make_folder(folder)
+            disk.make_folder(folder, durable=durable)
         topic_id = claim(disk, folder, topic_id, is_new=recovery_point == 0)
         segments = Segments(disk, folder, config.index_interval_bytes, warm if warm is not None else Warm(8))
         loaded = recovery.load(

@@ -58,7 +58,14 @@ class Assignments:
         self._mirror.read(unread, read)
 
     def _apply(self, request: LeaderAndIsrRequest, now: Time) -> LeaderAndIsrResponse:
-        return LeaderAndIsrResponse(topics=[self._topic(topic, now) for topic in request.topic_states])
+        response = LeaderAndIsrResponse(topics=[self._topic(topic, now) for topic in request.topic_states])
+        try:
+            self._replicas.sync_created()
+        except DiskFailed as failure:
+            self._replicas.folder_failed(failure.folder, failure.reason)
+            for partition in (partition for topic in response.topics for partition in topic.partition_errors):
+                partition.error_code = partition.error_code or ErrorCode.KAFKA_STORAGE_ERROR
+        return response
 
     def _topic(self, topic: LeaderAndIsrTopicState, now: Time) -> LeaderAndIsrTopicError:
         return LeaderAndIsrTopicError(
@@ -108,6 +115,7 @@ class Assignments:
         if partition.log.log_end_offset < end_before:
             cut = {**fields, "before": end_before, "offset": partition.log.log_end_offset}
             self._effects.append(Event("log.truncate", cut))
+            self._replicas.truncated = True
         self._effects.append(Event("partition.leader" if leads else "partition.follower", fields, level="debug"))
         self._fetching.follow(partition)
         self._on_role(partition)

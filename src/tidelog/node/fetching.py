@@ -234,6 +234,7 @@ class Fetching:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > partition.log.log_end_offset:
             self._event("log.start_over", partition, offset=data.log_start_offset)
             partition.start_over_at(data.log_start_offset)
+            self._replicas.truncated = True
         elif code:
             self._rest(fetcher, following, now)
             return
@@ -254,6 +255,7 @@ class Fetching:
         before = partition.log.log_end_offset
         cut = partition.reconcile(leader)
         if partition.log.log_end_offset < before:
+            self._replicas.truncated = True
             self._event("log.truncate", partition, before=before, offset=cut.offset, leader_epoch=partition.epoch)
         return cut.settled
 

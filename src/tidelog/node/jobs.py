@@ -36,6 +36,7 @@ class Jobs:
         self._in_sync = in_sync
         self._effects = effects
         self._epoch = epoch
+        self._expiration_ms = config.producer_id_expiration_ms
         self._written: dict[str, bytes] = {}
         self._due: dict[str, int] = {}
         self.table = (
@@ -55,6 +56,7 @@ class Jobs:
                 config.log_flush_start_offset_checkpoint_interval_ms,
                 lambda _: self._checkpoint(checkpoints.START_OFFSETS, replicas.starts),
             ),
+            Job("expire producers", config.producer_id_expiration_check_interval_ms, self._expire),
             Job("delete old segments", config.log_retention_check_interval_ms, self._retain),
         )
 
@@ -86,6 +88,15 @@ class Jobs:
             if self._written.get(path) != content:
                 self._written[path] = content
                 self._effects.append(Replace(NOT_AWAITED, path, content))
+
+    def note_truncation(self) -> None:
+        """Recovery points went back: power loss must not make them believed where they were."""
+        self._replicas.truncated = False
+        self._checkpoint(checkpoints.RECOVERY_POINTS, self._replicas.recovery_points)
+
+    def _expire(self, now: Time) -> None:
+        for partition in self._replicas:
+            partition.log.producers.expire(now.wall, self._expiration_ms)
 
     def _retain(self, now: Time) -> None:
         for partition in self._replicas:

@@ -6,6 +6,7 @@ from typing import Any
 from tidelog.api.context import HANDED, Context, Handed
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
 from tidelog.controller.controller import Controller
@@ -13,7 +14,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.effects import Effect, Event
 from tidelog.errors import ErrorCode
-from tidelog.model import INTER_BROKER_LISTENER, Endpoint, Time, TopicPartition
+from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
@@ -51,7 +52,7 @@ class LocalBroker:
         self.broker_id = config.broker_id
         self.config = config
         self.effects = effects
-        self.inter_broker_listener = config.inter_broker_listener_name or INTER_BROKER_LISTENER
+        self.inter_broker_listener = inter_broker_listener(config)
         self.image = ClusterImage()
         self.replicas = HeldReplicas(
             config, disk, effects, self.topic_config, generation=generation, on_failure=self.tell_failure

@@ -223,6 +223,8 @@ class Node:
                 self.dispatch.resume(self.now)
                 self.broker.in_sync.pump(self.now)
                 self.broker.fetching.pump(self.now)
+                if self.replicas.truncated:
+                    self.jobs.note_truncation()
                 if not (self._effects or self.replicas.changed):
                     break
         self.dispatch.flush(self._out)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import Effect, Event, Remove, Stop
-from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
@@ -42,6 +42,9 @@ class HeldReplicas:
         self._ids: dict[bytes, str] = {}
         self._folders: dict[TopicPartition, str] = {}
         self._warm = Warm(OPEN_SEGMENTS)
+        self._unsynced: set[str] = set()
+        self.truncated = False
+        """Whether a log's end went back: its recovery point may have, too, and must be written down."""
         self.live_folders = list(config.folders)
         self.changed: dict[TopicPartition, None] = {}
         self.clean_epoch = -1
@@ -84,18 +87,23 @@ class HeldReplicas:
     def _load_folder(self, folder: str, now: Time, *, clean: bool) -> None:
         marks = read_marks(self._disk, folder)
         for name, path, topic_id in partitions(self._disk, folder):
-            log = Log.open(
-                self._disk,
-                path,
-                name,
-                topic_id,
-                self._topic_config(name.topic),
-                recovery_point=marks.recovery_points.get(name, 0),
-                log_start_offset=marks.starts.get(name, 0),
-                clean=clean,
-                now=now,
-                warm=self._warm,
-            )
+            try:
+                log = Log.open(
+                    self._disk,
+                    path,
+                    name,
+                    topic_id,
+                    self._topic_config(name.topic),
+                    recovery_point=marks.recovery_points.get(name, 0),
+                    log_start_offset=marks.starts.get(name, 0),
+                    clean=clean,
+                    now=now,
+                    warm=self._warm,
+                )
+            except CorruptLog as error:
+                fields = {"partition": str(name), "reason": str(error)}
+                self._effects.append(Event("log.corrupt", fields, level="error"))
+                continue
             self._hold(log, folder, marks.high_watermarks.get(name, 0))
 
     def _hold(self, log: Log, folder: str, high_watermark: int) -> Partition:
@@ -141,8 +149,15 @@ class HeldReplicas:
             clean=False,
             now=now,
             warm=self._warm,
+            durable=False,
         )
+        self._unsynced.add(folder)
         return self._hold(log, folder, 0)
+
+    def sync_created(self) -> None:
+        """Make the folders of new replicas last: before the controller hears that they exist."""
+        while self._unsynced:
+            self._disk.sync_folder(self._unsynced.pop())
 
     def delete(self, name: TopicPartition) -> None:
         """Forget the replica and remove its files; what is still being sent from them stays readable."""

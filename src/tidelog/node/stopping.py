@@ -30,7 +30,7 @@ class Stopping:
         if broker_epoch >= 0:
             self._ask(now)
         else:
-            self._end()
+            self._end(now)
 
     def _ask(self, now: Time) -> None:
         self._retry_at = now.mono + ANSWER_WITHIN_MS
@@ -41,7 +41,7 @@ class Stopping:
         if self.done or self._request is None:
             return
         if response is not None and not response.error_code and not response.remaining_partitions:
-            self._end()
+            self._end(now)
             return
         if response is not None and response.remaining_partitions:
             left = len(response.remaining_partitions)
@@ -49,17 +49,20 @@ class Stopping:
         self._retry_at = now.mono + RETRY_MS
 
     def wake(self, now: Time) -> None:
-        if self.done or self._retry_at is None or self._retry_at > now.mono:
+        if self._retry_at is None or self._retry_at > now.mono:
             return
-        if self._attempts > 0:
+        if self.done:
+            self._retry_at = None
+            self._effects.append(Stop())
+        elif self._attempts > 0:
             self._ask(now)
         else:
-            self._end()
+            self._end(now)
 
-    def _end(self) -> None:
+    def _end(self, now: Time) -> None:
+        """Stop at the next turn: what this one has to say to others is sent before the logs are closed."""
         self.done = True
-        self._retry_at = None
-        self._effects.append(Stop())
+        self._retry_at = now.mono
 
     @property
     def next_deadline(self) -> int | None:

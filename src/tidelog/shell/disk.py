@@ -128,14 +128,15 @@ class OsDisk:
         with self.refusing(folder):
             return sorted(os.listdir(folder))
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
         if self.exists(path):
             return
         parent = os.path.dirname(path)
         self.make_folder(parent)
         with self.refusing(path), suppress(FileExistsError):
             os.mkdir(path)
-        self.sync_folder(parent)
+        if durable:
+            self.sync_folder(parent)
 
     def read(self, path: str) -> bytes:
         with self.refusing(path), open(path, "rb", buffering=0) as file:

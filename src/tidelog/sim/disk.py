@@ -311,14 +311,15 @@ class SimDisk:
             raise FileNotFoundError(folder)
         return sorted(name[len(folder) + 1 :] for name in self.names if parent_of(name) == folder)
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
         self.check("folder", path)
         parts = path.strip("/").split("/")
         for depth in range(1, len(parts) + 1):
             folder = "/" + "/".join(parts[:depth])
             if folder not in self.names:
                 self.change(("link", folder, None))
-                self.settle(parent_of(folder))
+                if durable:
+                    self.settle(parent_of(folder))
 
     def read(self, path: str) -> bytes:
         self.check("read", path)
