@@ -61,10 +61,9 @@ class ReplicationOptions(Options):
         "Time after which a silent producer's sequences are forgotten.",
         at_least=1,
         dynamic=CLUSTER_WIDE,
-        ignored=True,
     )
     producer_id_expiration_check_interval_ms = integer(
-        600_000, "Time between two looks for silent producers.", at_least=1, internal=True, ignored=True
+        600_000, "Time between two looks for silent producers.", at_least=1, internal=True
     )
 
     unclean_leader_election_enable = boolean(
