@@ -28,9 +28,9 @@ class Record(NamedTuple):
 
 def varint(value: int) -> bytes:
     """A zig-zag variable-length integer of up to 64 bits."""
+    if -64 <= value < 64:
+        return _ONE_BYTE[value]
     rest = (value << 1) ^ (value >> 63)
-    if rest < 0x80:
-        return _ONE_BYTE[rest]
     output = bytearray()
     while rest >= 0x80:
         output.append(rest & 0x7F | 0x80)
@@ -39,7 +39,8 @@ def varint(value: int) -> bytes:
     return bytes(output)
 
 
-_ONE_BYTE = [bytes([value]) for value in range(0x80)]
+# 0 to 63, then -64 to -1, so that a negative number finds its place from the end.
+_ONE_BYTE = [bytes([2 * value]) for value in range(64)] + [bytes([-2 * value - 1]) for value in range(-64, 0)]
 _ABSENT = varint(-1)
 
 
