@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
@@ -93,6 +94,11 @@ class Cluster:
         state = self.suite.ghosts.states.get(name)
         return self.world.hosts[state.leader] if state is not None and state.leader >= 0 else None
 
+    @property
+    def controller(self) -> Host | None:
+        node = self.world.tree.nodes.get(tree.CONTROLLER)
+        return self.world.hosts[tree.parse_controller(node.data)] if node is not None else None
+
     def replicas(self, name: TopicPartition) -> list[Replica]:
         return [replica for (_, held), replica in sorted(self.suite.replicas.items()) if held == name]
 
@@ -139,6 +145,11 @@ class Cluster:
             if len(found) != len(assigned) or len(marks) != 1 or len({*next(iter(marks))[:2]}) != 1:
                 return False
         return True
+
+    def is_in_sync(self) -> bool:
+        """Every assigned replica is in its ISR."""
+        ghosts = self.suite.ghosts
+        return all(sorted(ghosts.states[name].isr) == sorted(all_) for name, all_ in ghosts.assignments.items())
 
     def all_is_read(self) -> bool:
         ends = {reader: self.suite.ghosts.of(reader.name).true_high_watermark for reader in self.readers}

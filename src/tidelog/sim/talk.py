@@ -35,6 +35,8 @@ class Talk:
             self._asked[end.link, header.correlation_id] = (header.api_key, header.api_version)
             return f"#{header.correlation_id} {shown(request)}"
         correlation_id = int.from_bytes(frame[:4], "big")
+        if (end.link, correlation_id) not in self._asked:
+            return f"#{correlation_id} (asked before anybody listened)"
         key, version = self._asked.pop((end.link, correlation_id))
         _, response = codec.decode_response(key, version, frame)
         return f"#{correlation_id} {shown(response)}"

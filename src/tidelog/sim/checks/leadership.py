@@ -31,7 +31,9 @@ def check_appended(ghosts: Ghosts, replica: Replica, new: list[Batch], running: 
         ghost.first_appended[batch.epoch, batch.base] = replica.broker
         leader = ghost.leaders.get(batch.epoch)
         unseen = leader is not None and not running(leader)
-        assert leader == replica.broker or unseen, f"I12: {batch} first appeared on {replica!r}; {leader} led that epoch"
+        assert leader == replica.broker or unseen, (
+            f"I12: {batch} first appeared on {replica!r}; {leader} led that epoch"
+        )
 
 
 def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | None) -> None:
