@@ -4,6 +4,7 @@
 log offline; an assertion stops the process.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -187,12 +188,13 @@ RETRIABLE = frozenset(
 
 
 class ApiError(Exception):
-    """A request that is refused with one of Kafka's codes."""
+    """A request that is refused with one of Kafka's codes. `records`: which ones of a batch are at fault."""
 
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+    def __init__(self, code: ErrorCode, message: str | None = None, *, records: Sequence[int] = ()) -> None:
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+        self.records = records
 
 
 class ProtocolViolation(Exception):

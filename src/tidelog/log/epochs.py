@@ -73,7 +73,7 @@ class EpochCache:
         if epoch == self.latest and epoch != NO_EPOCH:
             return epoch, log_end_offset
         higher = bisect_right(self._epochs, epoch)
-        if epoch < 0 or higher == len(self._epochs):
+        if epoch == NO_EPOCH or higher == len(self._epochs):
             return NO_EPOCH, NO_OFFSET
         return (self._epochs[higher - 1] if higher else epoch), self._starts[higher]
 

@@ -121,8 +121,9 @@ def check_size(length: int, rules: Rules) -> None:
 
 
 def check_keys(buffer: Buffer, batch: BatchHeader) -> None:
-    if any(record.key is None for record in records(buffer, batch)):
-        raise _invalid("a compacted topic accepts no record without a key")
+    keyless = [number for number, record in enumerate(records(buffer, batch)) if record.key is None]
+    if keyless:
+        raise ApiError(ErrorCode.INVALID_RECORD, "a compacted topic accepts no record without a key", records=keyless)
 
 
 def _check_timestamps(batch: BatchHeader, rules: Rules, now_wall: int) -> None:

@@ -30,7 +30,7 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
     pending = []
     for topic in request.topics:
         answers = []
-        for asked in topic.partitions:
+        for asked in {asked.partition_index: asked for asked in topic.partitions}.values():
             answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_WATERMARK)
             answers.append(answer)
             try:

@@ -13,7 +13,7 @@ from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from tidelog.effects import Later, Readable, Signal
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import NO_ID, TopicPartition
+from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import (
@@ -31,6 +31,8 @@ READ_COMMITTED = 1
 TOPIC_IDS_SINCE = 13
 FOLLOWER_READS_SINCE = 11
 LEADER_TOLD_SINCE = 16
+NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Refused before anything was read: the list of aborted transactions is then empty, otherwise null."""
 
 
 @dataclass(slots=True)
@@ -53,8 +55,9 @@ class Reader:
         return self.replica >= 0
 
     def candidates(self) -> Iterable[TopicPartition]:
-        """What can have changed: for a session what was asked or has news, otherwise everything."""
-        return {**self.fresh, **self.session.news} if self.session else self.fresh
+        """What can have changed: for a session what has news or was asked, otherwise everything. What was answered
+        last comes last, so that a partition with many records does not starve the others."""
+        return {**self.session.news, **self.fresh} if self.session else self.fresh
 
 
 @dataclass(slots=True)
@@ -108,8 +111,8 @@ def _asked(request: FetchRequest, context: Context) -> Iterable[Wanted]:
                 topic.topic_id if by_id else NO_ID,
                 partition.fetch_offset,
                 partition.partition_max_bytes,
-                partition.current_leader_epoch,
-                partition.last_fetched_epoch,
+                max(partition.current_leader_epoch, NO_EPOCH),
+                max(partition.last_fetched_epoch, NO_EPOCH),
                 partition.log_start_offset,
             )
 
@@ -252,6 +255,8 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
     if preferred is not None:
         outcome.urgent = True
         return _data(partition, b"", preferred=preferred, committed_only=reader.committed_only)
+    if wanted.last_epoch != NO_EPOCH and (diverging := _divergence(partition, wanted, outcome)) is not None:
+        return diverging
     limit = partition.last_stable_offset if reader.committed_only else partition.high_watermark
     records = _take(partition, reader, wanted, outcome, limit)
     return _data(partition, records, committed_only=reader.committed_only)
@@ -261,15 +266,23 @@ def _read_as_follower(partition: Partition, reader: Reader, wanted: Wanted, outc
     """A follower also learns where its log parts from this one, and the high watermark as soon as it moves."""
     if reader.replica not in partition.leading().remote:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    diverging = partition.diverging(wanted.last_epoch, wanted.offset)
+    diverging = _divergence(partition, wanted, outcome)
     if diverging is not None:
-        outcome.urgent = True
-        answer = _data(partition, b"", committed_only=False)
-        answer.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
-        return answer
+        return diverging
     if wanted.told_high_watermark < partition.high_watermark or wanted.told_log_start < partition.log.log_start_offset:
         outcome.urgent = True
     return _data(partition, _take(partition, reader, wanted, outcome, partition.log.log_end_offset))
+
+
+def _divergence(partition: Partition, wanted: Wanted, outcome: Outcome) -> PartitionData | None:
+    """The answer to a fetcher whose log parts from this one."""
+    found = partition.diverging(wanted.last_epoch, wanted.offset)
+    if found is None:
+        return None
+    outcome.urgent = True
+    answer = _data(partition, b"", committed_only=False)
+    answer.diverging_epoch = EpochEndOffset(epoch=found.epoch, end_offset=found.end_offset)
+    return answer
 
 
 def _take(partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome, limit: int) -> Records:
@@ -310,7 +323,7 @@ def _refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
-        aborted_transactions=[],
+        aborted_transactions=[] if code in NOT_READ else None,
         records=b"",
     )
     if code == ErrorCode.OFFSET_OUT_OF_RANGE and context.listener == context.broker.inter_broker_listener:
@@ -349,7 +362,8 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
 
 
 def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool) -> bool:
-    """Whether an incremental answer must name this partition; a session then forgets its news."""
+    """Whether an incremental answer must name this partition. Its news are over when nothing is left to read where its
+    fetcher is, which is where it was until it says otherwise."""
     session = reader.session
     if answer.error_code:
         wanted.told_high_watermark = -1
@@ -365,6 +379,8 @@ def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool)
         or answer.diverging_epoch.end_offset >= 0
     )
     wanted.told_high_watermark, wanted.told_log_start = answer.high_watermark, answer.log_start_offset
-    if session is not None and not short:
+    if session is not None:
         session.news.pop(wanted.name, None)
+        if short or answer.records:
+            session.news[wanted.name] = None
     return changed

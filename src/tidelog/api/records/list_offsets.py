@@ -1,6 +1,7 @@
 """ListOffsets (2): the first, the last, and offsets by timestamp (KIP-79, 207, 320, 734)."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.api.context import Context
@@ -13,6 +14,7 @@ from tidelog.wire.messages.records.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -22,6 +24,16 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+NEVER = 32767
+KNOWN_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The versions in which a negative timestamp got its meaning."""
 CONSUMER = -1
 DEBUGGER = -2
 READ_COMMITTED = 1
@@ -47,12 +59,26 @@ def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse
                     _refusal(asked, ErrorCode.INVALID_REQUEST)
                     if asked_for[topic.name, asked.partition_index] > 1
                     else _answer(context, request, topic.name, asked)
-                    for asked in topic.partitions
+                    for asked in partitions
                 ],
             )
-            for topic in request.topics
+            for topic, partitions in _once(request)
         ]
     )
+
+
+def _once(request: ListOffsetsRequest) -> Iterator[tuple[ListOffsetsTopic, list[ListOffsetsPartition]]]:
+    """Each topic with each of its partitions once: what was asked twice is refused once."""
+    seen: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        fresh = {
+            asked.partition_index: asked
+            for asked in topic.partitions
+            if (topic.name, asked.partition_index) not in seen
+        }
+        seen.update((topic.name, index) for index in fresh)
+        if fresh or not topic.partitions:
+            yield topic, list(fresh.values())
 
 
 def _refusal(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -67,6 +93,8 @@ def _answer(
         partition.check_epoch(asked.current_leader_epoch)
         if request.replica_id != DEBUGGER:
             partition.leading()
+        if asked.timestamp < 0 and context.version < KNOWN_SINCE.get(asked.timestamp, NEVER):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         found = _find(partition, asked.timestamp, _limit(partition, request))
     except ApiError as error:
         code = error.code

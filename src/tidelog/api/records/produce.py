@@ -9,8 +9,11 @@ from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import ACKS_ALL
+from tidelog.ports import Buffer
+from tidelog.wire.compression import Compression
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -18,10 +21,21 @@ from tidelog.wire.messages.records.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, TRANSACTIONAL
 
 ACKS_NONE = 0
 TOPIC_IDS_SINCE = 13
 LEADER_TOLD_SINCE = 10
+ZSTD_SINCE = 7
+LAST_ATTRIBUTES_BYTE = ATTRIBUTES_POSITION + 1
+WITHOUT_LOG_START = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+"""Every other refusal by the log tells where the log starts, so that a producer can tell why it is not known."""
 
 
 class Pending(NamedTuple):
@@ -51,9 +65,10 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later
                 _refuse(context, name or "", answer, error)
                 refused = error
             answers.append(answer)
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-        )
+        if answers:
+            response.responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            )
     if request.acks == ACKS_NONE:
         if refused is not None:
             context.effects.append(Close(context.connection, f"acks=0 was refused with {refused.code.name}"))
@@ -74,8 +89,13 @@ def _append(
     partition = find(broker, *name)
     if not isinstance(records, memoryview | bytes | bytearray) or len(records) == 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "A produce request holds exactly one batch for each partition.")
+    _check_attributes(request, context.version, records)
     try:
         appended = partition.append(records, request.acks, context.now)
+    except ApiError as error:
+        if error.code not in WITHOUT_LOG_START:
+            answer.log_start_offset = partition.log.log_start_offset
+        raise
     except DiskFailed as failure:
         broker.folder_failed(failure.folder, failure.reason)
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
@@ -89,6 +109,16 @@ def _append(
     if request.acks == 1 and partition.durable_end < end:
         return Pending(name, end, answer)
     return None
+
+
+def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
+    """What a batch may be depends on the request, too. A batch too short to say is refused by the log."""
+    attributes = records[LAST_ATTRIBUTES_BYTE] if len(records) > LAST_ATTRIBUTES_BYTE else 0
+    if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
+    if attributes & TRANSACTIONAL:
+        named = request.transactional_id is not None
+        raise ApiError(ErrorCode.INVALID_TXN_STATE if named else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 def _finish(
@@ -120,9 +150,11 @@ def _finish(
 def _refuse(context: Context, topic: str, answer: PartitionProduceResponse, error: ApiError) -> None:
     answer.error_code = error.code
     answer.error_message = error.message
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message) for index in error.records
+    ]
     answer.base_offset = -1
     answer.log_append_time_ms = -1
-    answer.log_start_offset = -1
     if error.code in MOVED and context.version >= LEADER_TOLD_SINCE:
         leader, epoch = present_leader(context.broker, topic, answer.index)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)

@@ -1,0 +1,54 @@
+"""The two brokers, alone and with the same options: a Tidelog process and a real Apache Kafka in combined mode."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidelog.shell.readiness import is_complete, view_of
+from tidelog.shell.supervisor import Supervisor
+
+OPTIONS = {
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+@contextmanager
+def tidelog(folder: Path) -> Iterator[int]:
+    """The port of a Tidelog broker that runs meanwhile."""
+    with Supervisor(folder, brokers=1, port=0, overrides=OPTIONS) as running:
+        yield running.children[0].port
+
+
+@contextmanager
+def kafka(folder: Path, libs: str, port: int, controller_port: int) -> Iterator[int]:
+    """The port of a real Kafka that runs meanwhile; its log is `folder/kafka.log`."""
+    folder.mkdir()
+    file = folder / "server.properties"
+    options = {
+        "process.roles": "broker,controller",
+        "node.id": "0",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / "data"),
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        **OPTIONS,
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in options.items()), encoding="utf-8")
+    java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", libs]
+    formatting = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(file)]
+    subprocess.run(formatting, check=True, capture_output=True, timeout=60)
+    with (folder / "kafka.log").open("wb") as log:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log)
+        try:
+            while not is_complete(view_of("127.0.0.1", port), frozenset({0})):
+                assert process.poll() is None, (folder / "kafka.log").read_text(encoding="utf-8")
+            yield port
+        finally:
+            process.kill()
+            process.wait()

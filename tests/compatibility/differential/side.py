@@ -1,0 +1,100 @@
+"""One of the two brokers under the same script: asks, remembers the answers under labels, names what the broker made."""
+
+from typing import Any
+
+from tests.compatibility.differential.comparison import Names, plain
+from tests.compatibility.differential.wire import CLOSED, KEYS, SILENT, Connection
+from tidelog.api.registry import APIS
+
+SILENT_AFTER_S = 0.4
+
+
+class Side:
+    """`answers` are what the script recorded: (label with API and version, plain answer)."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.port = port
+        self.names: Names = {}
+        self.answers: list[tuple[str, Any]] = []
+        self.asked: set[tuple[str, int]] = set()
+        self._connection: Connection | None = None
+
+    def __repr__(self) -> str:
+        return f"Side({self.name}, port {self.port}, {len(self.answers)} answers)"
+
+    @property
+    def connection(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self.port)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def quiet(self, api: str, version: int, **values: Any) -> Any:
+        """Ask without recording: to set up what the script is about."""
+        return self.connection.ask(api, version, **values)
+
+    def ask(self, label: str, api: str, version: int, **values: Any) -> Any:
+        """Ask, record, and return the answer as decoded; after a closed connection the next request opens one."""
+        answer = self.connection.ask(api, version, **values)
+        self.record(label, api, version, answer)
+        return answer
+
+    def both(self, label: str, api: str, *more: int, **values: Any) -> Any:
+        """Ask in the oldest and the newest version served, and in `more`; the newest version's answer."""
+        served = APIS[KEYS[api]]
+        answer = None
+        for version in sorted({served.low, *more, served.high}):
+            answer = self.ask(label, api, version, **values)
+        return answer
+
+    def silent(self, label: str, api: str, version: int, **values: Any) -> None:
+        """Send what must not be answered, and record what happens."""
+        self.connection.send(api, version, **values)
+        self.record(label, api, version, self.connection.receive(within_s=SILENT_AFTER_S))
+
+    def record(self, label: str, api: str, version: int, answer: Any) -> None:
+        self.asked.add((api, version))
+        self.note(f"{label} [{api} v{version}]", answer)
+
+    def note(self, label: str, answer: Any) -> None:
+        self.answers.append((label, plain(answer, self.names)))
+        if isinstance(answer, str):
+            self.close()
+
+    def raw(self, label: str, data: bytes) -> None:
+        """Bytes of any kind on a connection of their own: the answer's bytes, or that there is none."""
+        connection = Connection(self.port)
+        connection.socket.sendall(data)
+        answer = connection.frame(within_s=2)
+        self.answers.append((label, answer if answer in (CLOSED, SILENT) else bytes(answer)))
+        connection.close()
+
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
+        """Create a topic and learn its id, once the broker leads all of it."""
+        named = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": named}
+        created = self.quiet("CreateTopics", 7, topics=[topic], timeout_ms=20_000).topics[0]
+        assert created.error_code == 0, (self, created)
+        self.name_topic(name, created.topic_id)
+        self.await_leaders(name)
+        return bytes(created.topic_id)
+
+    def name_topic(self, name: str, topic_id: bytes) -> None:
+        self.names[bytes(topic_id)] = f"the id of {name}"
+
+    def await_leaders(self, name: str) -> None:
+        """Creation is answered before the partitions are opened."""
+        for _ in range(2000):
+            found = self.quiet("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0]
+            if found.error_code == 0 and all(part.error_code == 0 for part in found.partitions):
+                ids = [part.partition_index for part in found.partitions]
+                wanted = [{"partition_index": index, "timestamp": -1} for index in ids]
+                ends = self.quiet("ListOffsets", 7, replica_id=-1, topics=[{"name": name, "partitions": wanted}])
+                if all(part.error_code == 0 for part in ends.topics[0].partitions):
+                    return
+        raise AssertionError(f"{self}: {name} has no leaders")
