@@ -81,6 +81,11 @@ def test_three_brokers_are_ready_when_each_knows_all_and_one_leads(tmp_path):
     assert all(child.process is None for child in cluster.children)
 
 
+def test_brokers_talk_on_a_listener_of_their_own_even_where_the_clients_is_named_for_it(tmp_path):
+    with Supervisor(tmp_path, brokers=2, port=0, overrides={"inter.broker.listener.name": "PLAINTEXT"}) as cluster:
+        assert is_complete(view_of(cluster.children[0].host, cluster.children[0].port), frozenset({0, 1}))
+
+
 def test_a_killed_broker_is_gone_from_the_others_view_and_comes_back_on_its_port(tmp_path):
     with Supervisor(tmp_path, brokers=2, port=0) as cluster:
         first, second = cluster.children

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
 from tidelog.controller.journal import Command, Journal, Steps, chunks
@@ -11,7 +12,7 @@ from tidelog.controller.pushes import Pushes
 from tidelog.controller.state import ClusterState, Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Effect, Event
-from tidelog.model import INTER_BROKER_LISTENER, Endpoint, Time
+from tidelog.model import Endpoint, Time
 from tidelog.ports import Write
 
 LOUD = 20
@@ -30,7 +31,7 @@ class Term:
         self.epoch = epoch
         self.cluster = ClusterState()
         self.journal = Journal(epoch_version)
-        listener = config.inter_broker_listener_name or INTER_BROKER_LISTENER
+        listener = inter_broker_listener(config)
         self.pushes = Pushes(broker_id, epoch, listener, self.cluster)
         self.now = Time(0, 0)
         self.loaded = False
