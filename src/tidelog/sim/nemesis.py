@@ -8,9 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from tidelog.effects import Event
 from tidelog.sim.cluster import Cluster
+from tidelog.sim.disk import Fault
 from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Host
+from tidelog.sim.world import World
 
 KINDS = (
     "kill",
@@ -25,6 +28,10 @@ KINDS = (
     "isolate",
     "reset",
     "clock",
+    "cut_after_truncation",
+    "disk_error",
+    "disk_full",
+    "new_disk",
 )
 
 
@@ -39,6 +46,8 @@ class Nemesis:
         self.kinds = kinds or tuple(sorted(self.random.sample(KINDS, count)))
         self.pace = self.random.choice((300_000, SECOND, 3 * SECOND))
         self.over = False
+        if "cut_after_truncation" in self.kinds:
+            self.world.observers.append(self)
 
     def __repr__(self) -> str:
         return f"<nemesis of {', '.join(self.kinds)}>"
@@ -50,6 +59,27 @@ class Nemesis:
         kind = self.random.choice(self.kinds)
         action: Callable[[], None] = getattr(self, kind)
         action()
+
+    # world.Observer: faults that wait for their moment.
+
+    def stepped(self, world: World, host: Host) -> None:
+        """Nothing waits for a step."""
+
+    def ended(self, world: World, host: Host, how: str) -> None:
+        """Nor for an end."""
+
+    def tree_changed(self, world: World) -> None:
+        """Nor for the tree."""
+
+    def happened(self, world: World, host: Host, event: Event) -> None:
+        """The power goes while a truncation is on its way to the platter."""
+        if event.kind == "log.truncate" and not self.over and self.random.random() < 0.5 and self.may_lose(host):
+            world.after(self.random.randint(0, 300_000), partial(self._cut_at_last, host, host.lives))
+
+    def _cut_at_last(self, host: Host, life: int) -> None:
+        if host.running and host.lives == life and self.may_lose(host):
+            self.world.lose_power(host)
+            self.back_later(host)
 
     # Choosing.
 
@@ -153,6 +183,42 @@ class Nemesis:
     def reset(self) -> None:
         if self.world.network.links:
             self.world.network.reset(self.random.choice(self.world.network.links))
+
+    def cut_after_truncation(self) -> None:
+        """Makes truncations likely; `happened` waits for them."""
+        self.kill()
+
+    def disk_error(self) -> None:
+        """Operations of one kind fail; a failed fsync has lost what was dirty, whatever the next one says."""
+        host = self.running()
+        operation = self.random.choice(("write", "sync", "read", "rename", "*"))
+        if host is not None and self.may_lose(host):
+            self.cluster.suite.ghosts.lost_power(host.broker_id)
+            host.disk.faults.append(
+                Fault(operation, after=self.random.randint(0, 20), times=self.random.choice((1, -1)))
+            )
+            self.world.after(SECOND, partial(self._repair, host))
+
+    def disk_full(self) -> None:
+        host = self.running()
+        if host is not None:
+            host.disk.capacity = host.disk.used() + self.random.randint(0, 5_000)
+            self.world.after(2 * SECOND, partial(self._repair, host))
+
+    def _repair(self, host: Host) -> None:
+        """The disk works again; the broker, whose folder stays offline until then, is started anew."""
+        host.disk.faults.clear()
+        host.disk.capacity = None
+        if host.life is not None:
+            self.world.kill(host)
+        self.back_later(host)
+
+    def new_disk(self) -> None:
+        host = self.running()
+        if host is not None and self.may_lose(host):
+            self.world.lose_power(host)
+            host.disk.erase()
+            self.back_later(host)
 
     def clock(self) -> None:
         self.random.choice(self.world.hosts).wall_offset += self.random.randint(-100_000, 100_000)

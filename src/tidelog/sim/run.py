@@ -74,6 +74,7 @@ def draw_faults(random: Random) -> Faults:
 
 def draw_properties(random: Random) -> dict[str, str]:
     return {
+        "min.insync.replicas": random.choice(("1", "2", "2", "2", "3")),
         "log.segment.bytes": random.choice(("16384", "1048576")),
         "log.flush.interval.messages": random.choice(("1", "10", str(2**63 - 1), str(2**63 - 1))),
         "replica.lag.time.max.ms": random.choice(("1000", "4000", "30000")),

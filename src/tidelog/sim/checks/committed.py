@@ -95,6 +95,16 @@ def acknowledged(ghosts: Ghosts, name: TopicPartition, acked: Acked, leader: Rep
         check_holds(ghost, leader, acked)
 
 
+def check_unique(ghost: Ghost) -> None:
+    """I26: what an idempotent producer sent stands at one place only."""
+    seen: dict[int, int] = {}
+    for batch in ghost.committed.batches:
+        first = seen.setdefault(batch.crc, batch.base)
+        assert first == batch.base or ghost.loss_allowed, (
+            f"I26: {ghost.name} holds the same batch at {first} and {batch}"
+        )
+
+
 def served(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int, int, int]) -> None:
     """A consumer was given a batch: (end, epoch, crc)."""
     ghost = ghosts.of(name)

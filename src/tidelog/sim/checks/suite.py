@@ -114,6 +114,7 @@ class Suite:
                 logs.check_bytes(replica, world.hosts[replica.broker].disk)
         for name, ghost in self.ghosts.partitions.items():
             replicas = [replica for (_, held), replica in self.replicas.items() if held == name]
+            committed.check_unique(ghost)
             if not ghost.loss_allowed:
                 logs.check_matching(replicas)
             if len(replicas) == len(self.ghosts.assignments.get(name, ())):
