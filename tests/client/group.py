@@ -8,8 +8,8 @@ from tests.client.ground import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
-from tidelog.client.assignors import ASSIGNORS, Subscription
-from tidelog.client.subscriptions import decode_assignment, decode_subscription, encode_subscription
+from tidelog.client.group.assignors import ASSIGNORS, Subscription
+from tidelog.client.group.subscriptions import decode_assignment, decode_subscription, encode_subscription
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.groups.heartbeat import HeartbeatResponse

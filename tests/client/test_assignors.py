@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.client.assignors import ASSIGNORS, Subscription, are_cooperative, assign_cooperatively, assign_sticky
-from tidelog.client.subscriptions import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from tidelog.client.group.assignors import ASSIGNORS, Subscription, are_cooperative, assign_cooperatively, assign_sticky
+from tidelog.client.group.subscriptions import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from tidelog.errors import ProtocolViolation
 from tidelog.model import TopicPartition
 

@@ -3,7 +3,7 @@
 from tests.client.ground import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from tests.client.group import Coordinator
 from tests.client.test_consumer import T0, T1, Story
-from tidelog.client.membership import Stage
+from tidelog.client.group.membership import Stage
 from tidelog.client.results import Assigned, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.client.partitioner import Sticky, murmur2, partition_of_key
+from tidelog.client.sending.partitioner import Sticky, murmur2, partition_of_key
 
 with warnings.catch_warnings(action="ignore"):  # its import uses a function that Python deprecates
     from kafka.partitioner.default import murmur2 as kafka_python_murmur2

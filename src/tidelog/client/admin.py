@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Backoff, Entropy
 from tidelog.client.client import Client
-from tidelog.client.coordinator import coordinator_in
+from tidelog.client.group.coordinator import coordinator_in
 from tidelog.client.link import Answer
 from tidelog.client.options import Address, AdminOptions
 from tidelog.client.results import Done, code_of

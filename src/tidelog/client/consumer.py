@@ -11,13 +11,13 @@ from typing import Any
 from tidelog.client.backoff import Entropy
 from tidelog.client.client import Client
 from tidelog.client.cluster import Cluster
-from tidelog.client.coordinator import CoordinatorFinder
-from tidelog.client.fetcher import RESETS, Fetcher, isolation_level
-from tidelog.client.lookups import Found, Lookups
-from tidelog.client.membership import Membership
-from tidelog.client.offsets import GroupOffsets
+from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.group.membership import Membership
+from tidelog.client.group.offsets import GroupOffsets
 from tidelog.client.options import Address, ConsumerOptions
 from tidelog.client.positions import Need, Place, Positions
+from tidelog.client.reading.fetcher import RESETS, Fetcher, isolation_level
+from tidelog.client.reading.lookups import Found, Lookups
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode, InvalidOption

@@ -5,35 +5,29 @@ cannot be any more. At most once: acks=0. At least once: acks=all with retries. 
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidelog.client.backoff import Entropy
-from tidelog.client.batch import ProducerBatch
 from tidelog.client.client import Client
 from tidelog.client.link import Answer
 from tidelog.client.metadata import TopicInfo
 from tidelog.client.options import Address, ProducerOptions
-from tidelog.client.partitioner import Sticky, partition_of_key
 from tidelog.client.results import Delivery, code_of
-from tidelog.client.sequences import Sequences
+from tidelog.client.sending.accumulator import Accumulator, size_of
+from tidelog.client.sending.batch import ProducerBatch
+from tidelog.client.sending.partitioner import Sticky, partition_of_key
+from tidelog.client.sending.requests import Sent, produce_request
+from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import RETRIABLE, ErrorCode
-from tidelog.model import NO_ID, Time, TopicPartition
+from tidelog.model import Time, TopicPartition
 from tidelog.wire.compression import named
-from tidelog.wire.messages.records.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from tidelog.wire.messages.records.produce import PartitionProduceResponse
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tidelog.wire.record_format import Header
-from tidelog.wire.records import HEADER_BYTES, Record
-
-_RECORD_OVERHEAD_BYTES = 21  # at most: length, attributes, deltas and field lengths of a record without headers
-_NEWEST_WITH_NAMES = 12
+from tidelog.wire.records import Record
 
 _MISSING_NUMBERS = frozenset(
     {
@@ -72,7 +66,7 @@ class Producer(Client):
         self._flush_up_to = 0
         self._pending = 0
         self._waiting: dict[str, deque[_Waiting]] = {}
-        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._batches = Accumulator(options)
         self._on_wire: defaultdict[int, int] = defaultdict(int)
         self._flying: set[ProducerBatch] = set()
         self._deliveries: list[Delivery] = []
@@ -108,7 +102,7 @@ class Producer(Client):
         self._last_ticket += 1
         self._pending += 1
         record = Record(0, now.wall if timestamp is None else timestamp, key, value, headers)
-        size = _size(record)
+        size = size_of(record)
         if self.fatal or size > self.options.max_request_size:
             code = self.fatal or ErrorCode.MESSAGE_TOO_LARGE
             reason = f"the record needs {size} bytes, max.request.size is {self.options.max_request_size}"
@@ -150,22 +144,11 @@ class Producer(Client):
     def _append(
         self, ticket: int, info: TopicInfo, partition: int | None, record: Record, size: int, now: Time
     ) -> bool:
-        """Put the record into its partition's last batch, or a new one; whether that may be something to send."""
+        """Put the record into a batch; whether that may be something to send."""
         if partition is None:
             partition = self._partition_for(info, record, size)
-        place = TopicPartition(info.name, partition)
-        queue = self._queues.get(place)
-        if queue is None:
-            queue = self._queues[place] = deque()
-        batch = queue[-1] if queue else None
-        is_new = batch is None or batch.attempts > 0 or batch.has_sequence
-        if batch is None or is_new or batch.size + size - HEADER_BYTES > self.options.batch_size:
-            batch = ProducerBatch(place, now.mono)
-            queue.append(batch)
-            is_new = True
-        batch.append(ticket, record, size)
         self.buffered_bytes += size
-        return is_new or batch.size >= self.options.batch_size
+        return self._batches.append(TopicPartition(info.name, partition), ticket, record, size, now.mono)
 
     def _partition_for(self, info: TopicInfo, record: Record, size: int) -> int:
         if record.key is not None and not self.options.partitioner_ignore_keys:
@@ -181,7 +164,7 @@ class Producer(Client):
             while queue:
                 first = queue[0]
                 if info is not None and self._is_known(info, first.partition):
-                    size = _size(first.record)
+                    size = size_of(first.record)
                     self.buffered_bytes -= size
                     self._append(first.ticket, info, first.partition, first.record, size, now)
                 elif info is not None and info.error in _NO_TOPIC:
@@ -196,7 +179,7 @@ class Producer(Client):
                 del self._waiting[topic]
 
     def _refuse(self, topic: str, waiting: _Waiting, error: ErrorCode, reason: str | None) -> None:
-        self.buffered_bytes -= _size(waiting.record)
+        self.buffered_bytes -= size_of(waiting.record)
         partition = -1 if waiting.partition is None else waiting.partition
         self._tell([Delivery(waiting.ticket, topic, partition, error=error, message=reason)])
 
@@ -217,7 +200,7 @@ class Producer(Client):
         for partition in sequences.unsettled:
             if sequences.has_id and sequences.settle(partition):
                 sequences.raise_epoch(partition)
-        if not sequences.has_id and not self._asking_for_id and now.mono >= self._ask_for_id_at and self._queues:
+        if not sequences.has_id and not self._asking_for_id and now.mono >= self._ask_for_id_at and self._batches:
             node = self.network.any_node(now.mono)
             if node is None:
                 self._ask_for_id_at = self.network.next_usable_at
@@ -240,20 +223,15 @@ class Producer(Client):
     def _fail_all(self, code: ErrorCode) -> None:
         """Nothing can be sent any more, by this producer."""
         self.fatal = code
-        for queue in self._queues.values():
-            for batch in queue:
-                self._end(batch, batch.failed(code, "the producer cannot go on"))
-        self._queues.clear()
+        for batch in self._batches.take_all():
+            self._end(batch, batch.failed(code, "the producer cannot go on"))
 
     def _drain(self, now: Time) -> dict[int, list[ProducerBatch]]:
         """The first batch of every partition that is ready, by the partition's leader, as far as requests may fly."""
         chosen: dict[int, list[ProducerBatch]] = {}
         sizes: defaultdict[int, int] = defaultdict(int)
-        for place, queue in list(self._queues.items()):
-            batch = queue[0]
-            if not self._is_ready(batch, queue, now):
-                continue
-            node = self.metadata.leader(place)
+        for batch in self._batches.ready(now.mono, self._flush_up_to):
+            node = self.metadata.leader(batch.partition)
             if node is None or not self.network.is_usable(node, now.mono):
                 self.cluster.want_metadata(now)
                 continue
@@ -265,66 +243,44 @@ class Producer(Client):
             if node in chosen and sizes[node] > self.options.max_request_size:
                 continue
             chosen.setdefault(node, []).append(batch)
-            queue.popleft()
-            if not queue:
-                del self._queues[place]
+            self._batches.take(batch)
         return chosen
 
-    def _is_ready(self, batch: ProducerBatch, queue: Sequence[ProducerBatch], now: Time) -> bool:
-        if batch.attempts:
-            return now.mono >= batch.retry_at
-        return (
-            len(queue) > 1
-            or batch.size >= self.options.batch_size
-            or now.mono >= batch.created + self.options.linger_ms
-            or batch.first_ticket <= self._flush_up_to
-        )
-
     def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
-        topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             if self.sequences is not None and not batch.has_sequence:
                 self.sequences.number(batch)
             batch.was_sent = batch.is_on_wire = True
             batch.sent_as = batch.numbers
-            name, index = batch.partition
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = TopicProduceData(name=name, topic_id=self.metadata.topic_id(name))
-            topic.partition_data.append(PartitionProduceData(index=index, records=batch.encoded(self._compression)))
         acks = self.options.required_acks
-        request = ProduceRequest(
-            acks=acks, timeout_ms=self.options.request_timeout_ms, topic_data=list(topics.values())
+        timeout = self.options.request_timeout_ms
+        request, sent = produce_request(
+            batches, self.metadata, acks=acks, timeout_ms=timeout, compression=self._compression
         )
         self._on_wire[node] += 1
         self._flying.update(batches)
-        sent = {batch.partition: batch for batch in batches}
-        names = {topic.topic_id: name for name, topic in topics.items()}
-        newest = _NEWEST_WITH_NAMES if NO_ID in names else 32767
-        handle = partial(self._answered, sent, names)
-        self.cluster.ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
+        handle = partial(self._answered, sent)
+        self.cluster.ask(node, request, handle, now, newest=sent.newest, expects_answer=acks != 0)
 
     # Answers.
 
-    def _answered(
-        self, sent: Mapping[TopicPartition, ProducerBatch], names: Mapping[bytes, str], answer: Answer, now: Time
-    ) -> None:
+    def _answered(self, sent: Sent, answer: Answer, now: Time) -> None:
         self._on_wire[answer.node] -= 1
-        for batch in sent.values():
+        for batch in sent.batches.values():
             batch.is_on_wire = False
             batch.attempts += 1
             self._flying.discard(batch)
         if answer.fault:
             self.cluster.want_metadata(now)
-            for batch in sent.values():
+            for batch in sent.batches.values():
                 self._judge(batch, answer.fault, None, now)
         elif answer.response is None:
-            for batch in sent.values():
+            for batch in sent.batches.values():
                 self._end(batch, batch.delivered(-1, -1))
         else:
             self.cluster.learn_endpoints(answer.response.node_endpoints)
-            told = dict(_partitions(answer.response.responses, names))
-            for place, batch in sent.items():
+            told = dict(sent.told(answer.response.responses))
+            for place, batch in sent.batches.items():
                 partition = told.get(place)
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else code_of(partition.error_code)
                 self._judge(batch, code, partition, now)
@@ -361,15 +317,7 @@ class Producer(Client):
                 batch.retry_at = now.mono
             else:
                 self.cluster.want_metadata(now)
-        self._put_back([batch])
-
-    def _put_back(self, batches: Iterable[ProducerBatch]) -> None:
-        for batch in batches:
-            queue = self._queues.setdefault(batch.partition, deque())
-            place = 0
-            while place < len(queue) and queue[place].has_sequence and _is_before(queue[place], batch):
-                place += 1
-            queue.insert(place, batch)
+        self._batches.put_back([batch])
 
     def _split(self, batch: ProducerBatch) -> None:
         """The broker takes no batches of this size, so two of half the size are sent, at once."""
@@ -379,7 +327,7 @@ class Producer(Client):
         for part in parts:
             part.attempts = batch.attempts
             part.was_sent = batch.was_sent
-        self._put_back(reversed(parts) if self.sequences is None else parts)
+        self._batches.put_back(reversed(parts) if self.sequences is None else parts)
 
     def _give_up(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:
         if self.sequences is not None and batch.has_sequence:
@@ -390,12 +338,8 @@ class Producer(Client):
         """Batches that are older than `delivery.timeout.ms` fail, wherever they are."""
         born_before = now.mono - self.options.delivery_timeout_ms
         reason = f"not acknowledged in {self.options.delivery_timeout_ms} ms"
-        for place, queue in list(self._queues.items()):
-            while queue and queue[0].created <= born_before:
-                batch = queue.popleft()
-                self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=batch.was_sent)
-            if not queue:
-                del self._queues[place]
+        for batch in self._batches.expired(born_before):
+            self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=batch.was_sent)
         for batch in [batch for batch in self._flying if batch.created <= born_before and not batch.is_done]:
             self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=True)
 
@@ -413,30 +357,8 @@ class Producer(Client):
         """The next linger, retry or expiry."""
         options = self.options
         moments = [batch.created + options.delivery_timeout_ms for batch in self._flying if not batch.is_done]
-        for queue in self._queues.values():
-            batch = queue[0]
-            moments.append(batch.created + options.delivery_timeout_ms)
-            due = batch.retry_at if batch.attempts else batch.created + options.linger_ms
-            if due > self._seen:
-                moments.append(due)
+        moments += self._batches.deadlines(self._seen)
         moments += [waiting[0].since + options.max_block_ms for waiting in self._waiting.values()]
-        if self._queues and self.sequences is not None and not self.sequences.has_id and not self._asking_for_id:
+        if self._batches and self.sequences is not None and not self.sequences.has_id and not self._asking_for_id:
             moments.append(self._ask_for_id_at)
         return min(moments, default=None)
-
-
-def _size(record: Record) -> int:
-    """At most the bytes of a batch with just this record, before compression."""
-    headers = sum(10 + 3 * len(name) + len(value or b"") for name, value in record.headers)
-    return HEADER_BYTES + _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
-
-
-def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:
-    return (other.base_sequence - one.base_sequence) & 0x7FFFFFFF < 0x40000000
-
-
-def _partitions(responses: Sequence[Any], names: Mapping[bytes, str]) -> Iterable[tuple[TopicPartition, Any]]:
-    for topic in responses:
-        name = topic.name or names.get(topic.topic_id, "")
-        for partition in topic.partition_responses:
-            yield TopicPartition(name, partition.index), partition

@@ -2,33 +2,25 @@
 
     OUT → JOINING → ASSIGNING (the leader, until it knows the topics) → SYNCING → STABLE → …
 
-To rejoin, an eager member first gives up what it has, a cooperative one only what it must. Giving up has two steps, so
-that offsets get committed: the consumer commits if it does so by itself (`must_commit` until `committed`), then
-`Revoked` is told, and the member goes on at the next `poll`.
+To rejoin, an eager member first gives up what it has, a cooperative one only what it must (see `revocation`).
 """
 
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
 
-from tidelog.client.assignors import ASSIGNORS, Subscription, are_cooperative
 from tidelog.client.cluster import Cluster
-from tidelog.client.coordinator import CoordinatorFinder
+from tidelog.client.group.assignors import ASSIGNORS, Subscription, are_cooperative
+from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.group.leading import Leading
+from tidelog.client.group.requests import GroupRequests
+from tidelog.client.group.revocation import Revocation, Step
+from tidelog.client.group.subscriptions import decode_assignment
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import Assigned, Event, Failed, Lost, Revoked, code_of
-from tidelog.client.subscriptions import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.model import Time, TopicPartition
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tidelog.wire.messages.groups.join_group import JoinGroupResponse
 
 _JOIN_GRACE_MS = 5_000  # the coordinator waits for the others as long as the rebalance timeout; then it answers
 
@@ -64,8 +56,7 @@ class Membership:
         self._group = group
         self._options = options
         self._backoff = cluster.backoff()
-        self._names = options.partition_assignment_strategy
-        self.is_cooperative = are_cooperative(self._names)
+        self.is_cooperative = are_cooperative(options.partition_assignment_strategy)
         self.stage = Stage.OUT
         self.member_id = ""
         self.generation = -1
@@ -73,15 +64,13 @@ class Membership:
         self.owned: frozenset[TopicPartition] = frozenset()
         self.events: list[Event] = []
         self.failure: Failed | None = None
-        self.must_commit = False
-        self._to_revoke: frozenset[TopicPartition] | None = None
-        self._awaits_poll = False
+        self._requests = GroupRequests(group, options)
+        self._revocation = Revocation()
+        self._is_prepared = False  # everything is given up that must be before the next join
         self._needs_join = False
         self._had: frozenset[TopicPartition] = frozenset()
         self._protocol = ""
-        self._leads: dict[str, Subscription] | None = None
-        self._partitions_seen: Mapping[str, int] = {}
-        self._metadata_needed = 0
+        self._leading: Leading | None = None
         self._retry_at = 0
         self._heartbeat_at = 0
         self._heartbeat_is_out = False
@@ -97,6 +86,11 @@ class Membership:
     def is_member(self) -> bool:
         return bool(self.member_id) and self.generation >= 0
 
+    @property
+    def must_commit(self) -> bool:
+        """Whether partitions are about to go, and what was processed is to be committed first."""
+        return self._revocation.step is Step.WANTED
+
     # What the consumer says.
 
     def subscribe(self, topics: Collection[str]) -> None:
@@ -110,21 +104,19 @@ class Membership:
         """The user is alive, and has seen every event so far."""
         self._poll_until = now.mono + self._options.max_poll_interval_ms
         self._polls = True
-        self._awaits_poll = False
+        self._revocation.polled()
         if self.stage is Stage.OUT and self.topics and self.failure is None:
             self._needs_join = True
 
     def committed(self) -> None:
         """What is about to be revoked is committed, as far as it could be."""
-        self.must_commit = False
+        self._revocation.committed()
 
     def leave(self, reason: str, now: Time) -> None:
         """Leave at once: the group goes on without waiting for the session to end. A static member stays registered."""
         node = self._finder.node(now)
         if self.member_id and node is not None and self._options.group_instance_id is None:
-            member = MemberIdentity(member_id=self.member_id, reason=reason)
-            request = LeaveGroupRequest(group_id=self._group, member_id=self.member_id, members=[member])
-            self._cluster.ask(node, request, _ignore, now)
+            self._cluster.ask(node, self._requests.leave(self.member_id, reason), _ignore, now)
         self.member_id = ""
         self._forget()
 
@@ -179,8 +171,8 @@ class Membership:
             moments.append(self._heartbeat_at)
         if self.stage is not Stage.OUT:
             moments.append(self._poll_until)
-        is_held_back = self._awaits_poll or self.must_commit or not self._finder.is_known or not self._polls
-        if self._needs_join and self.stage is Stage.OUT and not is_held_back:
+        may_join = self._revocation.is_over and self._finder.is_known and self._polls
+        if self._needs_join and self.stage is Stage.OUT and may_join:
             moments.append(self._retry_at)
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -192,8 +184,7 @@ class Membership:
 
     def _watch_partitions(self, now: Time) -> None:
         """The leader assigns again when topics came, went or grew."""
-        if self._leads is not None and self._partitions_seen != self._partition_counts(self._leads):
-            self._partitions_seen = self._partition_counts(self._leads)
+        if self._leading is not None and self._leading.must_assign_again():
             self._needs_join = True
             self._retry_at = now.mono
 
@@ -204,12 +195,7 @@ class Membership:
             return
         self._heartbeat_is_out = True
         self._heartbeat_at = now.mono + self._options.heartbeat_interval_ms
-        request = HeartbeatRequest(
-            group_id=self._group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._options.group_instance_id,
-        )
+        request = self._requests.heartbeat(self.member_id, self.generation)
         generation = self.generation
 
         def beat(answer: Answer, now: Time) -> None:
@@ -233,56 +219,29 @@ class Membership:
     # Giving up partitions before a join.
 
     def _maybe_join(self, node: int, now: Time) -> None:
-        if not self._gave_up():
-            return
-        self._join(node, now)
-
-    def _gave_up(self) -> bool:
-        """Take the next step of giving up; whether there is none left."""
-        if self.must_commit or self._awaits_poll:
-            return False
-        if self._to_revoke is None:
+        """Join, once everything is given up that must be."""
+        if not self._is_prepared:
+            self._is_prepared = True
             kept = frozenset(p for p in self.owned if p.topic in self.topics) if self.is_cooperative else frozenset()
-            self._to_revoke = self.owned - kept
-            if self._to_revoke:
-                self.must_commit = True
-                return False
-        if self._to_revoke:
-            self._revoke(self._to_revoke)
-            return False
-        return True
-
-    def _revoke(self, partitions: frozenset[TopicPartition]) -> None:
-        """Tell it, and wait for the next poll."""
-        self._had = self.owned
-        self.owned -= partitions
-        self.events.append(Revoked(partitions))
-        self._to_revoke = frozenset()
-        self._awaits_poll = True
+            self._revocation.want(self.owned - kept)
+        partitions = self._revocation.take()
+        if partitions:
+            self._had = self.owned
+            self.owned -= partitions
+            self.events.append(Revoked(partitions))
+        if self._revocation.is_over:
+            self._join(node, now)
 
     # Join.
 
     def _join(self, node: int, now: Time) -> None:
         self.stage = Stage.JOINING
         self._needs_join = False
-        self._to_revoke = None
+        self._is_prepared = False
         self._attempt += 1
         attempt = self._attempt
         mine = Subscription(self.topics, self.owned, self.generation)
-        had = self.owned or self._had
-        protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=encode_subscription(ASSIGNORS[name], mine, had))
-            for name in self._names
-        ]
-        request = JoinGroupRequest(
-            group_id=self._group,
-            session_timeout_ms=self._options.session_timeout_ms,
-            rebalance_timeout_ms=self._options.max_poll_interval_ms,
-            member_id=self.member_id,
-            group_instance_id=self._options.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=protocols,
-        )
+        request = self._requests.join(self.member_id, mine, self.owned or self._had)
 
         def joined(answer: Answer, now: Time) -> None:
             if attempt == self._attempt and self.stage is Stage.JOINING:
@@ -308,56 +267,25 @@ class Membership:
         self.generation = response.generation_id
         self._protocol = response.protocol_name or ""
         self.stage = Stage.ASSIGNING
-        self._leads = None
+        self._leading = None
         if response.leader == response.member_id and not response.skip_assignment:
-            assignor = ASSIGNORS[self._protocol]
             try:
-                self._leads = {
-                    member.member_id: decode_subscription(assignor, member.metadata, member.group_instance_id)
-                    for member in response.members
-                }
+                self._leading = Leading(self._cluster, ASSIGNORS[self._protocol], response.members, now)
             except ProtocolViolation as violation:
                 self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(violation))
-                return
-            wanted = {topic for subscription in self._leads.values() for topic in subscription.topics}
-            unknown = wanted - self._cluster.metadata.topics.keys()
-            self._metadata_needed = self._cluster.metadata.updates + (1 if unknown else 0)
-            self._cluster.want_topics(wanted, now)
-            if unknown:
-                self._cluster.want_metadata(now)
 
     def _maybe_assign(self, node: int, now: Time) -> None:
         """A member waits for nothing; the leader until it has heard of all topics that somebody wants."""
-        if self._leads is None:
+        if self._leading is None:
             self._sync(node, {}, now)
-        elif self._cluster.metadata.updates >= self._metadata_needed:
-            self._partitions_seen = self._partition_counts(self._leads)
-            assignments = ASSIGNORS[self._protocol].assign(self._partitions_seen, self._leads)
-            self._sync(node, assignments, now)
-
-    def _partition_counts(self, members: Mapping[str, Subscription]) -> dict[str, int]:
-        topics = self._cluster.metadata.topics
-        wanted = {topic for subscription in members.values() for topic in subscription.topics}
-        return {
-            topic: len(topics[topic].partitions) for topic in wanted if topic in topics and topics[topic].partitions
-        }
+        elif self._leading.knows_topics:
+            self._sync(node, self._leading.assign(), now)
 
     # Sync.
 
     def _sync(self, node: int, assignments: Mapping[str, Collection[TopicPartition]], now: Time) -> None:
         self.stage = Stage.SYNCING
-        request = SyncGroupRequest(
-            group_id=self._group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._options.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=self._protocol,
-            assignments=[
-                SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
-                for member, partitions in assignments.items()
-            ],
-        )
+        request = self._requests.sync(self.member_id, self.generation, self._protocol, assignments)
         attempt = self._attempt
 
         def synced(answer: Answer, now: Time) -> None:
@@ -391,8 +319,8 @@ class Membership:
         self._cluster.want_topics({partition.topic for partition in assigned}, now)
         self.events.append(Assigned(added, self.generation))
         if surplus:
-            self._to_revoke = surplus
-            self.must_commit = True
+            self._revocation.want(surplus)
+            self._is_prepared = True
             self._needs_join = True
             self._retry_at = now.mono
 
@@ -426,10 +354,9 @@ class Membership:
         self.stage = Stage.OUT
         self.generation = -1
         self.owned = frozenset()
-        self._leads = None
-        self._to_revoke = None
-        self.must_commit = False
-        self._awaits_poll = False
+        self._leading = None
+        self._revocation.cancel()
+        self._is_prepared = False
         self._attempt += 1
 
     def _fail(self, code: ErrorCode, reason: str) -> None:

@@ -8,7 +8,7 @@ move to the new epoch when nothing of theirs is on its way.
 
 from dataclasses import dataclass, field
 
-from tidelog.client.batch import ProducerBatch
+from tidelog.client.sending.batch import ProducerBatch
 from tidelog.model import TopicPartition
 from tidelog.wire.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from struct import Struct, error
 
-from tidelog.client.assignors import Assignor, Subscription
+from tidelog.client.group.assignors import Assignor, Subscription
 from tidelog.errors import ProtocolViolation
 from tidelog.model import TopicPartition
 from tidelog.wire import codec

@@ -7,12 +7,12 @@ from typing import Any
 
 from tidelog.client.backoff import Backoff
 from tidelog.client.cluster import Cluster
-from tidelog.client.coordinator import CoordinatorFinder
+from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.group.membership import Membership
+from tidelog.client.group.subscriptions import by_topic
 from tidelog.client.link import Answer
-from tidelog.client.membership import Membership
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import CommittedOffset, code_of
-from tidelog.client.subscriptions import by_topic
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, Time, TopicPartition
 from tidelog.wire.messages.groups.offset_commit import (

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from tidelog.client.backoff import Backoff
 from tidelog.client.cluster import Cluster
+from tidelog.client.group.subscriptions import by_topic
 from tidelog.client.link import Answer
 from tidelog.client.results import code_of
-from tidelog.client.subscriptions import by_topic
 from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import NO_EPOCH, Time, TopicPartition
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

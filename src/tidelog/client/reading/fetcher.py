@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from tidelog.client.cluster import Cluster
+from tidelog.client.group.subscriptions import by_topic
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.positions import EARLIEST, LATEST, Need, Place, Positions
 from tidelog.client.results import ConsumerRecord, Event, Failed, Truncated, code_of
-from tidelog.client.subscriptions import by_topic
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import NO_ID, Time, TopicPartition
 from tidelog.wire import records

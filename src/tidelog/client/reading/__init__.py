@@ -1,0 +1,1 @@
+"""What a consumer reads with: fetches and their buffer, and searches for offsets."""

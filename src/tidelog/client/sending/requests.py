@@ -1,0 +1,51 @@
+"""Produce requests of batches, and what their answers say of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.client.metadata import Metadata
+from tidelog.client.sending.batch import ProducerBatch
+from tidelog.model import NO_ID, TopicPartition
+from tidelog.wire.messages.records.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+_NEWEST_WITH_NAMES = 12
+
+
+class Sent(NamedTuple):
+    """What a request carried: the batches, and the topics' names by the ids that the answer may give instead."""
+
+    batches: Mapping[TopicPartition, ProducerBatch]
+    names: Mapping[bytes, str]
+
+    @property
+    def newest(self) -> int:
+        """The newest version that the request can be sent in: from 13 on topics have ids only."""
+        return _NEWEST_WITH_NAMES if NO_ID in self.names else 32767
+
+    def told(self, responses: Sequence[Any]) -> Iterator[tuple[TopicPartition, PartitionProduceResponse]]:
+        """The answer's parts."""
+        for topic in responses:
+            name = topic.name or self.names.get(topic.topic_id, "")
+            for partition in topic.partition_responses:
+                yield TopicPartition(name, partition.index), partition
+
+
+def produce_request(
+    batches: Sequence[ProducerBatch], metadata: Metadata, *, acks: int, timeout_ms: int, compression: int
+) -> tuple[ProduceRequest, Sent]:
+    """One request with one batch a partition."""
+    topics: dict[str, TopicProduceData] = {}
+    for batch in batches:
+        name, index = batch.partition
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = TopicProduceData(name=name, topic_id=metadata.topic_id(name))
+        topic.partition_data.append(PartitionProduceData(index=index, records=batch.encoded(compression)))
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    names = {topic.topic_id: name for name, topic in topics.items()}
+    return request, Sent({batch.partition: batch for batch in batches}, names)

@@ -1,0 +1,1 @@
+"""Clients without an event loop: what `shell.transport` runs on."""

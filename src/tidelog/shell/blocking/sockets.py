@@ -1,0 +1,180 @@
+"""A client's effects on real sockets, one thread and no event loop: connections, waiting, the two clocks."""
+
+import socket
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from os import strerror
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+
+from tidelog.client.client import Client
+from tidelog.client.options import Address
+from tidelog.effects import Close, Connect, Effect, Send
+from tidelog.errors import ProtocolViolation
+from tidelog.model import Time
+from tidelog.ports import Buffer
+from tidelog.wire.frames import Buffers, FrameReader
+
+MAX_ANSWER_BYTES = 2**31 - 1
+
+_LONGEST_SLEEP_MS = 60_000
+
+
+def now() -> Time:
+    """This moment, on both clocks."""
+    return Time(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+def addresses(bootstrap: str | Sequence[Address]) -> list[Address]:
+    """`host:port,host:port` as `bootstrap.servers` has it; ValueError for anything else."""
+    if not isinstance(bootstrap, str):
+        return list(bootstrap)
+    found: list[Address] = []
+    for text in bootstrap.split(","):
+        host, colon, port = text.strip().rpartition(":")
+        if not colon or not host or not port.isdigit():
+            raise ValueError(f"{text!r} is no host:port")
+        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return found
+
+
+class _Socket:
+    """One connection: what is still to be written, and the frames that arrive."""
+
+    def __init__(self, connection: int, sock: socket.socket, buffers: Buffers) -> None:
+        self.connection = connection
+        self.sock = sock
+        self.reader = FrameReader(MAX_ANSWER_BYTES, buffers)
+        self.unsent: deque[memoryview] = deque()
+        self.is_connected = False
+
+    def write(self) -> bool:
+        """Send what the socket takes now; whether something is left."""
+        while self.unsent:
+            try:
+                sent = self.sock.sendmsg(list(islice(self.unsent, 64)))
+            except (BlockingIOError, InterruptedError):
+                return True
+            while sent:
+                part = self.unsent.popleft()
+                if sent < len(part):
+                    self.unsent.appendleft(part[sent:])
+                    break
+                sent -= len(part)
+        return False
+
+
+class Sockets:
+    """Carries out a client's effects and reports what happens on its connections."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._selector = DefaultSelector()
+        self._sockets: dict[int, _Socket] = {}
+        self._buffers = Buffers()
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Everything that follows from the effects at once is carried out too."""
+        pending = deque(effects)
+        while pending:
+            effect = pending.popleft()
+            if isinstance(effect, Send):
+                pending.extend(self._send(effect))
+            elif isinstance(effect, Connect):
+                pending.extend(self._connect(effect))
+            elif isinstance(effect, Close):
+                self._drop(effect.connection)
+
+    def run(self, until: int) -> None:
+        """Wait for one thing to happen on the connections or to be due, at most until then (monotonic ms)."""
+        moment = now().mono
+        due = self._client.next_deadline
+        stop = min(until, moment + _LONGEST_SLEEP_MS, until if due is None else due)
+        if self._sockets:
+            ready = self._selector.select(max(0, stop - moment) / 1000)
+        else:
+            time.sleep(max(0, stop - moment) / 1000)
+            ready = []
+        for key, events in ready:
+            self._handle(key.data, events)
+        if due is not None and now().mono >= due:
+            self.carry_out(self._client.wake(now()))
+
+    def close(self) -> None:
+        for connection in list(self._sockets):
+            self._drop(connection)
+        self._selector.close()
+
+    def _connect(self, effect: Connect) -> list[Effect]:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(effect.host, effect.port, type=socket.SOCK_STREAM)[
+                0
+            ]
+            sock = socket.socket(family, kind, protocol)
+        except OSError as reason:
+            return self._client.connect_failed(effect.connection, str(reason), now())
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        found = _Socket(effect.connection, sock, self._buffers)
+        self._sockets[effect.connection] = found
+        self._selector.register(sock, EVENT_WRITE, found)
+        sock.connect_ex(address)
+        return []
+
+    def _send(self, effect: Send) -> list[Effect]:
+        found = self._sockets.get(effect.connection)
+        if found is None:
+            return []
+        found.unsent.extend(memoryview(part) for part in effect.parts if isinstance(part, Buffer))
+        return self._write(found)
+
+    def _write(self, found: _Socket) -> list[Effect]:
+        try:
+            rest = found.write()
+        except OSError:
+            return self._lost(found)
+        self._selector.modify(found.sock, EVENT_READ | EVENT_WRITE if rest else EVENT_READ, found)
+        return []
+
+    def _handle(self, found: _Socket, events: int) -> None:
+        if self._sockets.get(found.connection) is not found:
+            return
+        if not found.is_connected:
+            self.carry_out(self._finish_connecting(found))
+            return
+        if events & EVENT_WRITE:
+            self.carry_out(self._write(found))
+        if events & EVENT_READ and self._sockets.get(found.connection) is found:
+            self.carry_out(self._read(found))
+
+    def _finish_connecting(self, found: _Socket) -> list[Effect]:
+        error = found.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._drop(found.connection)
+            return self._client.connect_failed(found.connection, strerror(error), now())
+        found.is_connected = True
+        self._selector.modify(found.sock, EVENT_READ, found)
+        return self._client.connected(found.connection, now())
+
+    def _read(self, found: _Socket) -> list[Effect]:
+        try:
+            count = found.sock.recv_into(found.reader.buffer())
+            frames = found.reader.received(count)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except (OSError, ProtocolViolation):
+            return self._lost(found)
+        if not count:
+            return self._lost(found)
+        return self._client.received(found.connection, frames, now()) if frames else []
+
+    def _lost(self, found: _Socket) -> list[Effect]:
+        self._drop(found.connection)
+        return self._client.disconnected(found.connection, now())
+
+    def _drop(self, connection: int) -> None:
+        found = self._sockets.pop(connection, None)
+        if found is not None:
+            self._selector.unregister(found.sock)
+            found.sock.close()
