@@ -6,22 +6,21 @@ the group during `poll`, which must come more often than `session.timeout.ms`.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from tidelog.client.admin import Admin as AdminClient
-from tidelog.client.admin import Target
 from tidelog.client.client import Client
-from tidelog.client.consumer import Consumer as ConsumerClient
 from tidelog.client.options import Address, AdminOptions, ConsumerOptions, ProducerOptions
 from tidelog.client.positions import EARLIEST, LATEST
-from tidelog.client.producer import Producer as ProducerClient
-from tidelog.client.reading.lookups import Found
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Done, Event, Failed
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import Sockets, addresses, now
 from tidelog.wire.record_format import Header
+
+if TYPE_CHECKING:  # a command that only administers does not load what sends and reads
+    from tidelog.client.admin import Target
+    from tidelog.client.reading.lookups import Found
 
 _FOREVER = 2**62
 _CLOSE_MS = 30_000
@@ -82,6 +81,8 @@ class Admin(_Blocking):
     """`with Admin("127.0.0.1:9092") as admin: response = admin.ask(request, to=CONTROLLER)`."""
 
     def __init__(self, bootstrap: str | Sequence[Address], **options: Any) -> None:
+        from tidelog.client.admin import Admin as AdminClient
+
         self._client = AdminClient(addresses(bootstrap), AdminOptions(**options), os.urandom)
         self._answers = _Answers(self._client.take_results)
         super().__init__(self._client)
@@ -89,7 +90,7 @@ class Admin(_Blocking):
     def ask(
         self,
         request: Any,
-        to: Target = CONTROLLER,
+        to: "Target" = CONTROLLER,
         *,
         timeout_ms: int | None = None,
         newest: int = 32767,
@@ -110,6 +111,8 @@ class Producer(_Blocking):
     """`with Producer("127.0.0.1:9092", acks="all") as producer: producer.send("topic", b"value", key=b"key")`."""
 
     def __init__(self, bootstrap: str | Sequence[Address], **options: Any) -> None:
+        from tidelog.client.producer import Producer as ProducerClient
+
         self._client = ProducerClient(addresses(bootstrap), ProducerOptions(**options), os.urandom)
         self._deliveries: list[Delivery] = []
         self._due: int | None = 0
@@ -181,6 +184,8 @@ class Consumer(_Blocking):
         on_event: Callable[[Event], None] | None = None,
         **options: Any,
     ) -> None:
+        from tidelog.client.consumer import Consumer as ConsumerClient
+
         self._client = ConsumerClient(addresses(bootstrap), ConsumerOptions(group_id=group, **options), os.urandom)
         self._answers = _Answers(self._client.take_results)
         self._on_event = on_event
@@ -251,7 +256,7 @@ class Consumer(_Blocking):
         found: dict[TopicPartition, CommittedOffset] = self._wait(self._client.committed(chosen, now()))
         return found
 
-    def offsets_for_times(self, timestamps: Mapping[tuple[str, int], int]) -> dict[TopicPartition, Found]:
+    def offsets_for_times(self, timestamps: Mapping[tuple[str, int], int]) -> "dict[TopicPartition, Found]":
         """The first offset at or after each timestamp (wall ms), -1 where there is none."""
         wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
         found: dict[TopicPartition, Found] = self._wait(self._client.look_up(wanted, now()))
