@@ -59,7 +59,8 @@ LOADED_BY_NAME = {
 
 @cache
 def _tracked() -> tuple[Path, ...]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]  # the clone may be another user's
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     return tuple(path for name in listed.decode().split("\0") if name and (path := ROOT / name).is_file())
 
 
