@@ -44,6 +44,7 @@ class HeldReplicas:
         self._warm = Warm(OPEN_SEGMENTS)
         self._unsynced: set[str] = set()
         self.truncated = False
+        self._corrupt: dict[TopicPartition, bytes] = {}
         """Whether a log's end went back: its recovery point may have, too, and must be written down."""
         self.live_folders = list(config.folders)
         self.changed: dict[TopicPartition, None] = {}
@@ -74,17 +75,22 @@ class HeldReplicas:
     # Start.
 
     def load(self, now: Time) -> None:
-        """Open every log, recovering those that were not closed cleanly."""
+        """Open every log, recovering those that were not closed cleanly. A folder that refuses goes offline; a log that
+        contradicts itself stays as it is, is not served, and keeps this broker from vouching for what it holds."""
         epochs = []
-        for folder in self.live_folders:
-            self._disk.make_folder(folder)
-            clean = take_clean_shutdown(self._disk, folder)
-            epochs.append(clean)
-            self._load_folder(folder, now, clean=clean is not None)
-        if epochs and all(epoch == epochs[0] for epoch in epochs) and epochs[0] is not None:
+        for folder in list(self.live_folders):
+            try:
+                epochs.append(self._load_folder(folder, now))
+            except DiskFailed as failure:
+                epochs.append(None)
+                self.folder_failed(folder, failure.reason)
+        if epochs and not self._corrupt and all(epoch == epochs[0] for epoch in epochs) and epochs[0] is not None:
             self.clean_epoch = epochs[0]
 
-    def _load_folder(self, folder: str, now: Time, *, clean: bool) -> None:
+    def _load_folder(self, folder: str, now: Time) -> int | None:
+        """The broker epoch of the life that stopped cleanly there, or None."""
+        self._disk.make_folder(folder)
+        clean = take_clean_shutdown(self._disk, folder)
         marks = read_marks(self._disk, folder)
         for name, path, topic_id in partitions(self._disk, folder):
             try:
@@ -96,15 +102,17 @@ class HeldReplicas:
                     self._topic_config(name.topic),
                     recovery_point=marks.recovery_points.get(name, 0),
                     log_start_offset=marks.starts.get(name, 0),
-                    clean=clean,
+                    clean=clean is not None,
                     now=now,
                     warm=self._warm,
                 )
             except CorruptLog as error:
                 fields = {"partition": str(name), "reason": str(error)}
                 self._effects.append(Event("log.corrupt", fields, level="error"))
+                self._corrupt[name] = topic_id
                 continue
             self._hold(log, folder, marks.high_watermarks.get(name, 0))
+        return clean
 
     def _hold(self, log: Log, folder: str, high_watermark: int) -> Partition:
         name = log.partition
@@ -132,7 +140,7 @@ class HeldReplicas:
             if old.log.topic_id == topic_id:
                 return old
             self.delete(name)
-        if not self.live_folders:
+        if not self.live_folders or self._corrupt.get(name) == topic_id:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         folder = self.live_folders[0]
         if len(self.live_folders) > 1:
