@@ -77,6 +77,8 @@ class Producer:
         self.producer_id = -1
         self.producer_epoch = -1
         self.sequence = 0
+        self.known = False
+        """Whether a batch was acknowledged under the present producer id."""
         self.values = 0
         self.acked = 0
         self.given_up = 0
@@ -103,6 +105,7 @@ class Producer:
             return
         self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
         self.sequence = 0
+        self.known = False
         self._tick(self.producer_id)
 
     def _tick(self, producer_id: int) -> None:
@@ -160,6 +163,7 @@ class Producer:
         if not batch.acked:
             batch.acked = True
             self.acked += batch.count
+            self.known = True
         while self.queue and self.queue[0].acked:
             self.queue.popleft()
 
@@ -168,7 +172,7 @@ class Producer:
         if code in RETRIABLE or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not in_order):
             self._rest()
             return
-        self.suite.refused(self.world, self.name, code)
+        self.suite.refused(self.world, self.name, code, is_new=batch.sequence == 0 or not self.known)
         self.given_up += sum(item.count for item in self.queue if not item.acked)
         self.queue.clear()
         self._attempt += 1

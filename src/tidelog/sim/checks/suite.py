@@ -20,7 +20,7 @@ class Suite:
     def __init__(self) -> None:
         self.ghosts = Ghosts()
         self.replicas: dict[tuple[int, TopicPartition], Replica] = {}
-        self._cut: dict[TopicPartition, int] = {}
+        self._cut: dict[tuple[int, TopicPartition], int] = {}
 
     def __repr__(self) -> str:
         return f"Suite({len(self.replicas)} replicas, {self.ghosts!r})"
@@ -39,10 +39,11 @@ class Suite:
         if event.kind in ("log.truncate", "log.start_over"):
             topic, _, number = str(event.fields["partition"]).rpartition("-")
             offset = int(event.fields["offset"]) if event.kind == "log.truncate" else 0
-            name = TopicPartition(topic, int(number))
-            self._cut[name] = min(offset, self._cut.get(name, offset))
+            key = (host.broker_id, TopicPartition(topic, int(number)))
+            self._cut[key] = min(offset, self._cut.get(key, offset))
 
     def ended(self, world: World, host: Host, how: str) -> None:
+        self._cut.clear()
         self.ghosts.epochs.pop(host.broker_id, None)
         if how == "power loss":
             self.ghosts.lost_power(host.broker_id)
@@ -63,7 +64,7 @@ class Suite:
         if replica is None or replica.partition is not partition:
             replica = self.replicas[key] = Replica(host.broker_id, partition)
         state, before = state_of(partition), replica.state
-        if (state == before and partition.name not in self._cut) or partition.failed:
+        if (state == before and key not in self._cut) or partition.failed:
             return
         replica.state = state
         self.follow_log(host, replica)
@@ -72,10 +73,9 @@ class Suite:
         committed.check(self.ghosts, replica, before)
 
     def follow_log(self, host: Host, replica: Replica) -> None:
-        log = replica.partition.log
-        cut = min(log.log_end_offset, self._cut.get(replica.partition.name, log.log_end_offset))
+        log, name = replica.partition.log, replica.partition.name
+        cut = min(log.log_end_offset, self._cut.get((host.broker_id, name), log.log_end_offset))
         truncation.check(self.ghosts, replica, replica.log.cut(cut))
-        name = replica.partition.name
         new = replica.catch_up(host.disk)
         leadership.check_appended(self.ghosts, replica, new, lambda broker: (broker, name) in self.replicas)
 
@@ -92,10 +92,12 @@ class Suite:
     def served(self, name: TopicPartition, base: int, end: int, epoch: int, crc: int) -> None:
         committed.served(self.ghosts, name, base, (end, epoch, crc))
 
-    def refused(self, world: World, name: TopicPartition, code: ErrorCode) -> None:
-        """A producer whose batches went out in order was refused for good (I26). Allowed after a restart: the window
-        of five is known again only as far as the log was replayed since the snapshot."""
-        restarted = any(host.lives > 1 for host in world.hosts) and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
+        """A producer whose batches went out in order was refused for good (I26). Allowed after a restart, for the
+        window of five is known again only as far as the log was replayed since the snapshot; and to a producer that
+        is new, of which a leader takes whatever batch comes through first, as Kafka does."""
+        restarted = is_new or any(host.lives > 1 for host in world.hosts)
+        restarted = restarted and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         allowed = restarted or self.ghosts.of(name).loss_allowed
         assert allowed, f"I26: a producer to {name} was refused with {code.name}"
 
