@@ -9,7 +9,7 @@ from tidelog.api import registry
 from tidelog.api.context import Broker, Context, Handed
 from tidelog.api.registry import APIS
 from tidelog.effects import Close, Effect, Event, Later, Part, Pause, Send
-from tidelog.errors import ProtocolViolation
+from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket
 from tidelog.node.waiting import Waiting
@@ -60,6 +60,9 @@ class Dispatch:
             except ProtocolViolation as violation:
                 self._refuse(connection, str(violation))
                 return
+            except DiskFailed as failure:
+                self._disk_failed(connection, failure)
+                return
         if connection.pipeline.waiting > PAUSE_ABOVE and not connection.paused:
             connection.paused = True
             self._effects.append(Pause(number, paused=True))
@@ -69,6 +72,12 @@ class Dispatch:
         self._effects.append(Event("connection.refused", fields, level="warning"))
         self._effects.append(Close(connection.number, reason))
         self.closed(connection.number)
+
+    def _disk_failed(self, connection: Connection | None, failure: DiskFailed) -> None:
+        """What a handler did not expect of its disk: the folder goes offline, and the client asks again elsewhere."""
+        self._broker.folder_failed(failure.folder, failure.reason)
+        if connection is not None:
+            self._refuse(connection, failure.reason)
 
     def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
         """Most requests are answered at once on a connection where nothing waits: those need no place in the order."""
@@ -143,7 +152,10 @@ class Dispatch:
                 continue
             context.now = now
             context.effects = []
-            self._settle(ticket, wait.later.resume(context, *wait.later.arguments), context)
+            try:
+                self._settle(ticket, wait.later.resume(context, *wait.later.arguments), context)
+            except DiskFailed as failure:
+                self._disk_failed(ticket.connection, failure)
             self._effects.extend(context.effects)
 
     def reply(self, token: int, response: Any) -> None:
@@ -182,4 +194,4 @@ class Dispatch:
 
 def _answerable(key: int, version: int) -> int:
     """ApiVersions in a version that is not known is answered in its first (KIP-511)."""
-    return version if key != API_VERSIONS or version <= APIS[API_VERSIONS].high else 0
+    return version if key != API_VERSIONS or 0 <= version <= APIS[API_VERSIONS].high else 0

@@ -332,7 +332,10 @@ class Node:
 
     def _role_changed(self, partition: Partition) -> None:
         if partition.name.topic == GROUP_TOPIC:
-            self._coordinate(partition)
+            try:
+                self._coordinate(partition)
+            except DiskFailed as failure:
+                self.replicas.folder_failed(failure.folder, failure.reason)
         partition.advance(self.now, self.broker.eligible)
 
     def _coordinate(self, partition: Partition) -> None:

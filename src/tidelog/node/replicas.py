@@ -212,15 +212,23 @@ class HeldReplicas:
         return (p for name, p in sorted(self._partitions.items()) if self._folders[name] == folder)
 
     def close(self, broker_epoch: int) -> None:
-        """Flush and close every log, write the checkpoints, and vouch for it all by the clean-shutdown file."""
-        for partition in self._partitions.values():
+        """Flush and close every log, write the checkpoints, and vouch for it all by the clean-shutdown file; nothing
+        vouches for a folder that refuses."""
+        for folder in list(self.live_folders):
+            try:
+                self._close_folder(folder, broker_epoch)
+            except DiskFailed as failure:
+                fields = {"folder": folder, "reason": failure.reason}
+                self._effects.append(Event("folder.failed", fields, level="error"))
+
+    def _close_folder(self, folder: str, broker_epoch: int) -> None:
+        for partition in self._in(folder):
             if not partition.failed:
                 partition.log.close(clean=True)
-        for folder in self.live_folders:
-            for name, content in (
-                (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
-                (checkpoints.RECOVERY_POINTS, self.recovery_points(folder)),
-                (checkpoints.START_OFFSETS, self.starts(folder)),
-                (checkpoints.CLEAN_SHUTDOWN, checkpoints.format_clean_shutdown(broker_epoch)),
-            ):
-                self._disk.replace(f"{folder}/{name}", content)
+        for name, content in (
+            (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
+            (checkpoints.RECOVERY_POINTS, self.recovery_points(folder)),
+            (checkpoints.START_OFFSETS, self.starts(folder)),
+            (checkpoints.CLEAN_SHUTDOWN, checkpoints.format_clean_shutdown(broker_epoch)),
+        ):
+            self._disk.replace(f"{folder}/{name}", content)

@@ -12,7 +12,7 @@ from tidelog.api.records import closest
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from tidelog.effects import Later, Readable, Signal
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.wire.message import Records
@@ -233,6 +233,10 @@ def _collect(context: Context, reader: Reader) -> Outcome:
             answer = _read(context, reader, wanted, outcome)
         except ApiError as error:
             answer = _refusal(context, wanted, error.code)
+            outcome.urgent = True
+        except DiskFailed as failure:
+            context.broker.folder_failed(failure.folder, failure.reason)
+            answer = _refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
             outcome.urgent = True
         outcome.answers[name] = answer
     return outcome
