@@ -2,12 +2,17 @@
 
 import os
 import sys
+import time
 from typing import NamedTuple
 
 import pytest
 
+from tidelog.cli.cluster import connect
 from tidelog.cli.main import run
 from tidelog.testing import Cluster
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+
+PATIENCE_S = 30
 
 
 class Result(NamedTuple):
@@ -43,11 +48,41 @@ def cluster():
         yield started
 
 
+class On:
+    """The command line with --bootstrap-server of the shared cluster; tests take topics of their own."""
+
+    def __init__(self, tidelog, bootstrap):
+        self._tidelog = tidelog
+        self._bootstrap = bootstrap
+
+    def __call__(self, command, *arguments, given=b""):
+        return self._tidelog(command, "--bootstrap-server", self._bootstrap, *arguments, given=given)
+
+    def until(self, wanted, command, *arguments):
+        """The first result that is as wanted: what one broker changed the others learn a moment later, as in Kafka."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not wanted(result := self(command, *arguments)):
+            assert time.monotonic() < deadline, result
+        return result
+
+    def create(self, topic, *arguments):
+        """Create a topic that every broker knows, with its leaders."""
+        result = self("topics", "--create", "--topic", topic, *arguments)
+        assert result.code == 0, result
+        with connect(self._bootstrap) as admin:
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+            deadline = time.monotonic() + PATIENCE_S
+            for broker in range(3):
+                while not all(self._leaders(admin.ask(request, broker))):
+                    assert time.monotonic() < deadline
+        return result
+
+    @staticmethod
+    def _leaders(response):
+        (topic,) = response.topics
+        return [partition.leader_id >= 0 for partition in topic.partitions] or [False]
+
+
 @pytest.fixture
 def on(tidelog, cluster):
-    """The same with --bootstrap-server of the shared cluster; tests take topics of their own."""
-
-    def call(command, *arguments, given=b""):
-        return tidelog(command, "--bootstrap-server", cluster.bootstrap, *arguments, given=given)
-
-    return call
+    return On(tidelog, cluster.bootstrap)

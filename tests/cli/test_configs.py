@@ -6,12 +6,13 @@ from tidelog.cli.configs import additions
 
 
 def test_options_of_a_topic_are_set_shown_and_removed(on):
-    on("topics", "--create", "--topic", "tuned")
+    on.create("tuned")
     changed = on(
         "configs", "--alter", "--topic", "tuned", "--add-config", "retention.ms=5,cleanup.policy=[compact,delete]"
     )
     assert changed == (0, "Completed updating config for topic tuned.\n", "")
-    assert on("configs", "--describe", "--entity-type", "topics", "--entity-name", "tuned").lines == [
+    described = ("configs", "--describe", "--entity-type", "topics", "--entity-name", "tuned")
+    assert on.until(lambda result: len(result.lines) == 3, *described).lines == [
         "Dynamic configs for topic tuned are:",
         (
             "  cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, "
@@ -20,18 +21,19 @@ def test_options_of_a_topic_are_set_shown_and_removed(on):
         "  retention.ms=5 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5}",
     ]
     on("configs", "--alter", "--topic", "tuned", "--delete-config", "retention.ms,cleanup.policy")
-    assert on("configs", "--describe", "--topic", "tuned").lines == ["Dynamic configs for topic tuned are:"]
+    nothing = ["Dynamic configs for topic tuned are:"]
+    on.until(lambda result: result.lines == nothing, "configs", "--describe", "--topic", "tuned")
     everything = on("configs", "--describe", "--topic", "tuned", "--all").lines
     assert everything[0] == "All configs for topic tuned are:"
     assert "  preallocate=false sensitive=false synonyms={DEFAULT_CONFIG:log.preallocate=false}" in everything
 
 
 def test_options_from_a_file(on, tmp_path):
-    on("topics", "--create", "--topic", "filed")
+    on.create("filed")
     file = tmp_path / "topic.properties"
     file.write_text("# comment\nretention.ms = 7\n")
     assert on("configs", "--alter", "--topic", "filed", "--add-config-file", str(file)).code == 0
-    assert "retention.ms=7" in on("configs", "--describe", "--topic", "filed").out
+    on.until(lambda result: "retention.ms=7" in result.out, "configs", "--describe", "--topic", "filed")
 
 
 def test_brokers_have_options_each_and_together(on):
@@ -48,7 +50,7 @@ def test_brokers_have_options_each_and_together(on):
 def test_what_is_not_there_or_not_valid_is_exit_code_1(on):
     missing = on("configs", "--describe", "--topic", "missing")
     assert missing == (1, "", "The topic 'missing' doesn't exist and doesn't have dynamic config.\n")
-    on("topics", "--create", "--topic", "strict")
+    on.create("strict")
     wrong = on("configs", "--alter", "--topic", "strict", "--add-config", "retention.ms=x")
     assert wrong.code == 1
     assert wrong.err.endswith("(INVALID_CONFIG).\n")

@@ -75,7 +75,7 @@ def test_what_a_record_lacks_is_said():
 def fresh(on, request):
     """A topic of one test."""
     name = request.node.name.replace("_", "-")[:100]
-    assert on("topics", "--create", "--topic", name, "--replication-factor", "3").code == 0
+    on.create(name, "--replication-factor", "3")
     return name
 
 
@@ -109,11 +109,12 @@ def test_waiting_ends_with_the_timeout(on, fresh):
     assert result == (0, "", "Processed a total of 0 messages\n")
 
 
-def test_a_record_that_is_refused_is_exit_code_1(on, fresh):
-    on("configs", "--alter", "--topic", fresh, "--add-config", "max.message.bytes=100")
-    result = on("produce", "--topic", fresh, given=b"x" * 1000 + b"\n")
+def test_a_record_that_is_refused_is_exit_code_1(on):
+    on.create("narrow", "--config", "max.message.bytes=100")
+    result = on("produce", "--topic", "narrow", given=b"x" * 1000 + b"\n")
     assert result.code == 1
-    assert "MESSAGE_TOO_LARGE" in result.err
+    assert result.err.startswith("Record 1 for narrow-0: ")
+    assert result.err.endswith("(MESSAGE_TOO_LARGE).\n")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_patterns_name_topics_and_half_open_ranges():
 
 
 def test_first_last_and_by_time(on):
-    on("topics", "--create", "--topic", "clock", "--partitions", "2")
+    on.create("clock", "--partitions", "2")
     on("produce", "--topic", "clock", "--partition", "0", given=b"1\n2\n3\n")
     assert on("offsets", "--topic", "clock").lines == ["clock:0:3", "clock:1:0"]
     assert on("offsets", "--topic", "clock", "--time", "earliest").lines == ["clock:0:0", "clock:1:0"]

@@ -1,14 +1,18 @@
 """`tidelog status`: every replica's place, seen from outside, and what changed."""
 
+import time
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from tidelog.cli.cluster import connect
 from tidelog.cli.status.snapshot import ReplicaState, replicas
-from tidelog.cli.status.view import changes, table
+from tidelog.cli.status.view import changes, follow, table
 from tidelog.model import TopicPartition
 from tidelog.testing import Cluster
+
+PATIENCE_S = 30
 
 
 def state(replica, end, **other):
@@ -16,9 +20,11 @@ def state(replica, end, **other):
 
 
 def test_leader_followers_and_their_offsets(on):
-    on("topics", "--create", "--topic", "seen", "--replica-assignment", "2:0:1")
+    on.create("seen", "--replica-assignment", "2:0:1")
     on("produce", "--topic", "seen", given=b"1\n2\n")
-    result = on("status", "--topic", "seen")
+    # A follower's high watermark is one fetch behind its log end offset.
+    result = on.until(lambda result: [line.split()[-3:-1] for line in result.lines[1:]] == [["2", "2"]] * 3,
+                      "status", "--topic", "seen")  # fmt: skip
     assert result.code == 0
     head, *rows = [line.split() for line in result.lines]
     assert head == ["TOPIC", "PARTITION", "LEADER", "EPOCH", "ISR", "REPLICA", "STATE", "LEO", "HW", "LAG"]
@@ -35,6 +41,9 @@ def test_a_broker_that_is_gone_is_a_gap():
         cluster.kill(1)
         with connect(cluster.bootstrap) as admin:
             leader, gone = replicas(admin)
+            deadline = time.monotonic() + PATIENCE_S
+            while leader.in_sync != (0,) and time.monotonic() < deadline:
+                leader, gone = replicas(admin)
         assert (leader.state, leader.log_end_offset, leader.in_sync) == ("leader", 0, (0,))
         assert (gone.state, gone.log_end_offset, gone.high_watermark, gone.lag) == ("silent", None, None, None)
 
@@ -59,3 +68,22 @@ def test_the_drawing_has_each_replica_once():
     text = console.file.getvalue()
     assert text.count("leader") == text.count("in sync") == 1
     assert text.count(" t ") == 1, "a partition is named in its first row"
+
+
+def test_following_prints_changes_and_says_once_that_nobody_answers(monkeypatch, capsys):
+    looks = iter([[state(0, 1)], None, None, [state(0, 1), state(1, 1)]])
+
+    def end(_seconds):
+        if not shown:
+            raise KeyboardInterrupt
+        shown.pop()
+
+    shown = [1, 1, 1]
+    monkeypatch.setattr(time, "sleep", end)
+    with pytest.raises(KeyboardInterrupt):
+        follow(lambda: next(looks), 1)
+    out, err = capsys.readouterr()
+    assert [line.split()[1:7] for line in out.splitlines()[1:]] == [
+        ["t", "0", "0", "5", "0,1", replica] for replica in ("0", "0", "1")
+    ]
+    assert [line.split()[1:] for line in err.splitlines()] == [["no", "broker", "answers"]]

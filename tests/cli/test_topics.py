@@ -8,10 +8,10 @@ ID = r"[A-Za-z0-9_-]{22}"
 
 
 def test_a_topic_lives_as_with_kafkas_tool(on):
-    created = on("topics", "--create", "--topic", "life", "--partitions", "2", "--config", "retention.ms=1000000")
+    created = on.create("life", "--partitions", "2", "--config", "retention.ms=1000000")
     assert created == (0, "Created topic life.\n", "")
     assert "life" in on("topics", "--list").lines
-    described = on("topics", "--describe", "--topic", "life")
+    described = on.until(lambda result: "retention" in result.out, "topics", "--describe", "--topic", "life")
     head, *partitions = described.lines
     assert re.fullmatch(
         rf"Topic: life\tTopicId: {ID}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: retention.ms=1000000", head
@@ -24,13 +24,13 @@ def test_a_topic_lives_as_with_kafkas_tool(on):
         r"\tTopic: life\tPartition: 0\tLeader: ([012])\tReplicas: \1\tIsr: \1\tElr: \tLastKnownElr: ", partitions[0]
     )
     assert on("topics", "--alter", "--topic", "life", "--partitions", "3") == (0, "", "")
-    assert len(on("topics", "--describe", "--topic", "life").lines) == 4
+    on.until(lambda result: len(result.lines) == 4, "topics", "--describe", "--topic", "life")
     assert on("topics", "--delete", "--topic", "life") == (0, "", "")
-    assert "life" not in on("topics", "--list").lines
+    on.until(lambda result: "life" not in result.lines, "topics", "--list")
 
 
 def test_what_exists_and_what_does_not(on):
-    assert on("topics", "--create", "--topic", "once").code == 0
+    on.create("once")
     assert on("topics", "--create", "--topic", "once", "--if-not-exists") == (0, "", "")
     again = on("topics", "--create", "--topic", "once")
     assert again == (1, "", "Topic 'once' already exists (TOPIC_ALREADY_EXISTS).\n")
@@ -49,7 +49,7 @@ def test_the_cluster_refuses_with_its_own_sentence(on):
 
 
 def test_replicas_go_where_they_are_assigned(on):
-    assert on("topics", "--create", "--topic", "placed", "--replica-assignment", "2:0,1:2").code == 0
+    on.create("placed", "--replica-assignment", "2:0,1:2")
     lines = on("topics", "--describe", "--topic", "placed").lines
     assert [re.search(r"Replicas: (\S+)", line)[1] for line in lines[1:]] == ["2,0", "1,2"]
     assert (
@@ -62,20 +62,21 @@ def test_replicas_go_where_they_are_assigned(on):
 
 def test_a_topic_may_be_a_regular_expression(on):
     for name in ("fleet-a", "fleet-b", "other"):
-        on("topics", "--create", "--topic", name)
+        on.create(name)
     assert on("topics", "--list", "--topic", "fleet-.").lines == ["fleet-a", "fleet-b"]
     assert on("topics", "--list", "--topic", "fleet-a,other").lines == ["fleet-a", "other"]
     assert on("topics", "--list", "--topic", "(").err.startswith("--topic '(' is no regular expression")
     on("topics", "--delete", "--topic", "fleet-.*")
-    assert on("topics", "--list", "--topic", "fleet-.*").lines == []
+    on.until(lambda result: not result.lines, "topics", "--list", "--topic", "fleet-.*")
 
 
 def test_filters_show_only_the_partitions_they_ask_for(on):
-    on("topics", "--create", "--topic", "healthy", "--replication-factor", "3", "--config", "min.insync.replicas=3")
+    on.create("healthy", "--replication-factor", "3", "--config", "min.insync.replicas=3")
     for filter_, count in [("under-replicated", 0), ("unavailable", 0), ("under-min-isr", 0), ("at-min-isr", 1)]:
-        assert len(on("topics", "--describe", "--topic", "healthy", f"--{filter_}-partitions").lines) == count
-    overridden = on("topics", "--describe", "--topic", "healthy", "--topics-with-overrides").lines
-    assert len(overridden) == 1
+        shown = ("topics", "--describe", "--topic", "healthy", f"--{filter_}-partitions")
+        on.until(lambda result, count=count: len(result.lines) == count, *shown)
+    shown = ("topics", "--describe", "--topic", "healthy", "--topics-with-overrides")
+    overridden = on.until(lambda result: len(result.lines) == 1, *shown).lines
     assert "Configs: min.insync.replicas=3" in overridden[0]
     topic_id = re.search(r"TopicId: (\S+)", overridden[0])[1]
     assert "Topic: healthy" in on("topics", "--describe", "--topic-id", topic_id).lines[0]

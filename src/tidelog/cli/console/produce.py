@@ -93,10 +93,8 @@ def _report(deliveries: "Iterable[Delivery]") -> int:
         from tidelog.cli.cluster import reason
 
         for delivery in failed:
-            sentence = reason(delivery.error, delivery.message)
-            click.echo(
-                f"Record {delivery.ticket} for {delivery.topic}-{delivery.partition} failed: {sentence}", err=True
-            )
+            where = f"{delivery.topic}-{delivery.partition}" if delivery.partition >= 0 else delivery.topic
+            click.echo(f"Record {delivery.ticket} for {where}: {reason(delivery.error, delivery.message)}", err=True)
     return len(failed)
 
 

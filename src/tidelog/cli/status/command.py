@@ -8,6 +8,8 @@ import click
 
 from tidelog.cli.options import cluster_options, flag, usage
 
+TIMEOUT_MS = 5_000
+
 
 @click.command()
 @cluster_options
@@ -26,14 +28,18 @@ def status(**given: Any) -> None:
     from tidelog.cli.cluster import connect
     from tidelog.cli.status import view
     from tidelog.cli.status.snapshot import ReplicaState, replicas
+    from tidelog.errors import ApiError
 
-    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+    with connect(given["bootstrap_server"], given["command_config"], timeout_ms=TIMEOUT_MS) as admin:
 
-        def look() -> list[ReplicaState]:
-            return replicas(admin, given["topic"])
+        def look() -> list[ReplicaState] | None:
+            try:
+                return replicas(admin, given["topic"])
+            except ApiError:
+                return None
 
         if not given["watch"]:
-            view.print_once(look())
+            view.print_once(replicas(admin, given["topic"]))
         elif sys.stdout.isatty():
             view.draw(look, given["interval_ms"] / 1000)
         else:

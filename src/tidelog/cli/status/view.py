@@ -26,7 +26,8 @@ COLUMNS = (
 )
 COLOURS = {"leader": "bold", "in sync": "", "behind": "yellow", "silent": "red"}
 
-Look = Callable[[], list[ReplicaState]]
+Look = Callable[[], list[ReplicaState] | None]
+"""Asks for the replicas; None where no broker answers."""
 
 
 def row(state: ReplicaState) -> tuple[object, ...]:
@@ -57,33 +58,42 @@ def changes(before: Sequence[ReplicaState], after: Sequence[ReplicaState]) -> It
 def follow(look: Look, interval_s: float) -> None:
     """Print the table, and from then on the rows that changed, with the time in front, until interrupted."""
     stamped = (Column("TIME", 12), *COLUMNS)
-    before: list[ReplicaState] = []
+    before: list[ReplicaState] | None = []
     is_first = True
     while True:
         states = look()
         moment = time.strftime("%H:%M:%S") + f".{time.time_ns() // 1_000_000 % 1000:03d}"
-        rows = [(moment, *row(state)) for state in changes(before, states)]
-        for line in lines(stamped, rows)[0 if is_first else 1 :]:
-            click.echo(line)
-        before, is_first = states, False
+        if states is None:
+            if before is not None:
+                click.echo(f"{moment} no broker answers", err=True)
+        else:
+            rows = [(moment, *row(state)) for state in changes(before or (), states)]
+            for line in lines(stamped, rows)[0 if is_first else 1 :]:
+                click.echo(line)
+            is_first = False
+        before = states
         time.sleep(interval_s)
 
 
 def draw(look: Look, interval_s: float) -> None:
-    """Redraw the table on the terminal until interrupted."""
+    """Redraw the table on the terminal until interrupted; it stays as it is while no broker answers."""
     from rich.live import Live
 
-    with Live(table(look()), auto_refresh=False, screen=True) as live:
+    states = look() or []
+    with Live(table(states), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval_s)
-            live.update(table(look()), refresh=True)
+            found = look()
+            states = states if found is None else found
+            live.update(table(states, silent=found is None), refresh=True)
 
 
-def table(states: Sequence[ReplicaState]) -> "Table":
+def table(states: Sequence[ReplicaState], *, silent: bool = False) -> "Table":
     """The same table for rich; a partition's own columns stand in its first row only."""
     from rich.table import Table
 
-    drawn = Table(title=time.strftime("Replicas at %H:%M:%S"), expand=False)
+    title = time.strftime("No broker answers at %H:%M:%S" if silent else "Replicas at %H:%M:%S")
+    drawn = Table(title=title, expand=False)
     for column in COLUMNS:
         drawn.add_column(column.title, justify="right" if column.title in ("LEO", "HW", "LAG") else "left")
     last = None
