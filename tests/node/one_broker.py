@@ -1,0 +1,240 @@
+"""One real `Node` on a simulated disk; the test is the controller, the other brokers, the clients and the clock.
+
+Broker 0 is the node. `lead` and `follow` push roles as a controller does; `fetch_as` is another broker's fetch;
+connection numbers are clients, and every answer is found by the number that `send` returned.
+"""
+
+from collections import deque
+from random import Random
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Close, Connect, Event, Pause, Replace, Send, Stop, Store, Sync
+from tidelog.model import Endpoint, Time, TopicPartition
+from tidelog.node.node import Node
+from tidelog.partition.truncation import KIP_320
+from tidelog.sim.carry import read_part
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.store import Tree
+from tidelog.wire import codec
+from tidelog.wire.messages.cluster.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from tidelog.wire.messages.cluster.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from tidelog.wire.messages.cluster.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+)
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.records import Record, build
+
+CONTROLLER, CLIENT = 1, 2
+TOPIC, TOPIC_ID = "t", b"topic-id-of-t...".ljust(16, b".")
+WALL = 1_700_000_000_000
+VERSIONS = {0: 9, 1: 17, 2: 7, 4: 7, 5: 4, 6: 8, 21: 2, 23: 4}
+
+
+def values(*texts):
+    """A client's batch."""
+    return build([Record(0, WALL, b"k", text.encode()) for text in texts])
+
+
+class OneBroker:
+    def __init__(self, *, disk=None, folders=("/data",), generation=KIP_320, alive=(0, 1, 2), **options):
+        given = {name.replace("_", "."): str(value) for name, value in options.items()}
+        listeners = "PLAINTEXT://broker-0:9092,REPLICATION://broker-0:9093"
+        own = {
+            "node.id": "0",
+            "log.dirs": ",".join(folders),
+            "listeners": listeners,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
+            "inter.broker.listener.name": "REPLICATION",
+            "min.insync.replicas": "2",
+        }
+        self.disk = disk or SimDisk(list(folders), Random(0))
+        endpoints = [Endpoint(name, "PLAINTEXT", "broker-0", port) for name, port in _PORTS.items()]
+        config = BrokerConfig({**own, **given})
+        self.node = Node(config, self.disk, endpoints, entropy=Random(1).randbytes, generation=generation)
+        self.now = Time(1_000, WALL)
+        self.session = Tree().session()
+        self.store_answers = True
+        self.stores, self.syncs, self.events, self.asked = deque(), deque(), [], []
+        self.answers, self.closed, self.paused = {}, [], {}
+        self.stopped = None
+        self.requests, self._waiting = 0, {}
+        self.give("start")
+        self.connect(CONTROLLER, "REPLICATION")
+        self.connect(CLIENT)
+        self.live(*alive)
+
+    # The world.
+
+    def give(self, name, *arguments):
+        self._carry_out(getattr(self.node, name)(*arguments, self.now))
+        while self.store_answers and self.stores:
+            store = self.stores.popleft()
+            self._carry_out(self.node.store_result(store.token, self.session.apply(store.operations), self.now))
+        self.node.check_invariants()
+
+    def _carry_out(self, effects):
+        for effect in effects:
+            match effect:
+                case Store():
+                    self.stores.append(effect)
+                case Sync():
+                    self.syncs.append(effect)
+                case Event():
+                    self.events.append(effect)
+                case Send(connection, parts) if connection > 0:
+                    self._answered(connection, b"".join(map(read_part, parts)))
+                case Send(connection, parts):
+                    self.asked.append((connection, codec.decode_request(b"".join(parts)[4:])))
+                case Close(connection):
+                    self.closed.append(connection)
+                case Pause(connection, paused):
+                    self.paused[connection] = paused
+                case Stop(reason):
+                    self.stopped = reason
+                case Connect(connection):
+                    self.dialled = connection
+                case Replace(_, path, content):
+                    self.disk.replace(path, content)
+
+    def _answered(self, connection, data):
+        while data:
+            length = int.from_bytes(data[:4])
+            number, key, version = self._waiting[connection].popleft()
+            _, self.answers[number] = codec.decode_response(key, version, data[4 : 4 + length])
+            data = data[4 + length :]
+
+    def passes(self, ms):
+        """Time passes, and the node is woken whenever it asked for it."""
+        end = self.now.mono + ms
+        while (due := self.node.next_deadline) is not None and due <= end:
+            self._at(max(due, self.now.mono))
+            self.give("wake")
+        self._at(end)
+
+    def _at(self, mono):
+        self.now = Time(mono, self.now.wall + mono - self.now.mono)
+
+    def synced(self):
+        """The oldest fsync under way is done."""
+        sync = self.syncs.popleft()
+        for file in sync.files:
+            file.sync()
+        self.give("synced", sync.token)
+
+    def connect(self, number, listener="PLAINTEXT"):
+        self._waiting[number] = deque()
+        self.give("connected", number, listener, f"peer-{number}", "User:ANONYMOUS")
+
+    # Requests.
+
+    def send(self, request, connection=CLIENT, version=None):
+        """The number by which the answer is found in `answers`."""
+        self.requests += 1
+        key = request.__key__
+        version = VERSIONS[key] if version is None else version
+        frame = b"".join(codec.encode_request(key, version, self.requests, "test", request))[4:]
+        if not (key == 0 and request.acks == 0):
+            self._waiting[connection].append((self.requests, key, version))
+        number = self.requests
+        self.give("receive", connection, [memoryview(bytearray(frame))])
+        return number
+
+    def ask(self, request, connection=CLIENT, version=None):
+        """The answer, which must come at once."""
+        return self.answers[self.send(request, connection, version)]
+
+    def live(self, *brokers, **states):
+        live = [
+            UpdateMetadataBroker(
+                id=broker,
+                rack=f"rack-{broker}",
+                endpoints=[
+                    UpdateMetadataEndpoint(port=port, host=f"broker-{broker}", listener=name)
+                    for name, port in _PORTS.items()
+                ],
+            )
+            for broker in brokers
+        ]
+        request = UpdateMetadataRequest(controller_id=1, type=1, controller_epoch=1, live_brokers=live, **states)
+        assert self.ask(request, CONTROLLER).error_code == 0
+
+    def lead(self, isr=(0, 1, 2), **given):
+        return self.assign(leader=0, isr=isr, **given)
+
+    def follow(self, leader=1, isr=(0, 1, 2), **given):
+        return self.assign(leader=leader, isr=isr, **given)
+
+    def assign(
+        self, leader, isr, *, replicas=(0, 1, 2), epoch=0, partition_epoch=0, topic_id=TOPIC_ID, index=0, by=1
+    ):
+        state = LeaderAndIsrPartitionState(
+            partition_index=index,
+            controller_epoch=by,
+            leader=leader,
+            leader_epoch=epoch,
+            isr=list(isr),
+            partition_epoch=partition_epoch,
+            replicas=list(replicas),
+        )
+        topic = LeaderAndIsrTopicState(topic_name=TOPIC, topic_id=topic_id, partition_states=[state])
+        return self.send(LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), CONTROLLER)
+
+    def delete(self, index=0, *, by=1):
+        state = StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
+        topic = StopReplicaTopicState(topic_name=TOPIC, partition_states=[state])
+        return self.ask(StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), CONTROLLER)
+
+    def produce(self, *texts, acks=-1, timeout_ms=30_000, connection=CLIENT, index=0, records=None):
+        data = PartitionProduceData(index=index, records=records or values(*texts))
+        topic = TopicProduceData(name=TOPIC, partition_data=[data])
+        return self.send(ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic]), connection)
+
+    def produced(self, number):
+        """(error code, base offset), or None while there is no answer."""
+        if number not in self.answers:
+            return None
+        answer = self.answers[number].responses[0].partition_responses[0]
+        return answer.error_code, answer.base_offset
+
+    def fetch_as(self, replica, offset, *, epoch=0, last_epoch=None, log_start=0, connection=None, index=0, **more):
+        """A follower's fetch without a session, and its partition's answer, or None while it waits."""
+        connection = connection or 10 + replica
+        if connection not in self._waiting:
+            self.connect(connection, "REPLICATION")
+        wanted = FetchPartition(
+            partition=index,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=(epoch if offset else -1) if last_epoch is None else last_epoch,
+            log_start_offset=log_start,
+            partition_max_bytes=1 << 20,
+        )
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=replica, replica_epoch=100 + replica),
+            max_wait_ms=more.pop("max_wait_ms", 0),
+            min_bytes=1,
+            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],
+            **more,
+        )
+        number = self.send(request, connection)
+        return self.answers[number].responses[0].partitions[0] if number in self.answers else None
+
+    def partition(self, index=0):
+        return self.node.replicas.get(TOPIC, index)
+
+    def name(self, index=0):
+        return TopicPartition(TOPIC, index)
+
+
+_PORTS = {"PLAINTEXT": 9092, "REPLICATION": 9093}
