@@ -6,18 +6,13 @@ from pathlib import Path
 import pytest
 
 from tidelog.client.admin import ANY
-from tidelog.errors import InvalidOption
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.premises import Refusal
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
+from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
-
-
-def create(cluster, name, partitions=1, replicas=3):
-    with Admin(cluster.bootstrap) as admin:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
-        assert admin.ask(CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
 
 
 def send(cluster, topic, *values):
@@ -40,7 +35,7 @@ def read(cluster, topic, count):
 
 def test_what_is_sent_is_read_while_brokers_are_killed_and_come_back():
     with Cluster(min_insync_replicas=2) as cluster:
-        create(cluster, "t")
+        cluster.create_topic("t")
         assert send(cluster, "t", b"1", b"2") == [True, True]
         cluster.kill(0)
         assert not cluster.brokers[0].is_running
@@ -57,7 +52,7 @@ def test_what_is_sent_is_read_while_brokers_are_killed_and_come_back():
 def test_a_broker_keeps_its_port_and_its_data_through_a_kill():
     with Cluster(brokers=1) as cluster:
         port = cluster.brokers[0].port
-        create(cluster, "t", replicas=1)
+        cluster.create_topic("t")
         send(cluster, "t", b"1")
         cluster.kill(0)
         cluster.start()
@@ -77,7 +72,7 @@ def test_nothing_is_left_when_it_ends():
     before = set(threading.enumerate())
     with Cluster(brokers=2) as cluster:
         folder = cluster.folder
-        create(cluster, "t", replicas=2)
+        cluster.create_topic("t")
         send(cluster, "t", b"1")
     assert not folder.exists()
     assert set(threading.enumerate()) <= before
@@ -86,7 +81,7 @@ def test_nothing_is_left_when_it_ends():
 
 def test_a_given_folder_is_kept_and_opened_again(tmp_path):
     with Cluster(brokers=1, folder=tmp_path) as cluster:
-        create(cluster, "t", replicas=1)
+        cluster.create_topic("t")
         send(cluster, "t", b"1")
     with Cluster(brokers=1, folder=tmp_path) as cluster:
         assert read(cluster, "t", 1) == [b"1"]
@@ -118,3 +113,18 @@ def test_what_a_broker_logs_is_kept():
     with Cluster(brokers=1) as cluster:
         assert cluster.brokers[0].wait_for_line("controller.elected")["broker"] == 0
         assert Path(cluster.brokers[0].folder, "meta.properties").exists()
+
+
+def test_a_created_topic_is_known_to_every_broker_with_its_options():
+    with Cluster(brokers=2) as cluster:
+        cluster.create_topic("t", partitions=3, replicas=1, min_insync_replicas=2, cleanup_policy=["compact", "delete"])
+        with Admin(cluster.bootstrap) as admin:
+            for broker in range(2):
+                (topic,) = admin.ask(MetadataRequest(topics=None), broker).topics
+                assert len(topic.partitions) == 3
+            asked = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["cleanup.policy"])
+            (result,) = admin.ask(DescribeConfigsRequest(resources=[asked]), ANY).results
+            assert [option.value for option in result.configs] == ["compact,delete"]
+        with pytest.raises(ApiError) as refused:
+            cluster.create_topic("t")
+        assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS

@@ -7,9 +7,13 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.readiness import is_complete, view_of
 from tidelog.shell.supervisor import cluster_options
+from tidelog.shell.transport import Admin
 from tidelog.testing.broker import START_S, Broker, BrokerCrashed
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 RETRY_S = 0.003
 QUICK = {
@@ -35,7 +39,7 @@ class Cluster:
         options: Mapping[str, str] | None = None,
         **overrides: object,
     ) -> None:
-        given = {name.replace("_", "."): _text(value) for name, value in overrides.items()} | dict(options or {})
+        given = {_dotted(name): _text(value) for name, value in overrides.items()} | dict(options or {})
         BrokerConfig.validate(given)
         unknown = BrokerConfig.unknown(given)
         if unknown:
@@ -97,12 +101,42 @@ class Cluster:
                     raise TimeoutError(f"{broker} does not know all brokers after {within_s:g} s")
                 time.sleep(RETRY_S)
 
+    def create_topic(self, name: str, partitions: int = 1, *, replicas: int | None = None, **options: object) -> None:
+        """Create a topic, by default on as many brokers as there are, up to 3; options with '_' for '.'. ApiError where
+        the cluster refuses. When it returns every running broker knows the topic and its leaders."""
+        running = [broker for broker in self.brokers if broker.is_running]
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=min(3, len(running)) if replicas is None else replicas,
+            configs=[CreatableTopicConfig(name=_dotted(key), value=_text(value)) for key, value in options.items()],
+        )
+        with Admin(self.bootstrap) as admin:
+            result = admin.ask(CreateTopicsRequest(topics=[topic])).topics[0]
+            if result.error_code:
+                raise ApiError(ErrorCode(result.error_code), result.error_message)
+            for broker in running:
+                while not _has_leaders(admin, name, broker.id):
+                    time.sleep(RETRY_S)
+
     def close(self) -> None:
         """End all brokers without handing anything over; data in a temporary folder goes."""
         for broker in self.brokers:
             broker.kill()
         if self._temporary is not None:
             self._temporary.cleanup()
+
+
+def _has_leaders(admin: Admin, topic: str, broker: int) -> bool:
+    """Whether this broker knows the topic with all its leaders."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    (found,) = admin.ask(request, broker).topics
+    return bool(found.partitions) and all(partition.leader_id >= 0 for partition in found.partitions)
+
+
+def _dotted(name: str) -> str:
+    """An option's keyword as Kafka's name."""
+    return name.replace("_", ".")
 
 
 def _text(value: object) -> str:
