@@ -57,7 +57,6 @@ REFUSALS = {
     "no key": (batch(b"a", b"b", key=None), {"cleanup_policy": "compact"}, ErrorCode.INVALID_RECORD),
     "from the future": (batch(timestamp=WALL + HOUR + 1), {}, ErrorCode.INVALID_TIMESTAMP),
     "too old": (batch(timestamp=WALL - 11), {"message_timestamp_before_max_ms": 10}, ErrorCode.INVALID_TIMESTAMP),
-    "log append time": (batch(attributes=LOG_APPEND_TIME), {}, ErrorCode.INVALID_TIMESTAMP),
 }
 
 

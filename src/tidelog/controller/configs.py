@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidelog.config import alter
-from tidelog.controller import tree
+from tidelog.controller import names, tree
 from tidelog.controller.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Group, Steps, submit
 from tidelog.controller.term import Term
@@ -131,6 +131,8 @@ def _entity(alteration: Alteration, times: int) -> str:
 
 def _check_exists(term: Term, alteration: Alteration) -> None:
     topic = term.cluster.topics.get(alteration.name)
+    if alteration.kind == TOPIC and (fault := names.fault(alteration.name)) is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     if alteration.kind == TOPIC and (topic is None or topic.deleted):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{alteration.name}' does not exist.")
 

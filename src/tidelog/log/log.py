@@ -29,7 +29,7 @@ from tidelog.log.segments import Segments
 from tidelog.log.validation import check_client_batch, check_own_batch, recompressed, stamp_time
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer, Disk
-from tidelog.wire.records import BatchHeader, batches, check_crc, header, stamp
+from tidelog.wire.records import BatchHeader, batches, check_crc, header, stamp, stamp_create_time
 
 NO_TIMESTAMP = -1
 
@@ -121,6 +121,8 @@ class Log(Contents):
         data = _writable(records)
         if rules.log_append_time:
             batch = stamp_time(data, batch, now.wall)
+        elif batch.is_log_append_time:
+            stamp_create_time(data, batch)
         first_offset = self.log_end_offset
         last_offset = first_offset + batch.last_offset_delta
         stamp(data, 0, first_offset, leader_epoch)

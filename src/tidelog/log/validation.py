@@ -128,8 +128,6 @@ def check_keys(buffer: Buffer, batch: BatchHeader) -> None:
 
 def _check_timestamps(batch: BatchHeader, rules: Rules, now_wall: int) -> None:
     """By the header's first and largest timestamp, which stand for all."""
-    if batch.attributes & LOG_APPEND_TIME:
-        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type LogAppendTime")
     earliest, latest = batch.base_timestamp, batch.max_timestamp
     if latest != NO_TIMESTAMP and latest - now_wall > rules.after_max_ms:
         raise _untimely(latest, rules, now_wall)

@@ -195,9 +195,19 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leade
 
 def stamp_log_append_time(buffer: bytearray | memoryview, batch: BatchHeader, timestamp: int) -> None:
     """Make `timestamp` the time of every record of the batch (LogAppendTime), in the buffer itself."""
+    _ATTRIBUTES.pack_into(buffer, batch.position + ATTRIBUTES_POSITION, batch.attributes | LOG_APPEND_TIME)
+    _INT64.pack_into(buffer, batch.position + MAX_TIMESTAMP_POSITION, timestamp)
+    _seal(buffer, batch)
+
+
+def stamp_create_time(buffer: bytearray | memoryview, batch: BatchHeader) -> None:
+    """Let the records have their own times again (CreateTime), in the buffer itself."""
+    _ATTRIBUTES.pack_into(buffer, batch.position + ATTRIBUTES_POSITION, batch.attributes & ~LOG_APPEND_TIME)
+    _seal(buffer, batch)
+
+
+def _seal(buffer: bytearray | memoryview, batch: BatchHeader) -> None:
     position = batch.position
-    _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, batch.attributes | LOG_APPEND_TIME)
-    _INT64.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, timestamp)
     covered = memoryview(buffer)[position + ATTRIBUTES_POSITION : batch.end]
     _CRC.pack_into(buffer, position + CRC_POSITION, crc32c(covered))
 

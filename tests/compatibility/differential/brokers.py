@@ -1,5 +1,6 @@
 """The two brokers, alone and with the same options: a Tidelog process and a real Apache Kafka in combined mode."""
 
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,14 @@ OPTIONS = {
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
+def _free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports: list[int] = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
 @contextmanager
 def tidelog(folder: Path) -> Iterator[int]:
     """The port of a Tidelog broker that runs meanwhile."""
@@ -24,10 +33,11 @@ def tidelog(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def kafka(folder: Path, libs: str, port: int, controller_port: int) -> Iterator[int]:
+def kafka(folder: Path, libs: str) -> Iterator[int]:
     """The port of a real Kafka that runs meanwhile; its log is `folder/kafka.log`."""
     folder.mkdir()
     file = folder / "server.properties"
+    port, controller_port = _free_ports(2)
     options = {
         "process.roles": "broker,controller",
         "node.id": "0",

@@ -1,6 +1,7 @@
 """Produce and InitProducerId: what is appended, and every way to be refused."""
 
 import struct
+import time
 from typing import Any
 
 from tests.compatibility.differential.batches import EPOCH_2023, WELL, batch, fields_of, old_format, with_field
@@ -17,6 +18,7 @@ def run(side: Side) -> None:
     _accepted(topic)
     _places(side, topic)
     _malformed(topic)
+    _apart(side)
     _sequences(topic)
     _topics_of_other_kinds(side)
     _acknowledgements(side, topic)
@@ -53,7 +55,6 @@ def _accepted(topic: Topic) -> None:
     topic.send("headers, keys and tombstones", batch((b"k", None), (None, b""), (b"", b"v"), headers=[("h", None)]))
     topic.send("a base offset that is not 0", with_field(batch(b"far"), "base_offset", 77))
     topic.send("a leader epoch that is not the leader's", with_field(batch(b"epoch"), "leader_epoch", 9))
-    topic.send("a batch that is LogAppendTime already", with_field(batch(b"append"), "attributes", 8))
     topic.send("no timestamps", batch(b"none", timestamp=-1))
 
 
@@ -82,7 +83,6 @@ def _malformed(topic: Topic) -> None:
     good = batch(*WELL)
     damaged = bytearray(good)
     damaged[-1] ^= 0xFF
-    topic.send("null records", None)
     topic.send("empty records", b"")
     topic.send("a bad checksum", bytes(damaged))
     topic.send("two batches", good + good)
@@ -92,7 +92,6 @@ def _malformed(topic: Topic) -> None:
     topic.send("magic -1", with_field(good, "magic", -1))
     for cut in (5, 12, 16, 17, 60, 61, len(good) - 1):
         topic.send(f"the first {cut} bytes of a batch", good[:cut], NEWEST)
-    topic.send("a byte behind the batch", good + b"\x00", NEWEST)
     topic.send("garbage", bytes(range(1, 200)), NEWEST)
     for length in (-1, 0, 13, 48, 2**31 - 1):
         topic.send(f"a batch of length {length}", with_field(good, "length", length, sealed=False), NEWEST)
@@ -104,11 +103,29 @@ def _malformed(topic: Topic) -> None:
     ):  # fmt: skip
         topic.send(f"a header with {name} {value}", with_field(good, name, value), NEWEST)
     topic.send("no records in the batch", batch(), NEWEST)
-    topic.send("compressed bytes that are not", with_field(good, "attributes", 1), NEWEST)
-    topic.send("a record with a wrong offset", fields_of(WELL, deltas=(0, 5, 2)), NEWEST)
     topic.send("a batch larger than allowed", batch(b"x" * 1_100_000))
     topic.send("a timestamp far ahead", batch(b"x", timestamp=EPOCH_2023 * 3))
     topic.send("a transactional id and a plain batch", batch(b"x"), transactional_id="writer")
+
+
+def _apart(side: Side) -> None:
+    """What only one of the two may accept: each case has a topic of its own, so that offsets stay the same elsewhere."""
+    good = batch(*WELL)
+    for number, (label, records) in enumerate(
+        {
+            "a batch that is LogAppendTime already": with_field(good, "attributes", 8),
+            "a byte behind the batch": good + b"\x00",
+            "compressed bytes that are not": with_field(good, "attributes", 1),
+            "a record with a wrong offset": fields_of(WELL, deltas=(0, 5, 2)),
+        }.items()
+    ):
+        name = f"apart-{number}"
+        topic_id = side.topic(name, retention_ms="-1")
+        Topic(side, name, topic_id).send(label, records, NEWEST)
+        wanted = [{"topic_id": topic_id, "partitions": [{"partition": 0, "partition_max_bytes": 9999}]}]
+        side.ask(f"what is stored of {label}", "Fetch", 13, max_wait_ms=0, min_bytes=0, max_bytes=9999, topics=wanted)
+    data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": None}]}
+    side.silent("null records", "Produce", NEWEST, acks=-1, timeout_ms=100, topic_data=[data])
 
 
 def _sequences(topic: Topic) -> None:
@@ -180,6 +197,8 @@ def _acknowledgements(side: Side, topic: Topic) -> None:
 
 
 def _producer_ids(side: Side) -> None:
+    while side.quiet("InitProducerId", 5, transactional_id=None, transaction_timeout_ms=1).error_code:
+        time.sleep(0.01)  # the first block of ids is fetched
     for version in range(6):
         side.ask("no transactional id", "InitProducerId", version, transactional_id=None, transaction_timeout_ms=60_000)
     none: dict[str, Any] = {"transactional_id": None}

@@ -21,7 +21,7 @@ from tidelog.wire.messages.records.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, TRANSACTIONAL
+from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, MAGIC, MAGIC_POSITION, TRANSACTIONAL
 
 ACKS_NONE = 0
 TOPIC_IDS_SINCE = 13
@@ -113,7 +113,8 @@ def _append(
 
 def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
     """What a batch may be depends on the request, too. A batch too short to say is refused by the log."""
-    attributes = records[LAST_ATTRIBUTES_BYTE] if len(records) > LAST_ATTRIBUTES_BYTE else 0
+    known = len(records) > LAST_ATTRIBUTES_BYTE and records[MAGIC_POSITION] == MAGIC
+    attributes = records[LAST_ATTRIBUTES_BYTE] if known else 0
     if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
     if attributes & TRANSACTIONAL:

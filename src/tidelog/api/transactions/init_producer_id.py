@@ -10,12 +10,16 @@ WAIT_MS = 10_000
 
 def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse | Later:
     if request.transactional_id == "":
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return _refusal(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if (request.producer_id < 0) != (request.producer_epoch < 0):
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return _refusal(ErrorCode.INVALID_REQUEST)
     return _give(context, context.now.mono + WAIT_MS)
+
+
+def _refusal(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 def _give(context: Context, deadline: int) -> InitProducerIdResponse | Later:
@@ -23,5 +27,5 @@ def _give(context: Context, deadline: int) -> InitProducerIdResponse | Later:
     if producer_id is not None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     if context.now.mono >= deadline:
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return Later((Signal(("producer-ids",)),), deadline, _give, (deadline,))

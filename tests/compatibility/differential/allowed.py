@@ -1,0 +1,54 @@
+"""What may differ, and where docs/differences.md says why. A difference that no line here allows fails the test; a line
+that allows nothing fails it, too.
+
+Each line: the heading in the document, a pattern of the script's label, a pattern of the field's path.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class Allowed(NamedTuple):
+    heading: str
+    label: str
+    path: str
+
+    def covers(self, label: str, path: str) -> bool:
+        return bool(re.search(self.label, label) and re.search(self.path, path))
+
+
+MESSAGE = r"error_message$"
+
+ALLOWED = (
+    Allowed("Refusals say why", r"", MESSAGE),
+    Allowed("Null records", r"^null records", r"^$"),
+    Allowed("Bytes behind a batch", r"a byte behind the batch", r""),
+    Allowed("Records inside a batch", r"compressed bytes that are not|a record with a wrong offset", r""),
+    Allowed("Records inside a batch", r"^what has been appended", r"records$"),
+    Allowed("Records inside a batch", r"^a timestamp far ahead|^timely: too", r"record_errors"),
+    Allowed("Where the log starts, in a refusal", r"\[Produce v13\]", r"log_start_offset$"),
+    Allowed("Failures that have a code of their own", r"^a header with attributes [57]", r"error_code$"),
+    Allowed("Failures that have a code of their own", r"^a batch of length 2147483647", r"error_code$"),
+    Allowed("Failures that have a code of their own", r"^far too many \[CreatePartitions", r"error_code$"),
+    Allowed(
+        "Failures that have a code of their own", r"^bad names \[DescribeTopicPartitions", r"error_code$|operations$"
+    ),
+    Allowed("Failures that have a code of their own", r"^replace twice \[AlterConfigs", r"^$"),
+    Allowed("Limits below zero", r"max_bytes -1 \[Fetch|^an unknown isolation level \[Fetch", r""),
+    Allowed("Whole batches", r"max_bytes 100 \[Fetch", r"records$"),
+    Allowed("Replicas fetch on their own listener", r"^a replica id \[Fetch", r""),
+    Allowed(
+        "Time to carry out a request", r"^a timeout of 0 \[CreateTopics|^a negative timeout \[(Create|Delete)", r""
+    ),
+    Allowed("min.insync.replicas", r"\[CreateTopics v[567]\]", r"configs\[min.insync.replicas\].config_source"),
+    Allowed("min.insync.replicas", r"\[DescribeConfigs", r"configs\[min.insync.replicas\]"),
+    Allowed("Values as they are meant", r"^cleanup.policy = delete,delete|election.enable = TRUE", r"\.value$"),
+    Allowed(
+        "Options of a broker",
+        r"^all of the broker",
+        r"configs\[(controller\.listener\.names|controller\.quorum\.bootstrap\.servers|listeners|log\.dirs|metadata\.store"
+        r"|metrics\.listener|process\.roles)\]",
+    ),
+    Allowed("Options of groups and of client metrics", r"^a group|^client metrics", r"results\[(32|16)/"),
+    Allowed("Features", r"^ours \[ApiVersions", r"^(supported|finalized)_features"),
+)
