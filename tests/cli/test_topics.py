@@ -70,6 +70,17 @@ def test_a_topic_may_be_a_regular_expression(on):
     on.until(lambda result: not result.lines, "topics", "--list", "--topic", "fleet-.*")
 
 
+def test_a_description_of_many_pages_is_put_together(on):
+    for name in ("paged-a", "paged-b"):
+        on.create(name, "--partitions", "5")
+    described = ("topics", "--describe", "--topic", "paged-.", "--partition-size-limit-per-response", "3")
+    lines = on.until(lambda result: len(result.lines) == 12, *described).lines
+    numbers = [re.search(r"Topic: (\S+)\tPartition: (\d)", line) for line in lines]
+    assert [found.groups() for found in numbers if found] == [
+        (name, str(number)) for name in ("paged-a", "paged-b") for number in range(5)
+    ]
+
+
 def test_filters_show_only_the_partitions_they_ask_for(on):
     on.create("healthy", "--replication-factor", "3", "--config", "min.insync.replicas=3")
     for filter_, count in [("under-replicated", 0), ("unavailable", 0), ("under-min-isr", 0), ("at-min-isr", 1)]:

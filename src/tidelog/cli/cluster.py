@@ -13,7 +13,8 @@ from tidelog.client.results import code_of
 from tidelog.config import properties
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.shell.transport import Admin, addresses
+from tidelog.shell.blocking.sockets import addresses
+from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.describe_topic_partitions import (
@@ -29,6 +30,8 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 EARLIEST, LATEST = -2, -1
 ROUNDS = 20
+MOST_PARTITIONS = 2000
+"""How many partitions Kafka's tool asks to have described in one answer."""
 
 _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -94,12 +97,12 @@ def topic_names(admin: Admin) -> dict[str, bool]:
     return {topic.name or "": topic.is_internal for topic in metadata(admin).topics}
 
 
-def describe_topics(admin: Admin, names: Sequence[str]) -> list[Any]:
+def describe_topics(admin: Admin, names: Sequence[str], most: int = MOST_PARTITIONS) -> list[Any]:
     """DescribeTopicPartitionsResponseTopic of each name that exists, sorted; from Metadata in older clusters."""
     if not names:
         return []
     try:
-        found = _describe_pages(admin, sorted(names))
+        found = _describe_pages(admin, sorted(names), most)
     except ApiError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
@@ -109,11 +112,12 @@ def describe_topics(admin: Admin, names: Sequence[str]) -> list[Any]:
     return [found[name] for name in sorted(found) if not found[name].error_code]
 
 
-def _describe_pages(admin: Admin, names: Sequence[str]) -> dict[str, Any]:
+def _describe_pages(admin: Admin, names: Sequence[str], most: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     cursor = None
     while True:
-        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in names], cursor=cursor)
+        topics = [TopicRequest(name=name) for name in names]
+        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=most, cursor=cursor)
         response = admin.ask(request, ANY)
         for topic in response.topics:
             if topic.name in found:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tidelog.cli.cluster import TOPIC, describe_configs, describe_topics, metadata
+from tidelog.cli.cluster import MOST_PARTITIONS, TOPIC, describe_configs, describe_topics, metadata
 from tidelog.cli.options import Refused
 from tidelog.cli.topics import FILTERS, matching
 from tidelog.client.admin import CONTROLLER
@@ -79,7 +79,7 @@ def _ids(replicas: Sequence[int]) -> str:
 
 def describe(admin: Admin, given: Mapping[str, Any]) -> None:
     names = _names(admin, given)
-    described = describe_topics(admin, names)
+    described = describe_topics(admin, names, given["partition_size_limit_per_response"] or MOST_PARTITIONS)
     configs = describe_configs(admin, TOPIC, names) if names else {}
     moving = _moving(admin)
     live = {broker.node_id for broker in metadata(admin, []).brokers}

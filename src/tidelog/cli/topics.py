@@ -35,6 +35,7 @@ BELONGS = {
     "if-exists": ("alter", "delete", "describe"),
     "exclude-internal": ("list", "describe"),
     "topic-id": ("describe",),
+    "partition-size-limit-per-response": ("describe",),
     **dict.fromkeys(FILTERS, ("describe",)),
 }
 NEEDED = {"create": ("topic",), "alter": ("topic", "partitions"), "delete": ("topic",)}
@@ -81,6 +82,11 @@ class Assignment(ParamType):
 @flag("under-min-isr-partitions", "Describe only partitions with fewer replicas in sync than min.insync.replicas.")
 @flag("at-min-isr-partitions", "Describe only partitions with exactly min.insync.replicas in sync.")
 @flag("topics-with-overrides", "Describe only topics that have options of their own.")
+@click.option(
+    "--partition-size-limit-per-response",
+    type=click.IntRange(1, 2000),
+    help="How many partitions the cluster describes in one answer, at most.",
+)
 def topics(**given: Any) -> None:
     """Create, list, describe, alter and delete topics, with the flags of kafka-topics."""
     action = one_action(given, ACTIONS)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tidelog.shell.transport import Consumer
 
 POLL_S = 1.0
+TOPIC_WAIT_S = 60.0
+SHORTEST_WAIT_S = 5.0
+"""How long a topic may take to appear, and at least so long even where --timeout-ms is shorter."""
 MOST_RECORDS = 500
 EARLIEST, LATEST = -2, -1
 EXIT_INTERRUPTED = 130
@@ -111,7 +114,8 @@ def _choose(consumer: "Consumer", group: str | None, given: dict[str, Any]) -> N
         consumer.subscribe(given["include"] if given["topic"] is None else [given["topic"]])
         return
     topics = [given["topic"]] if given["topic"] is not None else _matching(given)
-    partitions = [partition for topic in topics for partition in consumer.partitions_of(topic)]
+    wait_s = TOPIC_WAIT_S if given["timeout_ms"] is None else max(SHORTEST_WAIT_S, given["timeout_ms"] / 1000)
+    partitions = [partition for topic in topics for partition in consumer.partitions_of(topic, wait_s)]
     if given["partition"] is not None:
         partitions = [each for each in partitions if each.partition == given["partition"]]
         if not partitions:
