@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.effects import Committed, Later, Readable, Signal
+from tidelog.effects import Committed, Later, Readable, Signal, Synced
 from tidelog.model import TopicPartition
 from tidelog.node.waiting import Waiting
 
@@ -86,3 +86,32 @@ def test_thousands_of_answered_waits_do_not_pile_up_until_their_deadline():
         waiting.changed(P, 1, offset, 0)
         assert names(waiting) == [offset]
     assert len(waiting._deadlines) < 5_000
+
+
+def test_polls_of_an_idle_partition_do_not_pile_up():
+    waiting = Waiting()
+    for moment in range(0, 500 * 5_000, 500):
+        waiting.add("poll", later(Readable(P, 1, 0, 1), Signal(("session", 7)), deadline=moment + 500))
+        waiting.expire(moment + 500)
+        assert names(waiting) == ["poll"]
+    assert waiting.held < 2_000
+
+
+def test_who_is_gone_is_not_answered_and_not_kept():
+    waiting = Waiting()
+    for number in range(5_000):
+        wait = waiting.add(number, later(Readable(P, 1, 0, 1), Committed(Q, 1, 9), Synced(Q, 9), deadline=2**31))
+        waiting.drop(wait)
+    assert waiting.held < 5_000
+    waiting.changed(P, 2, 0, 0)
+    waiting.changed(Q, 2, 0, 0)
+    assert names(waiting) == []
+
+
+def test_a_wait_that_comes_late_for_a_low_offset_is_not_held_up_by_those_for_higher_ones():
+    """A retry of an earlier batch, or a request on two partitions that was bound again after an election."""
+    waiting = Waiting()
+    waiting.add("fifth", later(Committed(P, 1, 50)))
+    waiting.add("first, again", later(Committed(P, 1, 10)))
+    waiting.changed(P, 1, 20, 0)
+    assert names(waiting) == ["first, again"]

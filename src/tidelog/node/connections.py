@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from tidelog.node.waiting import Wait
 from tidelog.wire.connection import Pipeline, Slot
 
 
 @dataclass(slots=True)
 class Connection:
-    """An inbound connection. `paused`: nothing is read from it, because too many answers are outstanding."""
+    """An inbound connection. `paused`: nothing is read from it, because too many answers are
+    outstanding. `broken`: a request on it failed; it is being closed."""
 
     number: int
     listener: str
@@ -15,6 +17,9 @@ class Connection:
     principal: str
     pipeline: Pipeline = field(default_factory=Pipeline)
     paused: bool = False
+    broken: bool = False
+    tokens: set[int] = field(default_factory=set)
+    """Of its requests that are not answered yet."""
 
 
 @dataclass(slots=True)
@@ -29,3 +34,4 @@ class Ticket:
     correlation_id: int
     owner: str = ""
     token: int = 0
+    wait: Wait | None = None

@@ -1,6 +1,11 @@
-"""From frames to handlers and from answers to frames; answers leave in request order on each connection."""
+"""From frames to handlers and from answers to frames; answers leave in request order on each connection.
+
+A peer's fault (`ProtocolViolation`) and a fault of ours in serving one request cost that connection and one log line;
+a failed assertion stops the process, for then the state itself is in doubt.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import count
 from struct import Struct
 from typing import Any
@@ -21,6 +26,7 @@ PAUSE_ABOVE = 500
 
 _KEY_AND_VERSION = Struct(">hh")
 _DEFERRED = (Later, Handed)
+_LET_THROUGH = (ProtocolViolation, AssertionError)
 
 OWN = Connection(0, "", "self", "ANONYMOUS")
 
@@ -41,14 +47,32 @@ class Dispatch:
         self.own_answers: list[tuple[str, int, Any]] = []
         """(owner, token, response) of requests that this broker asked itself."""
         self.requests = 0
+        self.failures = 0
+        """Requests that ended in a fault of this program."""
 
     def opened(self, number: int, listener: str, peer: str, principal: str) -> None:
         self._connections[number] = Connection(number, listener, peer, principal)
 
     def closed(self, number: int) -> None:
-        """Answers still deferred are dropped when they come."""
-        self._connections.pop(number, None)
+        """Nobody is there for what is still deferred."""
+        connection = self._connections.pop(number, None)
         self._outgoing.pop(number, None)
+        for token in connection.tokens if connection is not None else ():
+            ticket = self._tickets.pop(token)
+            if ticket.wait is not None:
+                self._waiting.drop(ticket.wait)
+
+    def close(self, number: int, out: list[Effect]) -> None:
+        """The broker closes it: what was answered until now leaves first."""
+        parts = self._outgoing.pop(number, None)
+        if parts:
+            out.append(Send(number, parts))
+        self.closed(number)
+
+    @property
+    def open_requests(self) -> int:
+        """Requests whose answers are deferred."""
+        return len(self._tickets)
 
     def receive(self, number: int, frames: Iterable[memoryview], now: Time) -> None:
         connection = self._connections.get(number)
@@ -60,8 +84,7 @@ class Dispatch:
             except ProtocolViolation as violation:
                 self._refuse(connection, str(violation))
                 return
-            except DiskFailed as failure:
-                self._disk_failed(connection, failure)
+            if connection.broken:
                 return
         if connection.pipeline.waiting > PAUSE_ABOVE and not connection.paused:
             connection.paused = True
@@ -71,13 +94,28 @@ class Dispatch:
         fields = {"peer": connection.peer, "reason": reason}
         self._effects.append(Event("connection.refused", fields, level="warning"))
         self._effects.append(Close(connection.number, reason))
-        self.closed(connection.number)
 
-    def _disk_failed(self, connection: Connection | None, failure: DiskFailed) -> None:
-        """What a handler did not expect of its disk: the folder goes offline, and the client asks again elsewhere."""
-        self._broker.folder_failed(failure.folder, failure.reason)
+    def _failed(self, ticket: Ticket, error: Exception) -> None:
+        """A request met a fault of ours, or of the disk where no handler expected one: then the folder goes offline,
+        and the client asks again elsewhere."""
+        connection = ticket.connection
         if connection is not None:
-            self._refuse(connection, failure.reason)
+            connection.broken = True
+            self._effects.append(Close(connection.number, "a request failed"))
+        else:
+            self.own_answers.append((ticket.owner, ticket.token, None))
+        if isinstance(error, DiskFailed):
+            self._broker.folder_failed(error.folder, error.reason)
+            return
+        self.failures += 1
+        fields = {
+            "api": APIS[ticket.key].name,
+            "version": ticket.version,
+            "peer": connection.peer if connection is not None else OWN.peer,
+            "error": repr(error),
+            "at": _place(error),
+        }
+        self._effects.append(Event("request.failed", fields, level="error"))
 
     def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
         """Most requests are answered at once on a connection where nothing waits: those need no place in the order."""
@@ -87,13 +125,18 @@ class Dispatch:
         header, request = decode_request(frame)
         self.requests += 1
         context = self._context(connection, header, now)
-        answer = self._call(key, request, context)
-        if connection.pipeline.waiting or type(answer) in _DEFERRED:
-            ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
-            self._settle(ticket, answer, context)
-        elif answer is not None:
-            parts = encode_response(key, _answerable(key, version), header.correlation_id, answer)
-            self._outgoing.setdefault(connection.number, []).extend(parts)
+        try:
+            answer = self._call(key, request, context)
+            if connection.pipeline.waiting or type(answer) in _DEFERRED:
+                ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
+                self._settle(ticket, answer, context)
+            elif answer is not None:
+                parts = encode_response(key, _answerable(key, version), header.correlation_id, answer)
+                self._outgoing.setdefault(connection.number, []).extend(parts)
+        except _LET_THROUGH:
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever it is, the others must not suffer)
+            self._failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
 
@@ -124,7 +167,15 @@ class Dispatch:
         context = self._context(OWN, header, now)
         context.listener = self._inter_broker
         ticket = Ticket(None, None, key, version, 0, owner, token)
-        self._settle(ticket, self._call(key, request, context), context)
+        self._attempt(ticket, context, lambda: self._call(key, request, context))
+
+    def _attempt(self, ticket: Ticket, context: Context, serve: Callable[[], Any]) -> None:
+        try:
+            self._settle(ticket, serve(), context)
+        except _LET_THROUGH:
+            raise
+        except Exception as error:  # noqa: BLE001
+            self._failed(ticket, error)
         self._effects.extend(context.effects)
 
     def _call(self, key: int, request: Any, context: Context) -> Any:
@@ -135,37 +186,42 @@ class Dispatch:
 
     def _settle(self, ticket: Ticket, answer: Any, context: Context) -> None:
         """Send the answer, or keep the ticket until it comes."""
-        if isinstance(answer, Later):
+        if isinstance(answer, _DEFERRED):
             self._tickets[context.token] = ticket
-            self._waiting.add(context, answer)
-        elif isinstance(answer, Handed):
-            self._tickets[context.token] = ticket
+            if ticket.connection is not None:
+                ticket.connection.tokens.add(context.token)
+            ticket.wait = self._waiting.add(context, answer) if isinstance(answer, Later) else None
         else:
             self._answer(ticket, answer)
+
+    def _redeem(self, token: int) -> Ticket | None:
+        ticket = self._tickets.pop(token, None)
+        if ticket is not None and ticket.connection is not None:
+            ticket.connection.tokens.discard(token)
+        return ticket
 
     def resume(self, now: Time) -> None:
         """Carry on with whatever stopped waiting."""
         for wait in self._waiting.ready():
-            context: Context = wait.context
-            ticket = self._tickets.pop(context.token, None)
-            if ticket is None or self._is_gone(ticket):
+            context: Context | None = wait.context
+            ticket = self._redeem(context.token) if context is not None else None
+            if context is None or ticket is None:
                 continue
             context.now = now
             context.effects = []
-            try:
-                self._settle(ticket, wait.later.resume(context, *wait.later.arguments), context)
-            except DiskFailed as failure:
-                self._disk_failed(ticket.connection, failure)
-            self._effects.extend(context.effects)
+            self._attempt(ticket, context, partial(wait.later.resume, context, *wait.later.arguments))
 
     def reply(self, token: int, response: Any) -> None:
         """An actor's answer to the request with this token."""
-        ticket = self._tickets.pop(token, None)
-        if ticket is not None:
+        ticket = self._redeem(token)
+        if ticket is None:
+            return
+        try:
             self._answer(ticket, response)
-
-    def _is_gone(self, ticket: Ticket) -> bool:
-        return ticket.connection is not None and ticket.connection.number not in self._connections
+        except _LET_THROUGH:
+            raise
+        except Exception as error:  # noqa: BLE001
+            self._failed(ticket, error)
 
     def _answer(self, ticket: Ticket, response: Any) -> None:
         connection = ticket.connection
@@ -190,6 +246,14 @@ class Dispatch:
         for number, parts in self._outgoing.items():
             out.append(Send(number, parts))
         self._outgoing.clear()
+
+
+def _place(error: Exception) -> str:
+    """File and line where it was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
 
 
 def _answerable(key: int, version: int) -> int:

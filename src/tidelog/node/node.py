@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Effect, Event, Reply, Stop, Store
+from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ApiError, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import GROUP_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node import fetching, forwarding, isr
@@ -247,6 +247,8 @@ class Node:
             else:
                 if isinstance(effect, Stop):
                     self._close()
+                elif isinstance(effect, Close) and effect.connection > 0:
+                    self.dispatch.close(effect.connection, self._out)
                 self._out.append(effect)
 
     def _ask(self, ask: Ask) -> None:

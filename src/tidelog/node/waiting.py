@@ -6,7 +6,7 @@ answers. A wait holds the leader epoch it was born in: when that epoch ends, it 
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from tidelog.effects import Committed, Later, Readable, Signal, Synced
 from tidelog.model import TopicPartition
 
 _SMALL = 1024
+_NOTHING = Later((), 0, lambda: None)
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +35,21 @@ class _Queue:
     readers: list[Wait] = field(default_factory=list)
     synced: list[tuple[int, Wait]] = field(default_factory=list)
 
+    def insert(self, epoch: int, offset: int, wait: Wait) -> None:
+        """In order; nearly always at the end."""
+        place = len(self.committed)
+        while place and self.committed[place - 1][:2] > (epoch, offset):
+            place -= 1
+        self.committed.insert(place, (epoch, offset, wait))
+
+    def sweep(self) -> None:
+        self.committed = deque(entry for entry in self.committed if not entry[2].done)
+        self.readers = [wait for wait in self.readers if not wait.done]
+        self.synced = [entry for entry in self.synced if not entry[1].done]
+
+    def __len__(self) -> int:
+        return len(self.committed) + len(self.readers) + len(self.synced)
+
 
 class Waiting:
     """All deferred answers of a broker."""
@@ -43,10 +59,11 @@ class Waiting:
         self._signals: dict[tuple[Any, ...], list[Wait]] = {}
         self._deadlines: list[tuple[int, int, Wait]] = []
         self._count = 0
-        self._compact_at = _SMALL
+        self._added = 0
+        self._sweep_at = _SMALL
         self._ready: list[Wait] = []
 
-    def add(self, context: Any, later: Later) -> None:
+    def add(self, context: Any, later: Later) -> Wait:
         wait = Wait(context, later)
         self._remember(wait)
         for condition in later.conditions:
@@ -56,21 +73,41 @@ class Waiting:
             queue = self._partitions.setdefault(condition.partition, _Queue())
             if isinstance(condition, Committed):
                 wait.missing += 1
-                queue.committed.append((condition.epoch, condition.offset, wait))
+                queue.insert(condition.epoch, condition.offset, wait)
             elif isinstance(condition, Readable):
                 queue.readers.append(wait)
             elif isinstance(condition, Synced):
                 wait.missing += 1
                 queue.synced.append((condition.offset, wait))
+        return wait
 
     def _remember(self, wait: Wait) -> None:
-        """Most answers come long before their deadline: the heap is swept whenever it has doubled."""
-        if len(self._deadlines) >= self._compact_at:
-            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
-            heapq.heapify(self._deadlines)
-            self._compact_at = max(_SMALL, 2 * len(self._deadlines))
+        """Most answers come long before their deadline, and polls of idle partitions only by it: everything is swept
+        once as many were added as were left the last time."""
+        self._added += 1
+        if self._added >= self._sweep_at:
+            self._sweep()
         self._count += 1
         heapq.heappush(self._deadlines, (wait.later.deadline, self._count, wait))
+
+    def _sweep(self) -> None:
+        self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+        heapq.heapify(self._deadlines)
+        for queue in self._partitions.values():
+            queue.sweep()
+        self._partitions = {name: queue for name, queue in self._partitions.items() if len(queue)}
+        for key, waits in list(self._signals.items()):
+            self._signals[key] = [wait for wait in waits if not wait.done]
+            if not self._signals[key]:
+                del self._signals[key]
+        self._added = 0
+        self._sweep_at = max(_SMALL, self.held)
+
+    @property
+    def held(self) -> int:
+        """Entries in memory, of answered waits that are not swept yet too."""
+        waits = sum(map(len, self._partitions.values())) + sum(map(len, self._signals.values()))
+        return max(len(self._deadlines), waits)
 
     def changed(self, partition: TopicPartition, epoch: int, high_watermark: int, durable_end: int) -> None:
         """The partition has news: collect whom it answers. An epoch of -1 answers everybody (the role is lost)."""
@@ -120,10 +157,11 @@ class Waiting:
             batch, self._ready = self._ready, []
             yield from batch
 
-    def drop(self, waits: Iterable[Wait]) -> None:
-        """Their connection is gone: nobody is there to be answered."""
-        for wait in waits:
-            wait.done = True
+    def drop(self, wait: Wait) -> None:
+        """Its connection is gone: nobody is there to be answered. What it holds goes at once."""
+        wait.done = True
+        wait.context = None
+        wait.later = _NOTHING
 
     @property
     def next_deadline(self) -> int | None:

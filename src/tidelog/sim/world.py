@@ -132,6 +132,7 @@ class World:
 
     def happened(self, host: Host, event: Event) -> None:
         self.count(event.kind)
+        assert event.kind != "request.failed", f"{host.name} has a fault: {event.fields}"
         for observer in self.observers:
             observer.happened(self, host, event)
 
