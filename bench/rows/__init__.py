@@ -1,0 +1,21 @@
+"""The rows of the table, by the number that `scripts/bench ROW…` takes."""
+
+from collections.abc import Callable, Iterator
+
+from bench.measure import Measure
+from bench.rows import growing, moving, producing, requesting, starting
+
+Row = Callable[[float], Iterator[Measure]]
+"""Takes a scale (1: full size) and yields measures as they are made."""
+
+ROWS: dict[str, Row] = {
+    "1": producing.one_broker,
+    "2": producing.three_brokers,
+    "3": requesting.in_flight,
+    "4": requesting.one_by_one,
+    "5": moving.reading,
+    "6": moving.writing,
+    "7": starting.first_record,
+    "8": producing.three_brokers,
+    "9": growing.partitions,
+}

@@ -1,0 +1,145 @@
+"""A blocking client with Tidelog's own codec: what the rows need beside their load makers."""
+
+import socket
+import time
+from collections import defaultdict
+from typing import Any, Self
+
+from tidelog.errors import ErrorCode, ProtocolViolation
+from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.records import Record, build
+
+PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS = 0, 2, 3, 19, 20
+VERSIONS = {PRODUCE: 9, LIST_OFFSETS: 6, METADATA: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4}
+CLIENT = "bench"
+POLL_S = 0.005
+LATEST = -1
+
+
+class NotYet(Exception):
+    """The cluster cannot do that yet."""
+
+
+class Client:
+    """One connection; requests one after the other. OSError where the broker is not there."""
+
+    def __init__(self, port: int, timeout_s: float = 60.0) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def call(self, key: int, request: Any) -> Any:
+        self.socket.sendall(frame(key, request))
+        return self.answer(key)
+
+    def answer(self, key: int) -> Any:
+        data = self._read(int.from_bytes(self._read(4)))
+        return decode_response(key, VERSIONS[key], memoryview(data))[1]
+
+    def _read(self, count: int) -> bytearray:
+        data = bytearray(count)
+        view = memoryview(data)
+        while view:
+            got = self.socket.recv_into(view)
+            if not got:
+                raise ConnectionResetError("closed within an answer")
+            view = view[got:]
+        return data
+
+
+def frame(key: int, request: Any) -> bytes:
+    return b"".join(bytes(part) for part in encode_request(key, VERSIONS[key], 1, CLIENT, request))  # type: ignore[arg-type]
+
+
+def one_record(topic: str, partitions: list[int], acks: int, size: int = 100) -> ProduceRequest:
+    """One record for each of the partitions."""
+    batch = build([Record(offset=0, timestamp=int(time.time() * 1000), key=None, value=b"x" * size, headers=())])
+    data = [PartitionProduceData(index=partition, records=batch) for partition in partitions]
+    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+
+
+def create(port: int, topic: str, partitions: int, replication: int) -> None:
+    """Ask for a topic; NotYet where the cluster cannot."""
+    wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replication)
+    with Client(port) as client:
+        (result,) = client.call(CREATE_TOPICS, CreateTopicsRequest(topics=[wanted], timeout_ms=60_000)).topics
+    if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        raise NotYet(f"{topic}: {ErrorCode(result.error_code).name} {result.error_message}")
+
+
+def delete(port: int, topic: str) -> None:
+    with Client(port) as client:
+        client.call(DELETE_TOPICS, DeleteTopicsRequest(topic_names=[topic], timeout_ms=60_000))
+
+
+def leaders(port: int, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    """(partition → leading broker, broker → port); NotYet where a partition has no leader."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    with Client(port) as client:
+        answer = client.call(METADATA, request)
+    (found,) = answer.topics
+    ports = {broker.node_id: broker.port for broker in answer.brokers}
+    led = {each.partition_index: each.leader_id for each in found.partitions}
+    if found.error_code or not led or any(leader not in ports for leader in led.values()):
+        raise NotYet(f"{topic} has no leader yet")
+    return led, ports
+
+
+def patiently(action: Any, *arguments: Any, within_s: float = 120.0) -> Any:
+    """Try until it works, every few milliseconds."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return action(*arguments)
+        except (NotYet, OSError, ProtocolViolation):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+
+
+def fresh_topic(port: int, topic: str, partitions: int, replication: int) -> None:
+    """Create it, and wait until it is led."""
+    patiently(create, port, topic, partitions, replication)
+    led, _ = patiently(leaders, port, topic)
+    while len(led) < partitions:
+        time.sleep(POLL_S)
+        led, _ = patiently(leaders, port, topic)
+
+
+def produce_to_all(port: int, topic: str, acks: int, avoid: int = -1) -> None:
+    """One record to every partition, at its leader; NotYet where one refuses or is still led by broker `avoid`."""
+    led, ports = leaders(port, topic)
+    if avoid in led.values():
+        raise NotYet("not all have moved")
+    by_leader: dict[int, list[int]] = defaultdict(list)
+    for partition, leader in led.items():
+        by_leader[leader].append(partition)
+    for leader, partitions in by_leader.items():
+        with Client(ports[leader]) as client:
+            answer = client.call(PRODUCE, one_record(topic, partitions, acks))
+        if any(each.error_code for found in answer.responses for each in found.partition_responses):
+            raise NotYet("a partition refuses")
+
+
+def end_offsets(port: int, topic: str) -> int:
+    """The log end offsets of all partitions in sum."""
+    led, ports = leaders(port, topic)
+    total = 0
+    for partition, leader in led.items():
+        wanted = ListOffsetsTopic(
+            name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)]
+        )
+        with Client(ports[leader]) as client:
+            answer = client.call(LIST_OFFSETS, ListOffsetsRequest(replica_id=-1, topics=[wanted]))
+        total += answer.topics[0].partitions[0].offset
+    return total
