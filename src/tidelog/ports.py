@@ -63,6 +63,10 @@ class Disk(Protocol):
 
     def sync_folder(self, path: str) -> None: ...
 
+    def sync_soon(self, folder: str) -> None:
+        """A hint that many syncs of files below `folder` follow: what can be made durable in one go may be. Nothing
+        is durable by this alone."""
+
     def usage(self, folder: str) -> tuple[int, int]:
         """(total bytes, usable bytes) of the file system that holds the folder."""
 

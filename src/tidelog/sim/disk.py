@@ -354,6 +354,9 @@ class SimDisk:
         self.check("sync", path)
         self.settle(path)
 
+    def sync_soon(self, folder: str) -> None:
+        """Makes nothing durable."""
+
     def settle(self, folder: str) -> None:
         """What was done in the folder is durable; elsewhere it stays pending."""
         for change in self.pending:
