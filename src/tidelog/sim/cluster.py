@@ -8,7 +8,7 @@ from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.sim.checks.replica import Replica
-from tidelog.sim.checks.suite import Suite
+from tidelog.sim.checks.suite import Suite, partitions_of
 from tidelog.sim.client import Client
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
@@ -130,12 +130,15 @@ class Cluster:
         for producer in self.producers:
             producer.stopped = True
         self.expect(lambda: all(producer.idle for producer in self.producers), seconds, "every produce is answered")
-        self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica")
+        self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica, none of a deleted topic")
         self.expect(self.all_is_read, seconds, "every reader reaches the end")
         self.suite.scan(self.world)
 
     def is_converged(self) -> bool:
         ghosts = self.suite.ghosts
+        for host in self.world.hosts:
+            if any(p.log.topic_id != ghosts.topic_ids.get(p.name.topic) for p in partitions_of(host)):
+                return False
         for name, assigned in ghosts.assignments.items():
             state = ghosts.states.get(name)
             if state is None or sorted(state.isr) != sorted(assigned) or state.leader < 0:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tidelog.model import TopicPartition
+from tidelog.sim.client import Client
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
+from tidelog.sim.operator import Operator
 from tidelog.sim.world import Violation
 
 TOPIC = "t"
@@ -98,12 +100,17 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
         name = TopicPartition(TOPIC, partition)
         cluster.produce(name)
         cluster.consume(name)
+    operator = Operator(Client(cluster.world, "operator"))
+    if cluster.world.random.random() < 0.3:
+        cluster.world.after(0, operator.start)
     nemesis.start()
     for _ in range(3):
         cluster.run(safety_seconds / 3)
         cluster.suite.scan(cluster.world)
     nemesis.over = True
+    operator.stop()
     cluster.heal()
+    cluster.expect(lambda: operator.over, 60, "the operator's last topic is there")
     cluster.settle()
 
 

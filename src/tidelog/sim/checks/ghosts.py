@@ -46,6 +46,7 @@ class Ghosts:
         self.partition_epochs: dict[TopicPartition, int] = {}
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
         self.epochs: dict[int, int] = {}
+        self.topic_ids: dict[str, bytes] = {}
         self._seen: dict[str, Node] = {}
 
     def __repr__(self) -> str:
@@ -61,6 +62,9 @@ class Ghosts:
         is of one of the living `sessions`: one that outlives its process says nothing of the next."""
         changed: list[TopicPartition] = []
         self.epochs = {}
+        for path in [path for path in self._seen if path not in tree.nodes]:
+            del self._seen[path]
+            self._forget(path.split("/")[3:])
         for path, node in tree.nodes.items():
             if path.startswith(BROKER_IDS + "/") and node.session in sessions:
                 self.epochs[int(path.rsplit("/", 1)[1])] = node.created
@@ -73,7 +77,11 @@ class Ghosts:
     def _take(self, parts: list[str], node: Node, changed: list[TopicPartition]) -> None:
         topic = parts[0]
         if len(parts) == 1 and node.data:
-            for partition, replicas in parse_assignment(node.data).replicas.items():
+            assignment = parse_assignment(node.data)
+            if self.topic_ids.get(topic) != assignment.topic_id:
+                self._forget(parts)
+                self.topic_ids[topic] = assignment.topic_id
+            for partition, replicas in assignment.replicas.items():
                 self.assignments[TopicPartition(topic, partition)] = replicas
         elif parts[-1] == "state":
             name = TopicPartition(topic, int(parts[2]))
@@ -81,11 +89,22 @@ class Ghosts:
             self.partition_epochs[name] = node.version
             changed.append(name)
 
+    def _forget(self, parts: list[str]) -> None:
+        """A topic was deleted, or is another of the same name: what was known of its partitions is void."""
+        if len(parts) > 1:
+            return
+        self.topic_ids.pop(parts[0], None)
+        for name in [name for name in self.assignments if name.topic == parts[0]]:
+            self.partitions.pop(name, None)
+            self.states.pop(name, None)
+            self.partition_epochs.pop(name, None)
+            del self.assignments[name]
+
     def _forgive(self) -> None:
         """A broker that lost data and is in the ISR again with its present epoch has all of it back. Where only such as
         lost data are left in an ISR below min, the last copy in sync is gone (4.3.1 closes this one with ELR)."""
         for name, ghost in self.partitions.items():
-            if ghost.lossy:
+            if ghost.lossy and name in self.states:
                 state = self.states[name]
                 back = {
                     broker

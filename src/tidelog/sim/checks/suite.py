@@ -31,7 +31,8 @@ class Suite:
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
         for partition in partitions_of(host):
-            self.look(host, partition)
+            if partition.log.topic_id == self.ghosts.topic_ids.get(partition.name.topic):
+                self.look(host, partition)
         self._cut.clear()
 
     def happened(self, world: World, host: Host, event: Event) -> None:
@@ -52,9 +53,13 @@ class Suite:
 
     def tree_changed(self, world: World) -> None:
         before = dict(self.ghosts.states)
+        ids = dict(self.ghosts.topic_ids)
         sessions = {host.life.session.session for host in world.hosts if host.life and host.life.session}
         for name in self.ghosts.read(world.tree, sessions):
-            leadership.check_tree(self.ghosts, name, before.get(name))
+            same = ids.get(name.topic) == self.ghosts.topic_ids.get(name.topic)
+            leadership.check_tree(self.ghosts, name, before.get(name) if same else None)
+        for key in [key for key in self.replicas if ids.get(key[1].topic) != self.ghosts.topic_ids.get(key[1].topic)]:
+            del self.replicas[key]
 
     # One replica.
 
@@ -110,6 +115,9 @@ class Suite:
 
     def scan(self, world: World) -> None:
         """The full scan of what runs (Q)."""
+        held = {id(partition) for host in world.hosts for partition in partitions_of(host)}
+        for key in [key for key, replica in self.replicas.items() if id(replica.partition) not in held]:
+            del self.replicas[key]  # deleted since
         for replica in self.replicas.values():
             if not replica.partition.failed:
                 logs.check_log(replica)
