@@ -175,9 +175,7 @@ class OneBroker:
     def follow(self, leader=1, isr=(0, 1, 2), **given):
         return self.assign(leader=leader, isr=isr, **given)
 
-    def assign(
-        self, leader, isr, *, replicas=(0, 1, 2), epoch=0, partition_epoch=0, topic_id=TOPIC_ID, index=0, by=1
-    ):
+    def assign(self, leader, isr, *, replicas=(0, 1, 2), epoch=0, partition_epoch=0, topic_id=TOPIC_ID, index=0, by=1):
         state = LeaderAndIsrPartitionState(
             partition_index=index,
             controller_epoch=by,

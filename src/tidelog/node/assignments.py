@@ -127,7 +127,7 @@ class Assignments:
             return ErrorCode.NONE
         if leader_epoch not in (-1, DELETE_EPOCH) and leader_epoch < partition.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        self._fetching.forget(name)
+        self._fetching.forget(partition)
         partition.role = None
         partition.mark_news()
         self._on_role(partition)

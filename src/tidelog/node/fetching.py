@@ -97,7 +97,7 @@ class Fetching:
         leader = role.leader if isinstance(role, Follower) and not partition.failed else NO_LEADER
         old = self._leaders.get(name)
         if old is not None and old != leader:
-            self.forget(name)
+            self._leave(name)
         if leader in (NO_LEADER, self._broker_id):
             return
         fetcher = self._fetchers.setdefault(leader, Fetcher(leader))
@@ -112,7 +112,13 @@ class Fetching:
         fetcher.resting.pop(name, None)
         fetcher.due[name] = None
 
-    def forget(self, name: TopicPartition) -> None:
+    def forget(self, partition: Partition) -> None:
+        """Stop fetching it; a new replica of its name goes on."""
+        fetcher = self._fetchers.get(self._leaders.get(partition.name, NO_LEADER))
+        if fetcher is not None and fetcher.all[partition.name].partition is partition:
+            self._leave(partition.name)
+
+    def _leave(self, name: TopicPartition) -> None:
         fetcher = self._fetchers.get(self._leaders.pop(name, NO_LEADER))
         if fetcher is None:
             return

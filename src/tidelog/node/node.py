@@ -6,7 +6,6 @@ recursion and one order for everything. Waiting answers are resumed when their p
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
@@ -153,16 +152,16 @@ class Node:
 
     def synced(self, token: int, now: Time) -> list[Effect]:
         self._at(now)
-        for partition in self.syncing.done(token):
+        partition = self.syncing.done(token, now)
+        if partition is not None:
             partition.advance(now, self.broker.eligible)
-            partition.mark_news()
             self.broker.fetching.follow(partition)
         return self._finish()
 
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> list[Effect]:
         """A failed fsync is final: the folder goes offline."""
         self._at(now)
-        self.syncing.done(token)
+        self.syncing.failed(token)
         self.replicas.folder_failed(folder, reason)
         return self._finish()
 
@@ -256,7 +255,7 @@ class Node:
         target = broker.controller.leader_id if ask.target == CONTROLLER else ask.target
         version = broker.forwarding.version(ask.token) if ask.owner == forwarding.OWNER else None
         if target != broker.broker_id:
-            self.peers.ask(replace(ask, target=target), version, self.now.mono)
+            self.peers.ask(Ask(target, ask.request, ask.owner, ask.token), version, self.now.mono)
         elif ask.target == CONTROLLER and not broker.controller.leading:
             self._answer(ask.owner, ask.token, None)
         else:
@@ -309,13 +308,18 @@ class Node:
 
     def _tell_news(self) -> None:
         """Answer whoever waited for what these partitions now have."""
+        gone, self.replicas.gone[:] = list(self.replicas.gone), []
+        for deleted in gone:
+            self._tell_gone(deleted)
         changed = list(self.replicas.changed)
         self.replicas.changed.clear()
         for name in changed:
             partition = self.replicas.get(*name)
-            if partition is None or partition.failed:
-                self.broker.fetching.forget(name)
-                self.waiting.changed(name, -1, 0, 0)
+            if partition is None:
+                continue
+            if partition.failed:
+                self._tell_gone(partition)
+                self._role_changed(partition)
                 continue
             leads = isinstance(partition.role, Leader)
             if leads:
@@ -323,12 +327,21 @@ class Node:
             self.waiting.changed(
                 name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
             )
-            for session in partition.sessions:
-                self.waiting.signal(("session", session))
+            self._wake_sessions(partition)
             if leads and name.topic == GROUP_TOPIC:
                 groups = self.broker.groups
                 self._effects.extend(groups.committed(name.partition, partition.high_watermark, self.now))
             self.syncing.check(partition, self.now)
+
+    def _tell_gone(self, partition: Partition) -> None:
+        """Deleted, or offline with its folder: whoever waits for it hears so, even where a new one has its name."""
+        self.broker.fetching.forget(partition)
+        self.waiting.changed(partition.name, -1, 0, 0)
+        self._wake_sessions(partition)
+
+    def _wake_sessions(self, partition: Partition) -> None:
+        for session in partition.sessions:
+            self.waiting.signal(("session", session))
 
     # Roles and membership.
 

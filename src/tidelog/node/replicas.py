@@ -48,6 +48,8 @@ class HeldReplicas:
         """Whether a log's end went back: its recovery point may have, too, and must be written down."""
         self.live_folders = list(config.folders)
         self.changed: dict[TopicPartition, None] = {}
+        self.gone: list[Partition] = []
+        """Deleted since the node last looked."""
         self.clean_epoch = -1
         """The broker epoch of the life before, where it stopped cleanly in every folder (rule 8)."""
 
@@ -173,23 +175,24 @@ class HeldReplicas:
         if partition is None:
             return
         del self._folders[name]
-        self.changed[name] = None
-        if not any(topic == name.topic for topic, _ in self._partitions):
+        partition.role = None
+        partition.mark_news()
+        self.gone.append(partition)
+        if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
             self._ids.pop(partition.log.topic_id, None)
         doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
         self._effects.append(Remove(doomed))
 
     def folder_failed(self, folder: str, reason: str) -> None:
         """The folder refused: its replicas are offline until a restart (STORAGE, disk failure)."""
-        home = next((live for live in self.live_folders if folder.startswith(live)), None)
+        home = next((live for live in self.live_folders if f"{folder}/".startswith(f"{live}/")), None)
         if home is None:
             return
         self.live_folders.remove(home)
         self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))
         for name, partition in self._partitions.items():
             if self._folders[name] == home:
-                partition.failed = True
-                self.changed[name] = None
+                partition.fail()
         if self.live_folders:
             self._on_failure()
         else:
@@ -222,6 +225,7 @@ class HeldReplicas:
                 self._effects.append(Event("folder.failed", fields, level="error"))
 
     def _close_folder(self, folder: str, broker_epoch: int) -> None:
+        self._disk.sync_soon(folder)
         for partition in self._in(folder):
             if not partition.failed:
                 partition.log.close(clean=True)

@@ -3,6 +3,7 @@
 from itertools import count
 
 from tidelog.effects import Effect, Sync
+from tidelog.errors import DiskFailed
 from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.partition import NEVER, Partition
@@ -15,37 +16,50 @@ class Syncing:
         self._replicas = replicas
         self._out = out
         self._tokens = count(1)
-        self._under_way: dict[int, tuple[TopicPartition, int]] = {}
-        self._busy: set[TopicPartition] = set()
+        self._under_way: dict[int, tuple[Partition, int]] = {}
+        self._busy: set[Partition] = set()
         self._timed: dict[TopicPartition, int] = {}
 
     def check(self, partition: Partition, now: Time) -> None:
         """The partition has grown: sync what is due, or remember when it will be."""
-        if partition.name in self._busy or partition.failed:
+        if partition in self._busy or partition.failed:
             return
         log = partition.log
         if log.flush_due(now):
             self._timed.pop(partition.name, None)
-            token = next(self._tokens)
-            self._busy.add(partition.name)
-            self._under_way[token] = (partition.name, log.log_end_offset)
-            self._out.append(Sync(token, log.unsynced()))
+            self._sync(partition)
         elif partition.config.flush_ms < NEVER and log.recovery_point < log.log_end_offset:
             self._timed.setdefault(partition.name, now.mono + partition.config.flush_ms)
 
-    def done(self, token: int) -> list[Partition]:
-        """The partition that this sync made durable, if it still is here; empty for syncs nobody waits for."""
-        found = self._under_way.pop(token, None)
-        if found is None:
-            return []
-        name, end = found
-        self._busy.discard(name)
-        partition = self._replicas.get(*name)
-        if partition is None:
-            return []
-        partition.log.mark_synced(end)
-        partition.flush_pending = False
-        return [partition]
+    def _sync(self, partition: Partition) -> None:
+        end = partition.log.log_end_offset
+        try:
+            files = partition.log.unsynced()
+        except DiskFailed as failure:
+            self._replicas.folder_failed(failure.folder, failure.reason)
+            return
+        token = next(self._tokens)
+        self._busy.add(partition)
+        self._under_way[token] = partition, end
+        self._out.append(Sync(token, files))
+
+    def done(self, token: int, now: Time) -> Partition | None:
+        """The partition that this sync made durable, if it still is here; None for syncs nobody waits for."""
+        partition, end = self._end(token)
+        if partition is None or self._replicas.get(*partition.name) is not partition:
+            return None
+        partition.flushed(end, now)
+        return partition
+
+    def failed(self, token: int) -> None:
+        """Nothing is durable by it."""
+        self._end(token)
+
+    def _end(self, token: int) -> tuple[Partition | None, int]:
+        partition, end = self._under_way.pop(token, (None, 0))
+        if partition is not None:
+            self._busy.discard(partition)
+        return partition, end
 
     def wake(self, now: Time) -> None:
         for name in [name for name, moment in self._timed.items() if moment <= now.mono]:

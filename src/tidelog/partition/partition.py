@@ -15,7 +15,7 @@ from tidelog.model import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.model import Time as Moment
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader, Proposal
-from tidelog.partition.progress import Progress
+from tidelog.partition.progress import LONG_AGO, Progress
 from tidelog.partition.truncation import KIP_320, Cut, EpochEnd, Generation, cut_point
 from tidelog.ports import Buffer
 
@@ -117,13 +117,17 @@ class Partition:
 
     def _lead(self, given: Assignment, now: Moment) -> None:
         self.log.assign_epoch(self.epoch, self.log.log_end_offset)
-        remote = {replica: Progress(now.mono) for replica in given.replicas if replica != self.broker_id}
+        remote = {
+            replica: Progress(now.mono if replica in given.isr else LONG_AGO)
+            for replica in given.replicas
+            if replica != self.broker_id
+        }
         self.role = Leader(self.log.log_end_offset, given.isr, remote)
 
     def _keep_leading(self, role: Leader, given: Assignment, now: Moment) -> None:
         for replica in given.replicas:
             if replica != self.broker_id and replica not in role.remote:
-                role.remote[replica] = Progress(now.mono)
+                role.remote[replica] = Progress(now.mono if replica in given.isr else LONG_AGO)
         for replica in set(role.remote).difference(given.replicas):
             del role.remote[replica]
         role.settle(given.isr)
@@ -136,14 +140,19 @@ class Partition:
             self.truncate_to(self.high_watermark)
         self.role = Follower(leader, asking=self.generation.asks and self.log.epochs.latest >= 0)
 
+    def fail(self) -> None:
+        """The folder refused: no role until a restart. A leader that no follower can fetch from would otherwise take
+        all of them out of its ISR, and nobody could replace it."""
+        self.failed = True
+        self.role = None
+        self.mark_news()
+
     def leading(self) -> Leader:
         """The leader's role, or NOT_LEADER_OR_FOLLOWER."""
         role = self.role
         if type(role) is Leader:
-            if self.failed:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
             return role
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def check_epoch(self, epoch: int) -> None:
         """Rule 7: the sender's belief must be this replica's (-1: it has none)."""
@@ -193,9 +202,19 @@ class Partition:
         return True
 
     def _grown(self, now: Moment) -> None:
-        config = self.config
-        if (config.flush_messages < NEVER or config.flush_ms < NEVER) and self.log.flush_due(now):
+        if self._flush_due(now):
             self.flush_pending = True
+        self.mark_news()
+
+    def _flush_due(self, now: Moment) -> bool:
+        config = self.config
+        return (config.flush_messages < NEVER or config.flush_ms < NEVER) and self.log.flush_due(now)
+
+    def flushed(self, end: int, now: Moment) -> None:
+        """What was handed over for a flush when the log ended at `end` is durable. What came since may be due already:
+        it is not covered."""
+        self.log.mark_synced(end)
+        self.flush_pending = self._flush_due(now)
         self.mark_news()
 
     def mark_news(self) -> None:
@@ -232,7 +251,9 @@ class Partition:
     def expansion(self, replica: int, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
         """The ISR with this replica in it, where rule 3 lets it join."""
         role = self.role
-        if type(role) is not Leader or not role.may_join(replica, self.high_watermark, eligible):
+        if type(role) is not Leader or own_epoch == NO_EPOCH:
+            return None
+        if not role.may_join(replica, self.high_watermark, eligible):
             return None
         return role.propose((*role.isr, replica), self.partition_epoch, self.broker_id, own_epoch)
 
@@ -254,7 +275,7 @@ class Partition:
     def shrink(self, now: Moment, own_epoch: int) -> Proposal | None:
         """The ISR without those that fell behind, where there are any and no change is in flight."""
         role = self.role
-        if type(role) is not Leader or role.proposal is not None or len(role.isr) <= 1:
+        if type(role) is not Leader or own_epoch == NO_EPOCH or role.proposal is not None or len(role.isr) <= 1:
             return None
         late = role.laggards(self.log.log_end_offset, now.mono, self.lag_ms)
         if not late:
@@ -279,8 +300,9 @@ class Partition:
     # Reading.
 
     def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
-        if self.failed:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        """For whoever may read here: of a replica that was told no role nobody knows whether it still is one."""
+        if self.role is None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.log.read(offset, max_bytes, limit, at_least_one=at_least_one)
 
     @property

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 UNKNOWN = -1
+LONG_AGO = -(2**62)
+"""When a replica was caught up of which this leader never heard it: before any lag time."""
 
 
 @dataclass(slots=True)
@@ -18,7 +20,7 @@ class Progress:
     log_end_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     broker_epoch: int = -1
-    _fetched_at: int = 0
+    _fetched_at: int = LONG_AGO
     _leader_end_at_fetch: int = 0
 
     def fetched(self, offset: int, log_start: int, leader_end: int, broker_epoch: int, now: int) -> None:

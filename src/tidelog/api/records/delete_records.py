@@ -6,7 +6,7 @@ from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
 from tidelog.effects import Later, Readable
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.partition.partition import Partition
 from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -20,7 +20,7 @@ NO_WATERMARK = -1
 class Pending(NamedTuple):
     """A partition whose replicas have not all reached `start`."""
 
-    name: TopicPartition
+    partition: Partition
     start: int
     answer: DeleteRecordsPartitionResult
 
@@ -36,7 +36,7 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
             try:
                 partition = find(context.broker, topic.name, asked.partition_index)
                 start = partition.delete_records_before(asked.offset)
-                pending.append(Pending(partition.name, start, answer))
+                pending.append(Pending(partition, start, answer))
             except ApiError as error:
                 answer.error_code = error.code
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
@@ -49,7 +49,7 @@ def _finish(
     waiting = []
     for wait in pending:
         try:
-            low = find(context.broker, *wait.name).low_watermark(context.broker.eligible)
+            low = wait.partition.low_watermark(context.broker.eligible)
         except ApiError as error:
             wait.answer.error_code = error.code
             continue
@@ -61,5 +61,5 @@ def _finish(
             waiting.append(wait)
     if not waiting:
         return response
-    conditions = [Readable(wait.name, -1, 0, 0) for wait in waiting]
+    conditions = [Readable(wait.partition.name, -1, 0, 0) for wait in waiting]
     return Later(conditions, deadline, _finish, (response, waiting, deadline))

@@ -8,7 +8,7 @@ from tidelog.effects import Close, Committed, Condition, Later, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.partition.leader import Leader
-from tidelog.partition.partition import ACKS_ALL
+from tidelog.partition.partition import ACKS_ALL, Partition
 from tidelog.ports import Buffer
 from tidelog.wire.compression import Compression
 from tidelog.wire.message import Records
@@ -41,7 +41,7 @@ WITHOUT_LOG_START = {
 class Pending(NamedTuple):
     """A partition's answer that still waits for its records to be safe below `end`."""
 
-    name: TopicPartition
+    partition: Partition
     end: int
     answer: PartitionProduceResponse
 
@@ -105,9 +105,9 @@ def _append(
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
     if request.acks == ACKS_ALL and partition.high_watermark < end:
-        return Pending(name, end, answer)
+        return Pending(partition, end, answer)
     if request.acks == 1 and partition.durable_end < end:
-        return Pending(name, end, answer)
+        return Pending(partition, end, answer)
     return None
 
 
@@ -129,19 +129,22 @@ def _finish(
     waiting: list[Pending] = []
     conditions: list[Condition] = []
     for wait in pending:
-        partition = context.broker.replicas.get(*wait.name)
-        role = partition.role if partition else None
-        if partition is None or not isinstance(role, Leader):
-            _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        partition, topic = wait.partition, wait.partition.name.topic
+        role = partition.role
+        if not isinstance(role, Leader):
+            code = ErrorCode.KAFKA_STORAGE_ERROR if partition.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            _refuse(context, topic, wait.answer, ApiError(code))
         elif partition.high_watermark >= wait.end or (acks == 1 and partition.durable_end >= wait.end):
             if acks == ACKS_ALL and len(role.maximal_isr) < partition.min_in_sync:
-                _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+                _refuse(context, topic, wait.answer, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         elif context.now.mono >= deadline:
-            _refuse(context, wait.name.topic, wait.answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+            _refuse(context, topic, wait.answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
         else:
             waiting.append(wait)
             conditions.append(
-                Committed(wait.name, partition.epoch, wait.end) if acks == ACKS_ALL else Synced(wait.name, wait.end)
+                Committed(partition.name, partition.epoch, wait.end)
+                if acks == ACKS_ALL
+                else Synced(partition.name, wait.end)
             )
     if not waiting:
         return response
