@@ -7,6 +7,7 @@ from random import Random
 from tidelog.model import TopicPartition
 from tidelog.sim.client import Client
 from tidelog.sim.cluster import Cluster
+from tidelog.sim.committer import GROUPS, Committer
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
@@ -88,7 +89,8 @@ def draw_properties(random: Random) -> dict[str, str]:
 
 def prepare(seed: int, kinds: tuple[str, ...] | None = None) -> tuple[Cluster, Nemesis]:
     random = Random(seed)
-    cluster = Cluster(seed, faults=draw_faults(random), properties=draw_properties(random))
+    brokers = random.choice((3, 3, 3, 4, 5))
+    cluster = Cluster(seed, brokers=brokers, faults=draw_faults(random), properties=draw_properties(random))
     return cluster, Nemesis(cluster, kinds)
 
 
@@ -103,6 +105,8 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
     operator = Operator(Client(cluster.world, "operator"))
     if cluster.world.random.random() < 0.3:
         cluster.world.after(0, operator.start)
+    committer = Committer(Client(cluster.world, "committer"), cluster.suite, TOPIC)
+    cluster.world.after(0, committer.start)
     nemesis.start()
     for _ in range(3):
         cluster.run(safety_seconds / 3)
@@ -111,6 +115,9 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
     operator.stop()
     cluster.heal()
     cluster.expect(lambda: operator.over, 60, "the operator's last topic is there")
+    reads, committer.stopped = committer.reads, True
+    lost = cluster.suite.ghosts.of(GROUPS)
+    cluster.expect(lambda: committer.reads > reads or bool(lost.loss_allowed), 60, "the group's offset is read back")
     cluster.settle()
 
 

@@ -6,7 +6,7 @@ addresses or on the hash seed, so the same seed gives the same digest in every p
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -26,12 +26,11 @@ def plain(value: Any) -> Any:
         return sorted(str(plain(item)) for item in value)
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        named = ", ".join(f"{name}={plain(item)}" for name, item in zip(value._fields, value, strict=True))
+        return f"{type(value).__name__}({named})"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return (
-            f"{type(value).__name__}({', '.join(f'{f.name}={plain(getattr(value, f.name))}' for f in fields(value))})"
-        )
     if hasattr(value, "path"):
         return f"file {value.path}"
     return value if isinstance(value, str) else repr(value)
