@@ -4,8 +4,8 @@ Nothing here is carried out by the core. A world (`shell` or `sim`) carries an e
 of the node that names the effect's token.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tidelog.model import TopicPartition
@@ -23,30 +23,26 @@ class FileSlice(NamedTuple):
 Part = Buffer | FileSlice
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """Write the parts, in order, to the connection; answers keep the order in which they were sent."""
 
     connection: int
     parts: Sequence[Part]
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(NamedTuple):
     connection: int
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Stop reading from the connection (`paused`), or go on: too many of its requests wait for their answers."""
 
     connection: int
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(NamedTuple):
     """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
 
     connection: int
@@ -54,16 +50,14 @@ class Connect:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(NamedTuple):
     """fsync the files off the loop, in order; answered by `synced(token)` or `disk_failed`."""
 
     token: int
     files: Sequence[File]
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(NamedTuple):
     """`Disk.replace` off the loop; answered by `synced(token)` or `disk_failed`."""
 
     token: int
@@ -71,30 +65,26 @@ class Replace:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(NamedTuple):
     """`Disk.remove` off the loop, for deletions that may be long; not answered."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """Submit operations to the metadata store; answered by `store_result(token, result)`, in order of submission."""
 
     token: int
     operations: Sequence[Operation]
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """The node is finished: files are closed, the process may end. `reason` is empty for a wished stop."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something happened that a log line, a timeline, the lab or a ghost of the simulator wants to know.
 
     `kind` is a stable dotted name ("partition.leader", "isr.shrink", "log.truncate", …); `fields` are plain values.
@@ -102,7 +92,7 @@ class Event:
     """
 
     kind: str
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = MappingProxyType({})
     level: str = "info"
 
 
@@ -113,8 +103,7 @@ UNATTENDED = "nobody"
 """The owner of an `Ask` whose answer nobody waits for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """Send a request to a broker (or the CONTROLLER) and give the answer to `owner` by `token`.
 
     `node.peers` carries it out; an answer that cannot come is handed down as None.
@@ -126,16 +115,14 @@ class Ask:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The deferred answer to the request that was handed down with this token."""
 
     token: int
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """A coordinator's wish: append this record batch to a partition of its topic as leader. Carried out at once by the
     node, which answers with `appended(token, base_offset)` or `append_failed(token, code)` first of all."""
 
@@ -184,8 +171,7 @@ class Signal(NamedTuple):
 Condition = Committed | Readable | Synced | Signal
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(NamedTuple):
     """An answer that is not there yet: `resume(context, *arguments)` is called when every condition of a `Committed`
     or `Synced` kind holds, when any `Readable` or `Signal` does, or at the deadline (monotonic milliseconds). It
     returns a response or another `Later`."""

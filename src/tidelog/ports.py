@@ -4,8 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -76,8 +75,7 @@ class Disk(Protocol):
 ANY_VERSION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """Fails with a conflict where the node exists or its parent does not (parents are never made implicitly,
     except that the store holds the fixed skeleton `controller.tree.SKELETON` from its first start)."""
 
@@ -86,8 +84,7 @@ class Create:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """Fails with a conflict where the node is missing or, unless ANY_VERSION, has another version."""
 
     path: str
@@ -95,34 +92,29 @@ class Write:
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     """Fails with a conflict where the node is missing, has children, or has another version."""
 
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Fails with a conflict unless the node exists with this version."""
 
     path: str
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Children:
+class Children(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(NamedTuple):
     """From now on, until the session ends, every change at `path` or below it comes as `store_event(path)`."""
 
     path: str
@@ -133,8 +125,7 @@ Query = Read | Children | Watch
 Operation = Change | Query
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """What a node of the tree holds. `version` counts writes from 0; `created` is the store-wide creation number
     (ZooKeeper's czxid), which makes broker epochs; `session` is 0 unless the node is ephemeral."""
 
@@ -147,8 +138,7 @@ class Node:
 Outcome = Literal["ok", "conflict", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreResult:
+class StoreResult(NamedTuple):
     """The answer to one list of operations, which is either all changes (atomic: all or none) or all queries.
 
     `values` has one entry an operation: Create and Write → the `Node` as written; Delete and Check → None;
@@ -158,7 +148,7 @@ class StoreResult:
     """
 
     outcome: Outcome
-    values: Sequence["Node | Sequence[str] | None"] = field(default=())
+    values: Sequence["Node | Sequence[str] | None"] = ()
     failed: int = -1
 
 
