@@ -322,7 +322,8 @@ class Node:
                 self._role_changed(partition)
                 continue
             leads = isinstance(partition.role, Leader)
-            if leads:
+            if leads:  # a change of the ISR may let both go on
+                partition.advance(self.now, self.broker.eligible)
                 self.broker.offer_isr(partition)
             self.waiting.changed(
                 name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
