@@ -382,7 +382,9 @@ def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool)
         or answer.diverging_epoch.epoch >= 0
         or answer.diverging_epoch.end_offset >= 0
     )
-    wanted.told_high_watermark, wanted.told_log_start = answer.high_watermark, answer.log_start_offset
+    diverges = answer.diverging_epoch.end_offset >= 0  # then the follower takes nothing else of the answer
+    wanted.told_high_watermark = -1 if diverges else answer.high_watermark
+    wanted.told_log_start = answer.log_start_offset
     if session is not None:
         session.news.pop(wanted.name, None)
         if short or answer.records:
