@@ -8,9 +8,9 @@ import pytest
 from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
 from tidelog.effects import Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.errors import DiskFailed
-from tidelog.shell import outgoing
+from tidelog.shell.connections import outgoing
 from tidelog.shell.disk import OsDisk
-from tidelog.shell.link import UNSENT_BOUND
+from tidelog.shell.connections.link import UNSENT_BOUND
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_cold_slice_is_brought_in_off_the_loop_and_order_is_kept(disk, tmp_pat
 
     original = outgoing.bring_in
     monkeypatch.setattr(outgoing, "_read_cached", lambda part, into, position: -1)
-    monkeypatch.setattr("tidelog.shell.traffic.bring_in", bring_in)
+    monkeypatch.setattr("tidelog.shell.connections.traffic.bring_in", bring_in)
     parts = [b"a", FileSlice(file, 0, size), b"b", FileSlice(file, 0, size)]
     with serving(folder=str(tmp_path)) as running, running.connect() as client:
         running.node.answer = lambda connection, frame: [Send(connection, parts), Send(connection, [bytes(frame)])]

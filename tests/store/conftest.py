@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 
 from tidelog.ports import MetadataStore
-from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.sim.store import Session, Tree
 
 

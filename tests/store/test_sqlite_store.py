@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tidelog.ports import Children, Create, Read, Watch, Write
-from tidelog.shell.sqlite_store import SqliteStore
-from tidelog.shell.sqlite_tree import StoreDamaged
+from tidelog.shell.store.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_tree import StoreDamaged
 
 PATIENCE_S = 20
 
 OWNER = """
 import sys
 from tidelog.ports import Create
-from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1], session_timeout_ms=int(sys.argv[2]))
 assert store.apply([Create("/controller", b"theirs", ephemeral=True)]).outcome == "ok"
 print(store.session, flush=True)
@@ -31,7 +31,7 @@ for line in sys.stdin:
 COUNTER = """
 import sys
 from tidelog.ports import Read, Write
-from tidelog.shell.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
 won = 0
 while won < int(sys.argv[2]):
@@ -192,7 +192,7 @@ def test_a_lost_ring_is_made_good_at_the_next_renewal(path, monkeypatch):
 
 
 def test_who_falls_too_far_behind_is_told_that_everything_may_have_changed(path, monkeypatch):
-    monkeypatch.setattr("tidelog.shell.sqlite_tree.KEPT_CHANGES", 8)
+    monkeypatch.setattr("tidelog.shell.store.sqlite_tree.KEPT_CHANGES", 8)
     with opened(path) as (store, _), opened(path) as (other, _):
         store.apply([Watch("/config"), Watch("/admin")])
         other.apply([Write("/cluster", b"")] * 200)

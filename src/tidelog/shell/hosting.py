@@ -19,15 +19,16 @@ from tidelog.model import Endpoint, id_text
 from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
-from tidelog.shell import doors, premises
+from tidelog.shell import premises
+from tidelog.shell.connections import doors
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.premises import Refusal
 from tidelog.shell.server import Server
-from tidelog.shell.sqlite_store import SqliteStore
-from tidelog.shell.sqlite_tree import StoreDamaged
-from tidelog.shell.store_thread import Session, StoreThread
-from tidelog.shell.traffic import clock
+from tidelog.shell.store.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_tree import StoreDamaged
+from tidelog.shell.store.thread import Session, StoreThread
+from tidelog.shell.connections.traffic import clock
 
 
 class Hosted:

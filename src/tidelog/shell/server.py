@@ -19,9 +19,9 @@ from tidelog.effects import Close, Connect, Effect, Event, Pause, Remove, Replac
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.chores import Chores
-from tidelog.shell.dialer import Dialer
+from tidelog.shell.connections.dialer import Dialer
 from tidelog.shell.lines import Lines
-from tidelog.shell.traffic import Traffic, clock
+from tidelog.shell.connections.traffic import Traffic, clock
 from tidelog.shell.upkeep import Upkeep
 
 

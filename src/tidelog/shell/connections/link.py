@@ -2,7 +2,7 @@
 
 from socket import socket
 
-from tidelog.shell.outgoing import Outgoing
+from tidelog.shell.connections.outgoing import Outgoing
 from tidelog.wire.frames import FrameReader
 
 UNSENT_BOUND = 4 * 1024 * 1024

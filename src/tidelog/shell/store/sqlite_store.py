@@ -20,9 +20,9 @@ from threading import Lock
 
 from tidelog.controller.tree import SKELETON
 from tidelog.ports import Operation, Query, StoreResult, Watch
-from tidelog.shell.keeper import Keeper
-from tidelog.shell.sessions import SessionFile, is_dead, read_lease
-from tidelog.shell.sqlite_tree import Refused, SqliteTree
+from tidelog.shell.store.keeper import Keeper
+from tidelog.shell.store.sessions import SessionFile, is_dead, read_lease
+from tidelog.shell.store.sqlite_tree import Refused, SqliteTree
 
 SESSION_TIMEOUT_MS = 9000
 

@@ -17,10 +17,10 @@ from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.shell.chores import Chores
-from tidelog.shell.doors import Doors
+from tidelog.shell.connections.doors import Doors
 from tidelog.shell.lines import Lines
-from tidelog.shell.link import Link
-from tidelog.shell.outgoing import ShortSlice, bring_in
+from tidelog.shell.connections.link import Link
+from tidelog.shell.connections.outgoing import ShortSlice, bring_in
 from tidelog.wire.frames import Buffers, FrameReader
 
 READS_A_TURN = 8

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Protocol
 
-from tidelog.shell.sessions import SessionFile, boot_ms, read_lease, when_dead
+from tidelog.shell.store.sessions import SessionFile, boot_ms, read_lease, when_dead
 
 RENEWALS_A_TERM = 6
 

@@ -1,0 +1,4 @@
+"""Sockets on the event loop: accepted (`doors`), dialled (`dialer`), read and written (`traffic`, `link`, `outgoing`).
+
+Start at `traffic.Traffic`. Nothing here knows what a frame means; what a connection tells goes to `traffic.Upward`.
+"""
