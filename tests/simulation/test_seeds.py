@@ -17,6 +17,12 @@ KEPT = {
     85: "a controller that resigned woke without end for log ends that nobody asked for any more",
     127: "a broker that registered anew was proposed for the ISR with its old epoch for ever",
     147: "with a flush for every message the leader sent the same records again and again",
+    480: "a new producer's later batch was taken first: allowed, as in Kafka",
+    2043: "a folder that refused at start brought the broker down with it",
+    2175: "a read that failed within a fetch brought the broker down with it",
+    8042: "records below min stayed uncommitted though the ISR had grown, until the next append",
+    8063: "a high watermark that came with a diverging answer was never told again",
+    9055: "a group's offset could not be read for a high watermark that nobody tried again",
 }
 
 
