@@ -8,8 +8,8 @@ import uvloop
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Send
-from tidelog.shell.disk import OsDisk
 from tidelog.shell.connections.doors import bind
+from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.server import Server
 

@@ -9,8 +9,8 @@ from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
 from tidelog.effects import Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.errors import DiskFailed
 from tidelog.shell.connections import outgoing
-from tidelog.shell.disk import OsDisk
 from tidelog.shell.connections.link import UNSENT_BOUND
+from tidelog.shell.disk import OsDisk
 
 
 @pytest.fixture

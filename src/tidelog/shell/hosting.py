@@ -21,6 +21,7 @@ from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.shell import premises
 from tidelog.shell.connections import doors
+from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.premises import Refusal
@@ -28,7 +29,6 @@ from tidelog.shell.server import Server
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import StoreDamaged
 from tidelog.shell.store.thread import Session, StoreThread
-from tidelog.shell.connections.traffic import clock
 
 
 class Hosted:

@@ -20,8 +20,8 @@ from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.chores import Chores
 from tidelog.shell.connections.dialer import Dialer
-from tidelog.shell.lines import Lines
 from tidelog.shell.connections.traffic import Traffic, clock
+from tidelog.shell.lines import Lines
 from tidelog.shell.upkeep import Upkeep
 
 

@@ -18,9 +18,9 @@ from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.shell.chores import Chores
 from tidelog.shell.connections.doors import Doors
-from tidelog.shell.lines import Lines
 from tidelog.shell.connections.link import Link
 from tidelog.shell.connections.outgoing import ShortSlice, bring_in
+from tidelog.shell.lines import Lines
 from tidelog.wire.frames import Buffers, FrameReader
 
 READS_A_TURN = 8
