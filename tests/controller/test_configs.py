@@ -3,7 +3,8 @@
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
-from tidelog.controller import configs, tree
+from tidelog.controller import tree
+from tidelog.controller.commands import configs
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster import alter_configs, incremental_alter_configs
 from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest

@@ -5,6 +5,6 @@ only truth: the controller decides from its image of it, writes a multi that che
 image only when that commit returns. What it decided reaches brokers by LeaderAndIsr, UpdateMetadata and StopReplica.
 
 - `tree`: paths and contents of the nodes. `state`: the image. `leaders`, `placement`: pure rules.
-- `commands`: one command at a time, each a generator that yields store operations. `pushes`: one queue per broker.
+- `commands`: one at a time, each a generator that yields store operations. `pushes`: one queue per broker.
 - `image`: what every broker (not only the controller) knows of the cluster.
 """

@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidelog.controller import configs, tree
-from tidelog.controller.deletion import Deletions, delete_topics, remove_topics
-from tidelog.controller.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
-from tidelog.controller.extension import create_partitions
-from tidelog.controller.isr import alter_partitions
+from tidelog.controller import tree
+from tidelog.controller.commands import configs
+from tidelog.controller.commands.deletion import Deletions, delete_topics, remove_topics
+from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
+from tidelog.controller.commands.extension import create_partitions
+from tidelog.controller.commands.isr import alter_partitions
 from tidelog.controller.journal import Command, Steps
-from tidelog.controller.liveness import lose_replicas, notice_brokers, notice_log_folders, shut_down
+from tidelog.controller.commands.liveness import lose_replicas, notice_brokers, notice_log_folders, shut_down
 from tidelog.controller.loading import load
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
-from tidelog.controller.topics import create_topics
+from tidelog.controller.commands.topics import create_topics
 from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time

@@ -6,7 +6,7 @@ log: by that it elects where no member of the ISR counts (rule 8).
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
-from tidelog.controller.elections import LOG_END_QUERY
+from tidelog.controller.commands.elections import LOG_END_QUERY
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tidelog.config import alter
 from tidelog.controller import names, tree
-from tidelog.controller.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Group, Steps, submit
 from tidelog.controller.term import Term
 from tidelog.errors import ApiError, ErrorCode

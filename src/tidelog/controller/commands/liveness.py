@@ -5,7 +5,7 @@ vanished are dead at once; one with another epoch is a death and a birth.
 """
 
 from tidelog.controller import tree
-from tidelog.controller.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Life
 from tidelog.controller.state import LiveBroker, Partition
