@@ -6,11 +6,11 @@ from typing import Any
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
-from tidelog.controller.journal import Steps, chunks
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
+from tidelog.controller.commands.topics import complete
+from tidelog.controller.journal import Steps, chunks
 from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
-from tidelog.controller.commands.topics import complete
 from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 
 READS = 2000

@@ -15,13 +15,13 @@ from tidelog.controller.commands.deletion import Deletions, delete_topics, remov
 from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
 from tidelog.controller.commands.extension import create_partitions
 from tidelog.controller.commands.isr import alter_partitions
-from tidelog.controller.journal import Command, Steps
 from tidelog.controller.commands.liveness import lose_replicas, notice_brokers, notice_log_folders, shut_down
+from tidelog.controller.commands.topics import create_topics
+from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
-from tidelog.controller.commands.topics import create_topics
 from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tidelog.controller import tree
+from tidelog.controller.commands.topics import Plan, carry_out, check_count, check_hand_made, check_once, first_states
 from tidelog.controller.journal import Group, Steps
 from tidelog.controller.placement import Start, order_of, place
 from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
-from tidelog.controller.commands.topics import Plan, carry_out, check_count, check_hand_made, check_once, first_states
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Write
 from tidelog.wire.messages.topics.create_partitions import (
