@@ -9,6 +9,11 @@ from tidelog.spark.options import NAMED_OFFSETS, Given
 Offsets = dict[TopicPartition, int]
 Json = dict[str, dict[str, int]]
 
+METADATA_MAX_AGE_MS = 5_000
+"""How long a running stream may overlook that a topic has new partitions."""
+TOPIC_WITHIN_S = 5.0
+"""How long a topic may take to appear."""
+
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
     """`{"topic": {"0": 23}}`, as Spark's own connector writes it."""
@@ -53,11 +58,13 @@ class Places:
     @property
     def consumer(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = Consumer(self._bootstrap)
+            self._consumer = Consumer(
+                self._bootstrap, metadata_max_age_ms=METADATA_MAX_AGE_MS, allow_auto_create_topics=False
+            )
         return self._consumer
 
     def partitions(self) -> list[TopicPartition]:
-        return [name for topic in self._topics for name in self.consumer.partitions_of(topic)]
+        return [name for topic in self._topics for name in self.consumer.partitions_of(topic, TOPIC_WITHIN_S)]
 
     def earliest(self) -> Offsets:
         return self.consumer.beginning_offsets(self.partitions())
@@ -66,13 +73,15 @@ class Places:
         return self.consumer.end_offsets(self.partitions())
 
     def resolve(self, given: Given) -> Offsets:
-        """The offsets that an option means, for every partition there is; ValueError where one is not named."""
+        """The offsets that an option means, for every partition; ValueError where one is missing or unknown."""
         if isinstance(given, str):
             return self.earliest() if given == "earliest" else self.latest()
         named = from_json({t: {str(p): o for p, o in places.items()} for t, places in given.items()})
-        missing = [name for name in self.partitions() if name not in named]
-        if missing:
-            raise ValueError(f"no offset is given for {missing[0]}; every partition needs one")
+        there = set(self.partitions())
+        if there - named.keys():
+            raise ValueError(f"no offset is given for {min(there - named.keys())}; every partition needs one")
+        if named.keys() - there:
+            raise ValueError(f"an offset is given for {min(named.keys() - there)}, which is not there to be read")
         earliest, latest = NAMED_OFFSETS["earliest"], NAMED_OFFSETS["latest"]
         ends = self.latest() if latest in named.values() else {}
         starts = self.earliest() if earliest in named.values() else {}

@@ -47,7 +47,7 @@ class ReadOptions:
             bootstrap=_needed(options, BOOTSTRAP),
             topics=tuple(topic.strip() for topic in _needed(options, "subscribe").split(",") if topic.strip()),
             starting=None if starting is None else _offsets("startingOffsets", starting),
-            ending=_offsets("endingOffsets", options.get("endingoffsets", "latest")),
+            ending=_ends("endingOffsets", options.get("endingoffsets", "latest")),
             limit=None if limit is None else _positive("maxOffsetsPerTrigger", limit),
             headers=_boolean("includeHeaders", options.get("includeheaders", "false")),
             fail_on_data_loss=_boolean("failOnDataLoss", options.get("failondataloss", "true")),
@@ -85,3 +85,12 @@ def _offsets(name: str, text: str) -> Given:
         raise ValueError(
             f'option {name!r} is earliest, latest or JSON like {{"topic":{{"0":23,"1":-2}}}}, not {text!r}'
         ) from None
+
+
+def _ends(name: str, text: str) -> Given:
+    """As `_offsets`, but nothing can end where it begins."""
+    given = _offsets(name, text)
+    named = [given] if isinstance(given, str) else [offset for places in given.values() for offset in places.values()]
+    if "earliest" in named or EARLIEST in named:
+        raise ValueError(f"option {name!r} is latest or JSON without -2 (earliest), not {text!r}")
+    return given

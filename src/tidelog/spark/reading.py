@@ -8,11 +8,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from tidelog.client.results import ConsumerRecord
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
 
 ROWS_A_BATCH = 10_000
-PATIENCE_S = 120.0
+PATIENCE_S = 60.0
 LOG_APPEND_TIME = "LogAppendTime"
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -47,40 +48,63 @@ class DataLost(Exception):
     """Records that the query should have read are no longer there."""
 
 
-def read(part: Range) -> Iterator[pa.RecordBatch]:
-    """All records of the range that exist. Compaction and markers leave holes; a range that begins before the log's
-    start is an error unless failOnDataLoss is false."""
+def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
+    """All records of the range that exist. Compaction and markers leave holes; what was deleted is an error unless
+    failOnDataLoss is false. Where there is no range at all Spark asks for one of its own, which is empty."""
+    if not isinstance(part, Range):
+        return
+    place = part.start
+    while place < part.end:
+        try:
+            for rows in _rows(part, place):
+                yield batch(rows, headers=part.headers)
+                place = rows[-1].offset + 1
+        except ApiError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            continue  # it was deleted meanwhile; the next look at the log's start judges
+        return
+
+
+def _rows(part: Range, start: int) -> Iterator[list[ConsumerRecord]]:
     name = TopicPartition(part.topic, part.partition)
-    with Consumer(part.bootstrap, auto_offset_reset="none") as consumer:
-        start = part.start
+    with Consumer(part.bootstrap, auto_offset_reset="none", allow_auto_create_topics=False) as consumer:
         beginning = consumer.beginning_offsets([name])[name]
         if start < beginning:
-            if part.fail_on_data_loss:
-                raise DataLost(
-                    f"{name}: offsets {start} to {min(beginning, part.end)} were deleted before they were read; "
-                    "set failOnDataLoss to false to go on without them"
-                )
-            start = beginning
-        if start >= part.end:
+            _lost(part, start, min(beginning, part.end), "deleted before they were read")
+        place = max(start, beginning)
+        if place >= part.end:
             return
         consumer.assign([name])
-        consumer.seek(name, start)
-        yield from _batches(consumer, name, part)
+        consumer.seek(name, place)
+        yield from _polled(consumer, name, part)
 
 
-def _batches(consumer: Consumer, name: TopicPartition, part: Range) -> Iterator[pa.RecordBatch]:
+def _polled(consumer: Consumer, name: TopicPartition, part: Range) -> Iterator[list[ConsumerRecord]]:
     rows: list[ConsumerRecord] = []
     while True:
         records = consumer.poll(PATIENCE_S, ROWS_A_BATCH)
         rows += [record for record in records if record.offset < part.end]
-        done = consumer.position(name) >= part.end or (records and records[-1].offset + 1 >= part.end)
+        place = consumer.position(name)
+        done = place >= part.end or bool(records and records[-1].offset + 1 >= part.end)
         if not records and not done:
-            raise TimeoutError(f"{name}: nothing came within {PATIENCE_S:.0f} s at {consumer.position(name)}")
+            if consumer.end_offsets([name])[name] > place:
+                raise TimeoutError(f"{name}: nothing came within {PATIENCE_S:.0f} s at {place}")
+            _lost(part, place, part.end, "there and are gone")
+            done = True
         if rows and (done or len(rows) >= ROWS_A_BATCH):
-            yield batch(rows, headers=part.headers)
+            yield rows
             rows = []
         if done:
             return
+
+
+def _lost(part: Range, start: int, end: int, what: str) -> None:
+    if part.fail_on_data_loss:
+        raise DataLost(
+            f"{part.topic}-{part.partition}: offsets {start} to {end} were {what}; "
+            "set failOnDataLoss to false to go on without them"
+        )
 
 
 def batch(rows: Sequence[ConsumerRecord], *, headers: bool) -> pa.RecordBatch:

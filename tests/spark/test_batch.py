@@ -1,0 +1,129 @@
+"""Reading a topic with Spark once: what is read, from where to where, and what every column holds."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.spark.records import delete_before, numbers, send, values
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.topics.metadata import MetadataRequest
+
+pytestmark = pytest.mark.spark
+
+CONNECTORS_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+"""What Spark's own connector for Kafka reads."""
+
+
+def load(spark, cluster, topic, **options):
+    reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", cluster.bootstrap)
+    return reader.option("subscribe", topic).options(**options).load()
+
+
+@pytest.fixture(scope="module")
+def counted(tides):
+    """Two partitions: 0 to 9 and 100 to 104."""
+    tides.create_topic("counted", 2)
+    send(tides.bootstrap, "counted", numbers(0, 10), 0)
+    send(tides.bootstrap, "counted", numbers(100, 105), 1)
+    return "counted"
+
+
+def test_everything_is_read_where_nothing_else_is_said(spark, tides, counted):
+    frame = load(spark, tides, counted)
+    assert dict(frame.dtypes) == CONNECTORS_COLUMNS
+    assert values(frame) == [*range(10), *range(100, 105)]
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "wanted"),
+    [
+        ("earliest", "latest", [*range(10), *range(100, 105)]),
+        ("latest", "latest", []),
+        ({"0": 4, "1": 2}, {"0": 7, "1": 3}, [4, 5, 6, 102]),
+        ({"0": -2, "1": -1}, "latest", [*range(10)]),
+        ("earliest", {"0": 1, "1": -1}, [0, *range(100, 105)]),
+    ],
+)
+def test_offsets_are_names_or_places(spark, tides, counted, starting, ending, wanted):
+    def text(given):
+        return given if isinstance(given, str) else json.dumps({counted: given})
+
+    assert values(load(spark, tides, counted, startingOffsets=text(starting), endingOffsets=text(ending))) == wanted
+
+
+def test_several_topics_are_read_together(spark, tides, counted):
+    tides.create_topic("another")
+    send(tides.bootstrap, "another", [b"1000"])
+    found = load(spark, tides, f"{counted}, another").groupBy("topic").count().collect()
+    assert {row.topic: row["count"] for row in found} == {"counted": 15, "another": 1}
+
+
+def test_each_column_holds_what_was_sent(spark, tides):
+    tides.create_topic("columns")
+    send(tides.bootstrap, "columns", [b"\xff\x00"], key=b"k", timestamp=1_700_000_000_123, headers=[("h", b"1")])
+    send(tides.bootstrap, "columns", [None], timestamp=1_700_000_000_124)
+    first, second = load(spark, tides, "columns", includeHeaders="true").orderBy("offset").collect()
+    assert (bytes(first.key), bytes(first.value), first.topic, first.partition) == (b"k", b"\xff\x00", "columns", 0)
+    assert (first.offset, second.offset, first.timestampType) == (0, 1, 0)
+    assert [(header.key, bytes(header.value)) for header in first.headers] == [("h", b"1")]
+    assert (second.key, second.value, second.headers) == (None, None, None)
+
+
+def test_times_are_those_of_the_records_or_of_the_log(spark, tides):
+    moment = 1_700_000_000_123
+    tides.create_topic("created")
+    tides.create_topic("appended", message_timestamp_type="LogAppendTime")
+    for topic in ("created", "appended"):
+        send(tides.bootstrap, topic, [b"1"], timestamp=moment)
+    found = {
+        row.topic: row
+        for row in load(spark, tides, "created,appended")
+        .selectExpr("topic", "timestampType", "unix_millis(timestamp) as millis")
+        .collect()
+    }
+    assert (found["created"].timestampType, found["created"].millis) == (0, moment)
+    assert found["appended"].timestampType == 1
+    assert found["appended"].millis > datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000
+
+
+def test_records_that_were_deleted_fail_the_query_unless_it_may_lose_them(spark, tides):
+    tides.create_topic("deleted")
+    send(tides.bootstrap, "deleted", numbers(0, 10))
+    delete_before(tides.bootstrap, "deleted", 6)
+    from_the_first = {"startingOffsets": json.dumps({"deleted": {"0": 2}})}
+    with pytest.raises(Exception, match="deleted-0: offsets 2 to 6 were deleted before they were read"):
+        load(spark, tides, "deleted", **from_the_first).collect()
+    assert values(load(spark, tides, "deleted", **from_the_first, failOnDataLoss="false")) == [6, 7, 8, 9]
+    assert values(load(spark, tides, "deleted")) == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"startingOffsets": "yesterday"}, "option 'startingOffsets' is earliest, latest or JSON"),
+        ({"endingOffsets": "earliest"}, "option 'endingOffsets'"),
+        ({"startingOffsets": '{"counted":{"0":1}}'}, "no offset is given for counted-1"),
+        ({"startingOffsets": '{"counted":{"0":1,"1":1,"2":1}}'}, "counted-2"),
+        ({"subscribePattern": "c.*"}, "unknown option 'subscribepattern'"),
+        ({"includeHeaders": "perhaps"}, "option 'includeHeaders' is true or false, not 'perhaps'"),
+    ],
+)
+def test_a_wrong_option_fails_with_its_name(spark, tides, counted, options, told):
+    with pytest.raises(Exception, match=told):
+        load(spark, tides, counted, **options).collect()
+
+
+def test_a_topic_that_is_not_there_fails_and_is_not_made(spark, tides):
+    with pytest.raises(Exception, match="there is no topic nowhere"):
+        load(spark, tides, "nowhere").collect()
+    with Admin(tides.bootstrap) as admin:
+        assert "nowhere" not in [topic.name for topic in admin.ask(MetadataRequest(topics=None)).topics]
