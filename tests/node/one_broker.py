@@ -188,10 +188,10 @@ class OneBroker:
         topic = LeaderAndIsrTopicState(topic_name=TOPIC, topic_id=topic_id, partition_states=[state])
         return self.send(LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), CONTROLLER)
 
-    def delete(self, index=0, *, by=1):
+    def delete(self, index=0, *, by=1, connection=CONTROLLER):
         state = StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
         topic = StopReplicaTopicState(topic_name=TOPIC, partition_states=[state])
-        return self.ask(StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), CONTROLLER)
+        return self.ask(StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), connection)
 
     def produce(self, *texts, acks=-1, timeout_ms=30_000, connection=CLIENT, index=0, records=None):
         data = PartitionProduceData(index=index, records=records or values(*texts))

@@ -44,8 +44,11 @@ class Assignments:
         self._effects = effects
         self._on_role = on_role
 
-    def take(self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time]) -> None:
-        """Read the configuration of topics that are new here, then lead and follow, then answer."""
+    def take(
+        self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time], refusal: Callable[[], ErrorCode]
+    ) -> None:
+        """Read the configuration of topics that are new here, then lead and follow, then answer. By then another
+        controller may have deleted them, or this may be another life of the broker: `refusal` is asked again."""
         unread = [
             tree.topic_config_path(topic.topic_name)
             for topic in request.topic_states
@@ -53,7 +56,9 @@ class Assignments:
         ]
 
         def read() -> None:
-            self._effects.append(Reply(token, self._apply(request, now())))
+            code = refusal()
+            response = LeaderAndIsrResponse(error_code=code) if code else self._apply(request, now())
+            self._effects.append(Reply(token, response))
 
         self._mirror.read(unread, read)
 

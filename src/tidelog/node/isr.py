@@ -3,7 +3,7 @@
 A proposal stays in force (the maximal ISR) until it is answered or the controller pushes a newer state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tidelog.effects import CONTROLLER, Ask, Effect, Event
 from tidelog.errors import ErrorCode
@@ -41,11 +41,19 @@ AWAIT_PUSH = frozenset(
 class InSyncChanges:
     """Collects proposals and sends them."""
 
-    def __init__(self, broker_id: int, replicas: HeldReplicas, effects: list[Effect], epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: HeldReplicas,
+        effects: list[Effect],
+        epoch: Callable[[], int],
+        eligible: Callable[[], Collection[int]],
+    ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
         self._effects = effects
         self._epoch = epoch
+        self._eligible = eligible
         self._wishes: dict[TopicPartition, Proposal] = {}
         self._sent: dict[TopicPartition, Proposal] = {}
         self._retry_at: int | None = None
@@ -104,14 +112,15 @@ class InSyncChanges:
         elif code:
             self._again({partition.name: proposal}, now)
         else:
-            self._accepted(partition, proposal, answer)
+            self._accepted(partition, proposal, answer, now)
 
-    def _accepted(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse) -> None:
+    def _accepted(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
         before = partition.role.isr if isinstance(partition.role, Leader) else ()
         if answer.leader_epoch != partition.epoch:
             return
         if partition.proposal_accepted(proposal, answer.isr, answer.partition_epoch):
             partition.mark_news()
+            partition.advance(now, self._eligible())  # rule 1: who left no longer counts
             kind = "isr.shrink" if len(answer.isr) < len(before) else "isr.expand"
             self.shrinks += kind == "isr.shrink"
             self.expands += kind == "isr.expand"

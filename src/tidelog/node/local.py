@@ -1,6 +1,7 @@
 """The broker as its handlers see it (`api.context.Broker`): what it knows, holds and can be asked to do."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from tidelog.api.context import HANDED, Context, Handed
@@ -24,7 +25,7 @@ from tidelog.node.membership import Membership
 from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
-from tidelog.partition.leader import Proposal
+from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Create, Disk
@@ -47,6 +48,7 @@ class LocalBroker:
         store: StoreCalls,
         on_role: Callable[[Partition], None],
         on_registered: Callable[[int], None],
+        on_moved: Callable[[int], None],
         wake_producers: Callable[[], None],
     ) -> None:
         self.broker_id = config.broker_id
@@ -59,7 +61,9 @@ class LocalBroker:
         )
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
         self.fetching = Fetching(self.broker_id, config, self.replicas, effects)
-        self.in_sync = InSyncChanges(self.broker_id, self.replicas, effects, lambda: self.broker_epoch)
+        self.in_sync = InSyncChanges(
+            self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
+        )
         self.configs = ConfigMirror(store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed)
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, wake_producers)
         self.forwarding = Forwarding(effects)
@@ -79,6 +83,7 @@ class LocalBroker:
         )
         self.now = Time(0, 0)
         self._controller_epoch = 0
+        self._on_moved = on_moved
         self._entropy = entropy
         self._submit = store.submit
         self._topic_configs: dict[str, TopicConfig] = {}
@@ -154,19 +159,30 @@ class LocalBroker:
         return ErrorCode.NONE
 
     def take_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Handed:
-        self.assignments.take(request, context.token, lambda: self.now)
+        refusal = partial(self.check_controller, request.controller_epoch, request.broker_epoch)
+        self.assignments.take(request, context.token, lambda: self.now, refusal)
         return HANDED
 
     def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         return self.assignments.stop(partition, leader_epoch, delete=delete)
 
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
-        alive = set(self.image.brokers)
+        before = self.image.brokers
         touched = self.image.apply(request)
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
+        if before.keys() != self.image.brokers.keys():
+            self._alive_changed(now)
+        for broker, old in before.items():
+            known = self.image.brokers.get(broker)
+            listener = self.inter_broker_listener
+            if known is None or known.endpoints.get(listener) != old.endpoints.get(listener):
+                self._on_moved(broker)
+
+    def _alive_changed(self, now: Time) -> None:
+        """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""
         for partition in self.replicas:
-            partition.advance(now, self.eligible)
-            self.offer_isr(partition)
-        if alive != set(self.image.brokers):
-            fields = {"broker": self.broker_id, "alive": sorted(self.image.brokers)}
-            self.effects.append(Event("metadata.brokers", fields, level="debug"))
+            if isinstance(partition.role, Leader):
+                partition.advance(now, self.eligible)
+                self.replicas.changed[partition.name] = None
+        fields = {"broker": self.broker_id, "alive": sorted(self.image.brokers)}
+        self.effects.append(Event("metadata.brokers", fields, level="debug"))

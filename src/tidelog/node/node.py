@@ -29,6 +29,8 @@ from tidelog.wire.records import batches
 
 PEER_TIMEOUT_MS = 30_000
 CONTROLLER_OWNER = "controller"
+ASK_THE_NEXT = (forwarding.OWNER, isr.OWNER, Stopping.OWNER)
+"""Owners whose questions another controller can answer."""
 LOAD_BYTES = 1 << 20
 
 
@@ -58,6 +60,7 @@ class Node:
             store=self.store,
             on_role=self._role_changed,
             on_registered=self._registered,
+            on_moved=self._broker_moved,
             wake_producers=lambda: self.waiting.signal(("producer-ids",)),
         )
         broker = self.broker
@@ -68,6 +71,7 @@ class Node:
         self.syncing = Syncing(broker.replicas, self._out)
         self.stopping = Stopping(self._effects)
         self.now = Time(0, 0)
+        self._controller = -1
         self._coordinating: dict[int, int] = {}
         """Partitions of the groups' topic that this broker coordinates, and the epoch since when."""
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
@@ -211,6 +215,7 @@ class Node:
 
     def _finish(self) -> list[Effect]:
         """Carry out what is the node's own business until nothing of it is left."""
+        self._follow_controller()
         while True:
             if self._effects:
                 self._carry_out()
@@ -230,6 +235,14 @@ class Node:
         out = self._out[:]
         self._out.clear()
         return out
+
+    def _follow_controller(self) -> None:
+        """What was asked of a controller that is none any more is asked of the next one: it may hang, and its answer
+        would say so only."""
+        leader = self.broker.controller.leader_id
+        if leader != self._controller:
+            self.peers.drop(self._controller, of=ASK_THE_NEXT)
+            self._controller = leader
 
     def _carry_out(self) -> None:
         batch = self._effects[:]
@@ -385,6 +398,10 @@ class Node:
         broker.image.cluster_id = broker.cluster_id
         broker.producer_ids.restart()
         self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
+
+    def _broker_moved(self, broker_id: int) -> None:
+        """It is gone, or elsewhere: no answer will come on the connections to where it was."""
+        self.peers.drop(broker_id)
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
         """Where a broker is reached; the controller knows of a new one before anybody is told."""

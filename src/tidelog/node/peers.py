@@ -6,7 +6,7 @@ same way, without a socket.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -125,10 +125,12 @@ class Peers:
         self._effects.append(Close(connection, reason))
         self.lost(connection)
 
-    def drop(self, target: int) -> None:
-        """The broker is gone, or back as another life at another address."""
-        for channel in [channel for channel in self._channels.values() if channel.target == target]:
-            self.close(channel.connection, "the broker registered anew")
+    def drop(self, target: int, *, of: Collection[str] | None = None) -> None:
+        """The broker is gone or elsewhere, or these owners want nothing of it any more: it may hang, and so might they
+        until their requests are overdue."""
+        for channel in list(self._channels.values()):
+            if channel.target == target and (of is None or channel.owner in of):
+                self.close(channel.connection, "the broker is gone")
 
     def expire(self, now: int) -> None:
         """Close channels whose oldest request is overdue: the broker hangs."""
