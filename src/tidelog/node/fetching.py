@@ -47,7 +47,8 @@ class Following:
 
 @dataclass(slots=True)
 class Fetcher:
-    """One leader, and what is fetched from it. `session` 0 means that the next request opens one."""
+    """One leader, and what is fetched from it. `session_epoch` 0 means that the next request opens a session, and ends
+    the old one: the leader would keep it, and mark all news in it, for as long as it has room."""
 
     leader: int
     session: int = 0
@@ -60,8 +61,8 @@ class Fetcher:
     forgotten: dict[TopicPartition, bytes] = field(default_factory=dict)
 
     def reset(self) -> None:
-        """The session is gone: everything must be named again."""
-        self.session = self.session_epoch = 0
+        """The session is of no use any more: everything must be named again."""
+        self.session_epoch = 0
         self.forgotten.clear()
         self.due = {name: None for name in self.all if name not in self.resting}
         for following in self.all.values():
@@ -207,6 +208,7 @@ class Fetching:
             fetcher.rest_until = now.mono + SHORTEST_REST_MS * 5
             return
         if response.error_code:
+            fetcher.session = 0
             fetcher.reset()
             return
         if response.session_id != fetcher.session:
@@ -312,7 +314,7 @@ class Fetching:
 
 
 def _forgotten(fetcher: Fetcher, asked: Collection[TopicPartition]) -> list[ForgottenTopic]:
-    if not fetcher.session:
+    if not fetcher.session_epoch:
         return []
     topics: dict[bytes, ForgottenTopic] = {}
     for name, topic_id in fetcher.forgotten.items():

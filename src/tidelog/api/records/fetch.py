@@ -382,9 +382,9 @@ def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool)
         or answer.diverging_epoch.epoch >= 0
         or answer.diverging_epoch.end_offset >= 0
     )
-    diverges = answer.diverging_epoch.end_offset >= 0  # then the follower takes nothing else of the answer
+    diverges = answer.diverging_epoch.end_offset >= 0  # then the fetcher takes nothing else of the answer
     wanted.told_high_watermark = -1 if diverges else answer.high_watermark
-    wanted.told_log_start = answer.log_start_offset
+    wanted.told_log_start = -1 if diverges else answer.log_start_offset
     if session is not None:
         session.news.pop(wanted.name, None)
         if short or answer.records:

@@ -14,6 +14,8 @@ from tidelog.model import TopicPartition
 NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
+EVICTION_MS = 120_000
+"""How long a session must be unused before it makes room (Kafka's min.incremental.fetch.session.eviction.ms)."""
 _LARGEST = 2**31 - 1
 
 
@@ -50,7 +52,8 @@ class Session:
 
 
 class Sessions:
-    """At most `slots` sessions; the one longest unused makes room, a replica's only for a replica's."""
+    """At most `slots` sessions. The one longest unused makes room if it is stale; a consumer's for a replica at any time.
+    Were those in use to make room, more consumers than slots would push out each other's at every fetch."""
 
     def __init__(self, slots: int, entropy: Callable[[int], bytes]) -> None:
         self._slots = slots
@@ -75,7 +78,7 @@ class Sessions:
         """(the new session or None where there is no room, the one that went for it)."""
         evicted = None
         if len(self._sessions) >= self._slots:
-            evicted = self._longest_unused(replica)
+            evicted = self._evictable(replica, now)
             if evicted is None:
                 return None, None
             self.close(evicted.number)
@@ -88,8 +91,12 @@ class Sessions:
     def close(self, number: int) -> Session | None:
         return self._sessions.pop(number, None)
 
-    def _longest_unused(self, replica: int) -> Session | None:
-        candidates = [session for session in self._sessions.values() if replica >= 0 or session.replica < 0]
+    def _evictable(self, replica: int, now: int) -> Session | None:
+        candidates = (
+            session
+            for session in self._sessions.values()
+            if now - session.used_at > EVICTION_MS or (replica >= 0 and session.replica < 0)
+        )
         return min(candidates, key=lambda session: session.used_at, default=None)
 
     def _new_number(self) -> int:
