@@ -2,8 +2,8 @@
 
 `coordinator.GroupCoordinator` is what a broker holds. Each partition of `__consumer_offsets` that it leads has a
 `machine.GroupMachine` with the groups of that partition; what a request does to a group stands in the module named
-after it (join, sync, heartbeat, leave, commit, fetch, deletion, describe), `rebalance` holds what several of them set
-off, `state` the table of a group's states.
+after it: in `membership` (join, sync, heartbeat, leave), in `offsets` (commit, fetch), or here (deletion, describe). `state`
+is the table of a group's states.
 """
 
 from tidelog.coordinator.group.coordinator import GroupCoordinator

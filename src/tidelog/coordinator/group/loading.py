@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from tidelog.coordinator.contract import Run
-from tidelog.coordinator.group import expiry, leave, rebalance
+from tidelog.coordinator.group.membership import leave, rebalance
+from tidelog.coordinator.group.offsets import expiry
 from tidelog.coordinator.group.machine import GroupMachine, Rules
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.offsets import Committed, is_expired
+from tidelog.coordinator.group.offsets.table import Committed, is_expired
 from tidelog.coordinator.group.protocols import CONSUMER
 from tidelog.coordinator.group.records import NO_TIME, group_tombstone, offset_tombstone
 from tidelog.coordinator.group.state import GroupState

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.offsets import Committed
+from tidelog.coordinator.group.offsets.table import Committed
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.groups.offset_fetch import (
