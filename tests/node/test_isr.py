@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from tests.log.support import NOW, after
+from tests.log.support import after
 from tests.partition.test_partition import ALL, LAG, ME, B, C, append, fetched, held, lead
 from tidelog.node.isr import InSyncChanges
 from tidelog.wire.messages.cluster.alter_partition import (

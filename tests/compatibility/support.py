@@ -1,0 +1,148 @@
+"""What the tests of a running cluster share: waiting for what must come, a producer that never rests, reading it all."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+T = TypeVar("T")
+
+PATIENCE_S = 60.0
+LOOK_AGAIN_S = 0.02
+
+
+def awaited(look: Callable[[], T], what: str, within_s: float = PATIENCE_S) -> T:
+    """What `look` finds as soon as it finds something; a failure that says `what` was waited for, in time."""
+    deadline = time.monotonic() + within_s
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        time.sleep(LOOK_AGAIN_S)
+    return found
+
+
+def controller_of(bootstrap: str) -> int:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return int(admin.list_topics(timeout=30).controller_id)
+
+
+class Topic:
+    """One topic as an admin client sees it, asked anew at each look."""
+
+    def __init__(
+        self, bootstrap: str, name: str, partitions: int, copies: int = 3, *, leader: int | None = None, **configs: str
+    ) -> None:
+        """`leader` is the first choice for each partition's; nobody in particular where it is None."""
+        self.name = name
+        self.count = partitions
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        options = {key.replace("_", "."): value for key, value in configs.items()}
+        if leader is None:
+            topic = NewTopic(name, partitions, copies, config=options)
+        else:
+            order = [leader, *(number for number in range(copies) if number != leader)]
+            topic = NewTopic(name, partitions, replica_assignment=[order] * partitions, config=options)
+        made = self._admin.create_topics([topic])
+        made[name].result(30)
+        awaited(lambda: all(len(isr) == copies for isr in self.isrs().values()), f"all replicas of {name}")
+
+    def _partitions(self) -> dict[int, Any]:
+        try:
+            found = self._admin.list_topics(self.name, timeout=5).topics[self.name].partitions
+        except KafkaException:
+            return {}
+        return dict(found) if len(found) == self.count else {}
+
+    def leader(self, partition: int = 0) -> int:
+        """-1 where there is none, or nobody answered."""
+        found = self._partitions().get(partition)
+        return -1 if found is None else found.leader
+
+    def isrs(self) -> dict[int, list[int]]:
+        """An empty list for each partition where nobody answered."""
+        found = self._partitions()
+        return {index: sorted(found[index].isrs) if index in found else [] for index in range(self.count)}
+
+
+@dataclass
+class Load:
+    """Numbers sent one after the other, each to the partition of its remainder, until `stop`. `acknowledged`: number →
+    (partition, offset)."""
+
+    bootstrap: str
+    topic: Topic
+    options: dict[str, Any] = field(default_factory=dict)
+    pace_s: float = 0.0005
+    acknowledged: dict[int, tuple[int, int]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        usual = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, **usual, **self.options})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._send_on)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
+            assert self._producer.flush(PATIENCE_S) == 0
+
+    def await_more(self, count: int) -> None:
+        """Wait until so many more records are acknowledged."""
+        goal = len(self.acknowledged) + count
+        awaited(lambda: len(self.acknowledged) >= goal, f"{count} more acknowledgements")
+
+    def _send_on(self) -> None:
+        while not self._stop.wait(self.pace_s):
+            try:
+                partition = self.sent % self.topic.count
+                self._producer.produce(self.topic.name, b"%d" % self.sent, partition=partition, on_delivery=self._told)
+                self.sent += 1
+            except BufferError:
+                self._producer.poll(0.1)
+            self._producer.poll(0)
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            self.acknowledged[int(message.value())] = (message.partition(), message.offset())
+
+
+def stored(bootstrap: str, topic: Topic) -> dict[int, list[tuple[int, int]]]:
+    """partition → [(offset, number)] in the order in which a consumer sees them."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "auditor", "enable.auto.commit": False})
+    places = [TopicPartition(topic.name, index, 0) for index in range(topic.count)]
+    ends = {place.partition: consumer.get_watermark_offsets(place, timeout=30)[1] for place in places}
+    consumer.assign(places)
+    found: dict[int, list[tuple[int, int]]] = {index: [] for index in ends}
+    while any((found[index][-1][0] + 1 if found[index] else 0) < end for index, end in ends.items()):
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, (ends, {index: len(each) for index, each in found.items()})
+        assert message.error() is None, message.error()
+        found[message.partition()].append((message.offset(), int(message.value())))
+    consumer.close()
+    return found
+
+
+def assert_exact(load: Load, found: dict[int, list[tuple[int, int]]]) -> None:
+    """No acknowledged record is lost or elsewhere than acknowledged, none is there twice, each partition is in order."""
+    assert load.failed == []
+    for index, records in found.items():
+        numbers = [number for _, number in records]
+        assert numbers == sorted(set(numbers)), f"partition {index} is out of order or has duplicates"
+    places = {number: (index, offset) for index, records in found.items() for offset, number in records}
+    assert {number: places.get(number) for number in load.acknowledged} == load.acknowledged
+    assert len(load.acknowledged) == load.sent
