@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from tidelog.coordinator.contract import Run
+from tidelog.coordinator.group.machine import GroupMachine, Rules
 from tidelog.coordinator.group.membership import leave, rebalance
 from tidelog.coordinator.group.offsets import expiry
-from tidelog.coordinator.group.machine import GroupMachine, Rules
 
 
 def begin(machine: GroupMachine) -> Iterable[Run]:

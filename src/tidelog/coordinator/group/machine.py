@@ -13,8 +13,8 @@ from tidelog.coordinator.contract import Change, Result, Run
 from tidelog.coordinator.group import records
 from tidelog.coordinator.group.group import LOADED, Group
 from tidelog.coordinator.group.member import Member
-from tidelog.coordinator.group.offsets.table import OffsetTable, committed_from
 from tidelog.coordinator.group.membership.responses import join_error, sync_error
+from tidelog.coordinator.group.offsets.table import OffsetTable, committed_from
 from tidelog.coordinator.group.state import GroupState
 from tidelog.coordinator.shard import Shard
 from tidelog.errors import ApiError, ErrorCode

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from tidelog import effects
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.contract import Result
+from tidelog.coordinator.gathering import Gatherings
 from tidelog.coordinator.group import deletion, describe
+from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.membership import heartbeat, join, leave, responses, sync
 from tidelog.coordinator.group.offsets import commit, fetch
-from tidelog.coordinator.gathering import Gatherings
-from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shards import Shards
 from tidelog.errors import ErrorCode

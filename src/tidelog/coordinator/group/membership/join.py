@@ -8,12 +8,12 @@ from functools import partial
 from typing import NamedTuple
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.membership import rebalance, static
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.member import Member, Protocol
-from tidelog.coordinator.group.records import new_group_change
+from tidelog.coordinator.group.membership import rebalance, static
 from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error, joined
+from tidelog.coordinator.group.records import new_group_change
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.join_group import JoinGroupRequest

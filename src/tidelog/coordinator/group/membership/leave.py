@@ -1,9 +1,9 @@
 """Members that go: by their own wish, by an operator's (KIP-345), or because they were not heard of."""
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.membership import rebalance
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.membership import rebalance
 from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error, sync_error
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode

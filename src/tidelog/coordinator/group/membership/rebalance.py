@@ -11,8 +11,8 @@ from functools import partial
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine, join_key, sync_key
-from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.membership.responses import joined, sync_error
+from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 

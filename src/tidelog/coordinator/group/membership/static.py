@@ -9,8 +9,8 @@ from tidelog.coordinator.group import protocols
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.member import Member, Protocol
-from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error, joined, sync_error
+from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 

@@ -7,11 +7,11 @@ with is one that a failover finds again.
 from functools import partial
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.membership import rebalance
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine, sync_key
-from tidelog.coordinator.group.records import group_change
+from tidelog.coordinator.group.membership import rebalance
 from tidelog.coordinator.group.membership.responses import assigned, sync_error
+from tidelog.coordinator.group.records import group_change
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
