@@ -29,7 +29,7 @@ from tidelog.log.segments import Segments
 from tidelog.log.validation import check_client_batch, check_own_batch, recompressed, stamp_time
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer, Disk
-from tidelog.wire.records import BatchHeader, batches, check_crc, header, stamp, stamp_create_time
+from tidelog.wire.records import LOG_APPEND_TIME, BatchHeader, batches, check_crc, header, stamp, stamp_create_time
 
 NO_TIMESTAMP = -1
 
@@ -121,7 +121,7 @@ class Log(Contents):
         data = _writable(records)
         if rules.log_append_time:
             batch = stamp_time(data, batch, now.wall)
-        elif batch.is_log_append_time:
+        elif batch.attributes & LOG_APPEND_TIME:
             stamp_create_time(data, batch)
         first_offset = self.log_end_offset
         last_offset = first_offset + batch.last_offset_delta
@@ -132,13 +132,8 @@ class Log(Contents):
             self.assign_epoch(leader_epoch, first_offset)
         self._write(segment, data)
         self._take_in(segment, batch, first_offset, data)
-        return Appended(
-            first_offset,
-            last_offset,
-            now.wall if rules.log_append_time else NO_TIMESTAMP,
-            self.log_start_offset,
-            bytes=batch.length,
-        )
+        time = now.wall if rules.log_append_time else NO_TIMESTAMP
+        return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
 
     def append_as_follower(self, records: Buffer, now: Time) -> Appended | None:
         """Append the whole batches of a fetch as they are; None where there is none. An incomplete batch at the end is
@@ -280,6 +275,6 @@ class Log(Contents):
 
 
 def _writable(records: Buffer) -> bytearray | memoryview:
-    if isinstance(records, bytearray) or (isinstance(records, memoryview) and not records.readonly):
-        return records
-    return bytearray(records)
+    if isinstance(records, memoryview):
+        return bytearray(records) if records.readonly else records
+    return records if isinstance(records, bytearray) else bytearray(records)

@@ -26,6 +26,7 @@ from tidelog.wire.records import (
 )
 
 KEPT_ATTRIBUTES = 0xFFFF & ~COMPRESSION_MASK
+_NEWEST_COMPRESSION = int(Compression.ZSTD)
 
 
 class Rules(NamedTuple):
@@ -80,24 +81,30 @@ def _level(config: TopicConfig, compression: Compression | None) -> int | None:
 def check_client_batch(buffer: Buffer, rules: Rules, now_wall: int) -> BatchHeader:
     """The header of the one batch of a produce request for a partition; ApiError where it may not be appended."""
     batch = only_batch(buffer)
-    attributes = batch.attributes
     if batch.base_offset != 0:
         raise _invalid(f"the base offset should be 0, but it is {batch.base_offset}")
-    check_size(batch.length, rules)
+    if batch.length > rules.max_message_bytes or batch.length > rules.segment_bytes:
+        check_size(batch.length, rules)
     check_crc(buffer, batch)
-    if batch.count <= 0 or batch.last_offset_delta + 1 != batch.count:
-        raise _invalid(f"{batch.count} records cannot span offsets 0 to {batch.last_offset_delta}")
-    if attributes & CONTROL:
-        raise _invalid("clients may not write control records")
+    count = batch.count
+    if count <= 0 or batch.last_offset_delta + 1 != count:
+        raise _invalid(f"{count} records cannot span offsets 0 to {batch.last_offset_delta}")
+    if batch.attributes:
+        _check_attributes(batch.attributes)
     if batch.producer_id >= 0 and batch.base_sequence < 0:
         raise _invalid(f"sequence {batch.base_sequence} of producer {batch.producer_id}")
-    if attributes & COMPRESSION_MASK > Compression.ZSTD:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"there is no compression type {attributes & COMPRESSION_MASK}")
     if rules.compacted:
         check_keys(buffer, batch)
     if not rules.log_append_time:
         _check_timestamps(batch, rules, now_wall)
     return batch
+
+
+def _check_attributes(attributes: int) -> None:
+    if attributes & CONTROL:
+        raise _invalid("clients may not write control records")
+    if attributes & COMPRESSION_MASK > _NEWEST_COMPRESSION:
+        raise _invalid(f"there is no compression type {attributes & COMPRESSION_MASK}")
 
 
 def check_own_batch(buffer: Buffer, rules: Rules) -> BatchHeader:

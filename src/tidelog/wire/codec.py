@@ -59,7 +59,10 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(view)
         reader = _requests.get((key, version)) or _request_reader(key, version)
-        source, read = reader.choose(view, size)
+        if size > _COPIED_UP_TO:
+            source, read = reader.choose(view, size)
+        else:
+            source, read = bytes(view), reader.from_bytes
         client_id, position = _rest_of_header(source, length, size, reader.flexible)
         request, _ = read(source, view, position, size)
     except _MALFORMED as fault:

@@ -132,11 +132,12 @@ class _Decoder(Source):
             with self.block("else:"):
                 self.slice(name, kind, size, where)
         else:
+            self.line(f"if {size} < 0: refuse({where})")
             self.slice(name, kind, size, where)
 
     def slice(self, name: str, kind: Kind, size: str, where: str) -> None:
         self.line(f"q = p + {size}")
-        self.line(f"if not p <= q <= n: refuse({where})")
+        self.line(f"if q > n: refuse({where})")
         if kind.name == "records":
             value = "m[p:q]"
         elif kind is not string:

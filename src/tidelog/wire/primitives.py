@@ -21,8 +21,14 @@ def refuse(what: str) -> Never:
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned varint and the position after it. IndexError past the end of the buffer."""
-    value = shift = 0
-    for index in range(position, position + _LONGEST):
+    value = buffer[position] & 0x7F
+    if value == buffer[position]:
+        return value, position + 1
+    byte = buffer[position + 1]
+    if byte < 0x80:  # nearly always, where the codecs did not find one byte
+        return value | byte << 7, position + 2
+    shift = 7
+    for index in range(position + 1, position + _LONGEST):
         byte = buffer[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:

@@ -161,27 +161,28 @@ def batches(buffer: Buffer) -> Iterator[BatchHeader]:
 def only_batch(buffer: Buffer) -> BatchHeader:
     """The single batch of one partition of a Produce request. ApiError INVALID_RECORD for none, more than one, or
     an old format; CORRUPT_MESSAGE where a length or magic is impossible. The CRC is not checked here."""
-    if len(buffer) > MAGIC_POSITION and buffer[MAGIC_POSITION] in (0, 1):
+    size = len(buffer)
+    if size > MAGIC_POSITION and buffer[MAGIC_POSITION] < MAGIC:
         raise ApiError(ErrorCode.INVALID_RECORD, "a produce request may only contain record batches of format v2")
-    if len(buffer) < HEADER_BYTES:
+    if size < HEADER_BYTES:
         raise ApiError(ErrorCode.INVALID_RECORD, "a produce request must have a record batch in each partition")
     batch = header(buffer)
-    if batch.length > len(buffer):
-        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request must have a whole record batch in each partition")
-    if batch.length < len(buffer):
-        raise ApiError(ErrorCode.INVALID_RECORD, "a produce request may only contain one record batch per partition")
+    if batch.length != size:
+        amount = "a whole record batch in each partition" if batch.length > size else "one record batch per partition"
+        raise ApiError(ErrorCode.INVALID_RECORD, f"a produce request must contain {amount}")
     return batch
 
 
 def crc_holds(buffer: Buffer, batch: BatchHeader) -> bool:
-    """Whether the checksum of the batch, which must be whole, holds."""
-    view = memoryview(buffer)[batch.position + ATTRIBUTES_POSITION : batch.position + batch.length]
-    return bool(crc32c(view) == batch.crc)
+    """Whether the batch is whole and its checksum holds."""
+    end = batch.position + batch.length
+    covered = memoryview(buffer)[batch.position + ATTRIBUTES_POSITION : end]
+    return bool(crc32c(covered) == batch.crc and end <= len(buffer))
 
 
 def check_crc(buffer: Buffer, batch: BatchHeader) -> None:
     """ApiError CORRUPT_MESSAGE unless the batch is whole and its checksum holds."""
-    if batch.end > len(buffer) or not crc_holds(buffer, batch):
+    if not crc_holds(buffer, batch):
         raise ApiError(
             ErrorCode.CORRUPT_MESSAGE, f"the checksum of the batch at offset {batch.base_offset} does not hold"
         )

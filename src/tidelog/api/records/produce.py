@@ -6,16 +6,16 @@ from tidelog.api.context import Context
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.effects import Close, Committed, Condition, Later, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
-from tidelog.model import INTERNAL_TOPICS, TopicPartition
+from tidelog.model import INTERNAL_TOPICS
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import ACKS_ALL, Partition
 from tidelog.ports import Buffer
 from tidelog.wire.compression import Compression
-from tidelog.wire.message import Records
 from tidelog.wire.messages.records.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -24,6 +24,10 @@ from tidelog.wire.messages.records.produce import (
 from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, MAGIC, MAGIC_POSITION, TRANSACTIONAL
 
 ACKS_NONE = 0
+KNOWN_ACKS = frozenset({ACKS_ALL, ACKS_NONE, 1})
+BYTES = (memoryview, bytes, bytearray)
+NOT_TOLD = LeaderIdAndEpoch()
+"""Stands in all answers that name no leader; it is replaced, never changed."""
 TOPIC_IDS_SINCE = 13
 LEADER_TOLD_SINCE = 10
 ZSTD_SINCE = 7
@@ -54,11 +58,11 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later
         name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
         answers = []
         for data in topic.partition_data:
-            answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+            answer = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=NOT_TOLD)
             try:
                 if name is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-                wait = _append(context, request, TopicPartition(name, data.index), data.records, answer)
+                wait = _append(context, request, name, data, answer)
                 if wait is not None:
                     pending.append(wait)
             except ApiError as error:
@@ -79,19 +83,22 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later
 
 
 def _append(
-    context: Context, request: ProduceRequest, name: TopicPartition, records: Records, answer: PartitionProduceResponse
+    context: Context, request: ProduceRequest, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse
 ) -> Pending | None:
-    if request.acks not in (ACKS_ALL, ACKS_NONE, 1):
+    """Append one partition's batch and fill in its answer; what it has to wait for."""
+    acks, records = request.acks, data.records
+    if acks not in KNOWN_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if name.topic in INTERNAL_TOPICS:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name.topic}")
+    if topic in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
     broker = context.broker
-    partition = find(broker, *name)
-    if not isinstance(records, memoryview | bytes | bytearray) or len(records) == 0:
+    partition = find(broker, topic, data.index)
+    if not isinstance(records, BYTES) or len(records) == 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "A produce request holds exactly one batch for each partition.")
-    _check_attributes(request, context.version, records)
+    if len(records) > LAST_ATTRIBUTES_BYTE and records[LAST_ATTRIBUTES_BYTE]:
+        _check_attributes(request, context.version, records)
     try:
-        appended = partition.append(records, request.acks, context.now)
+        appended = partition.append(records, acks, context.now)
     except ApiError as error:
         if error.code not in WITHOUT_LOG_START:
             answer.log_start_offset = partition.log.log_start_offset
@@ -104,17 +111,13 @@ def _append(
     answer.log_start_offset = partition.log.log_start_offset
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
-    if request.acks == ACKS_ALL and partition.high_watermark < end:
-        return Pending(partition, end, answer)
-    if request.acks == 1 and partition.durable_end < end:
-        return Pending(partition, end, answer)
-    return None
+    reached = partition.high_watermark if acks == ACKS_ALL else partition.durable_end
+    return None if reached >= end or acks == ACKS_NONE else Pending(partition, end, answer)
 
 
 def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
-    """What a batch may be depends on the request, too. A batch too short to say is refused by the log."""
-    known = len(records) > LAST_ATTRIBUTES_BYTE and records[MAGIC_POSITION] == MAGIC
-    attributes = records[LAST_ATTRIBUTES_BYTE] if known else 0
+    """What a batch may be depends on the request, too. A batch of an old format is refused by the log."""
+    attributes = records[LAST_ATTRIBUTES_BYTE] if records[MAGIC_POSITION] == MAGIC else 0
     if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
     if attributes & TRANSACTIONAL:
