@@ -56,6 +56,9 @@ class Operator:
         if TOPIC not in self.admin.created:
             self.world.after(100 * MILLI, self._await_topic)
             return
+        if self.stopping:
+            self.over = True
+            return
         if self.producer is None:
             name = TopicPartition(TOPIC, 0)
             client = Client(self.world, "fleeting")
