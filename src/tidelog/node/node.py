@@ -10,9 +10,10 @@ from typing import Any
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
-from tidelog.errors import ApiError, DiskFailed, ErrorCode, ProtocolViolation
-from tidelog.model import GROUP_TOPIC, Endpoint, Time, TopicPartition
+from tidelog.errors import ProtocolViolation
+from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node import fetching, forwarding, isr
+from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
 from tidelog.node.jobs import Jobs
 from tidelog.node.local import LocalBroker
@@ -25,13 +26,11 @@ from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk, StoreResult
-from tidelog.wire.records import batches
 
 PEER_TIMEOUT_MS = 30_000
 CONTROLLER_OWNER = "controller"
 ASK_THE_NEXT = (forwarding.OWNER, isr.OWNER, Stopping.OWNER)
 """Owners whose questions another controller can answer."""
-LOAD_BYTES = 1 << 20
 
 
 class Node:
@@ -70,10 +69,9 @@ class Node:
         self.jobs = Jobs(config, broker.replicas, broker.in_sync, self._effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(broker.replicas, self._out)
         self.stopping = Stopping(self._effects)
+        self.coordinating = Coordinating(broker.groups, broker.replicas, self._effects)
         self.now = Time(0, 0)
         self._controller = -1
-        self._coordinating: dict[int, int] = {}
-        """Partitions of the groups' topic that this broker coordinates, and the epoch since when."""
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
             fetching.ASKING: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
@@ -206,7 +204,7 @@ class Node:
             self.stopping.next_deadline,
             self.syncing.next_deadline,
         )
-        return min((moment for moment in moments if moment is not None), default=None)
+        return min([moment for moment in moments if moment is not None], default=None)
 
     # Carrying out.
 
@@ -277,20 +275,8 @@ class Node:
             self.dispatch.ask_self(key, chosen, ask.request, ask.owner, ask.token, self.now)
 
     def _append(self, wish: Append) -> None:
-        """A coordinator's records: appended as leader, with as many in-sync replicas as acks=all needs."""
-        groups = self.broker.groups
-        partition = self.replicas.get(*wish.partition)
-        try:
-            if partition is None:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            appended = partition.append(wish.batch, -1, self.now, from_client=False)
-        except ApiError as error:
-            self._effects.extend(groups.append_failed(wish.token, error.code, self.now))
-        except DiskFailed as failure:
-            self.replicas.folder_failed(failure.folder, failure.reason)
-            self._effects.extend(groups.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, self.now))
-        else:
-            self._effects.extend(groups.appended(wish.token, appended.first_offset, appended.last_offset, self.now))
+        partition = self.coordinating.append(wish, self.now)
+        if partition is not None:
             partition.advance(self.now, self.broker.eligible)
 
     def _submit(self, wish: Store) -> None:
@@ -342,9 +328,8 @@ class Node:
                 name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
             )
             self._wake_sessions(partition)
-            if leads and name.topic == GROUP_TOPIC:
-                groups = self.broker.groups
-                self._effects.extend(groups.committed(name.partition, partition.high_watermark, self.now))
+            if leads:
+                self.coordinating.committed(partition, self.now)
             self.syncing.check(partition, self.now)
 
     def _tell_gone(self, partition: Partition) -> None:
@@ -360,37 +345,8 @@ class Node:
     # Roles and membership.
 
     def _role_changed(self, partition: Partition) -> None:
-        if partition.name.topic == GROUP_TOPIC:
-            try:
-                self._coordinate(partition)
-            except DiskFailed as failure:
-                self.replicas.folder_failed(failure.folder, failure.reason)
+        self.coordinating.role_changed(partition, self.now)
         partition.advance(self.now, self.broker.eligible)
-
-    def _coordinate(self, partition: Partition) -> None:
-        """Leading a partition of the groups' topic is coordinating its groups: replay it, or let go."""
-        groups, index = self.broker.groups, partition.name.partition
-        if not isinstance(partition.role, Leader):
-            if self._coordinating.pop(index, None) is not None:
-                self._effects.extend(groups.resigned(index, self.now))
-            return
-        if self._coordinating.get(index) == partition.epoch:
-            return
-        self._coordinating[index] = partition.epoch
-        self._effects.extend(groups.elected(index, partition.epoch, self.now))
-        offset, end = partition.log.log_start_offset, partition.log.log_end_offset
-        while offset < end:
-            piece = partition.log.read(offset, LOAD_BYTES, end, at_least_one=True)
-            if piece is None:
-                break
-            data = piece.file.read(piece.position, piece.length)
-            found = list(batches(memoryview(data)))
-            if not found:
-                break
-            self._effects.extend(groups.load(index, [data], self.now))
-            offset = found[-1].next_offset
-        self._effects.extend(groups.loaded(index, self.now))
-        self._effects.extend(groups.committed(index, partition.high_watermark, self.now))
 
     def _registered(self, epoch: int) -> None:
         broker = self.broker
@@ -419,7 +375,3 @@ class Node:
 
     def __contains__(self, name: TopicPartition) -> bool:
         return self.replicas.get(*name) is not None
-
-    def wishes_sync(self) -> bool:
-        """Whether an fsync is under way (for tests and the simulator)."""
-        return self.syncing.busy
