@@ -114,8 +114,10 @@ class Controller:
     @property
     def next_deadline(self) -> int | None:
         """When to call `wake`, in monotonic milliseconds."""
-        deadlines = [self.retry_at, self.reign.next_deadline if self.reign else None]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        reigning = self.reign.next_deadline if self.reign else None
+        if self.retry_at is None or reigning is None:
+            return reigning if self.retry_at is None else self.retry_at
+        return min(self.retry_at, reigning)
 
     def _store(self, operations: list[Operation], resume: Callable[[StoreResult], None]) -> None:
         self.last_token += 1

@@ -308,6 +308,8 @@ class Fetching:
 
     @property
     def next_deadline(self) -> int | None:
+        if not self._fetchers:
+            return None
         moments = [moment for fetcher in self._fetchers.values() for moment in fetcher.resting.values()]
         moments += [f.rest_until for f in self._fetchers.values() if f.has_work and 0 < f.rest_until < LARGEST_EPOCH]
         return min(moments, default=None)

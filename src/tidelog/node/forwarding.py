@@ -60,4 +60,4 @@ class Forwarding:
 
     @property
     def next_deadline(self) -> int | None:
-        return min(self._again.values(), default=None)
+        return min(self._again.values()) if self._again else None

@@ -71,7 +71,7 @@ class Jobs:
 
     @property
     def next_deadline(self) -> int | None:
-        return min(self._due.values(), default=None)
+        return min(self._due.values()) if self._due else None
 
     def _shrink(self, now: Time) -> None:
         for partition in self._replicas:

@@ -140,4 +140,4 @@ class Peers:
 
     @property
     def next_deadline(self) -> int | None:
-        return min((c.sent[0].deadline for c in self._by_connection.values() if c.sent), default=None)
+        return min([c.sent[0].deadline for c in self._by_connection.values() if c.sent], default=None)

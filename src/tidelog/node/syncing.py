@@ -74,4 +74,4 @@ class Syncing:
 
     @property
     def next_deadline(self) -> int | None:
-        return min(self._timed.values(), default=None)
+        return min(self._timed.values()) if self._timed else None

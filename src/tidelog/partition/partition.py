@@ -164,7 +164,8 @@ class Partition:
 
     @property
     def min_in_sync(self) -> int:
-        return min(self.config.min_insync_replicas, max(1, len(self.replicas)))
+        least: int = self.config.min_insync_replicas
+        return least if least == 1 else min(least, max(1, len(self.replicas)))
 
     @property
     def durable_end(self) -> int:
