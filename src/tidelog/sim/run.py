@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tidelog.model import TopicPartition
+from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.sim.client import Client
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.committer import GROUPS, Committer
@@ -87,10 +88,18 @@ def draw_properties(random: Random) -> dict[str, str]:
     }
 
 
-def prepare(seed: int, kinds: tuple[str, ...] | None = None) -> tuple[Cluster, Nemesis]:
+def prepare(
+    seed: int, kinds: tuple[str, ...] | None = None, generation: Generation = KIP_320
+) -> tuple[Cluster, Nemesis]:
     random = Random(seed)
     brokers = random.choice((3, 3, 3, 4, 5))
-    cluster = Cluster(seed, brokers=brokers, faults=draw_faults(random), properties=draw_properties(random))
+    cluster = Cluster(
+        seed,
+        brokers=brokers,
+        faults=draw_faults(random),
+        properties=draw_properties(random),
+        generation=generation,
+    )
     return cluster, Nemesis(cluster, kinds)
 
 
@@ -121,9 +130,14 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
     cluster.settle()
 
 
-def run_seed(seed: int, kinds: tuple[str, ...] | None = None, safety_seconds: float = 30) -> Outcome:
+def run_seed(
+    seed: int,
+    kinds: tuple[str, ...] | None = None,
+    safety_seconds: float = 30,
+    generation: Generation = KIP_320,
+) -> Outcome:
     """One seed from start to end; a violation is told in the outcome."""
-    cluster, nemesis = prepare(seed, kinds)
+    cluster, nemesis = prepare(seed, kinds, generation)
     violation = ""
     try:
         drive(cluster, nemesis, safety_seconds)
