@@ -25,6 +25,9 @@ class Client:
         self.metadata = self.cluster.metadata
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.cluster!r}>"
+
     def connected(self, connection: int, now: Time) -> list[Effect]:
         self.network.connected(connection)
         return self._turn(now)

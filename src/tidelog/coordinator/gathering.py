@@ -26,6 +26,9 @@ class Gatherings:
         self._parts: dict[int, tuple[_Gathering, int]] = {}
         self._tokens = count(-1, -1)
 
+    def __repr__(self) -> str:
+        return f"<Gatherings {len(self)} parts missing>"
+
     def __len__(self) -> int:
         return len(self._parts)
 

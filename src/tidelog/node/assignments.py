@@ -44,6 +44,9 @@ class Assignments:
         self._effects = effects
         self._on_role = on_role
 
+    def __repr__(self) -> str:
+        return f"<Assignments of broker {self._broker_id}>"
+
     def take(
         self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time], refusal: Callable[[], ErrorCode]
     ) -> None:

@@ -50,6 +50,9 @@ class Dispatch:
         self.failures = 0
         """Requests that ended in a fault of this program."""
 
+    def __repr__(self) -> str:
+        return f"<Dispatch {len(self._connections)} connections, {len(self._tickets)} requests open>"
+
     def opened(self, number: int, listener: str, peer: str, principal: str) -> None:
         self._connections[number] = Connection(number, listener, peer, principal)
 

@@ -92,6 +92,9 @@ class Fetching:
         self._leaders: dict[TopicPartition, int] = {}
         self.broker_epoch = -1
 
+    def __repr__(self) -> str:
+        return f"<Fetching {len(self._leaders)} partitions of {sorted(self._fetchers)}>"
+
     def follow(self, partition: Partition) -> None:
         """The partition's role changed: fetch from its leader, or stop fetching."""
         name, role = partition.name, partition.role

@@ -27,6 +27,9 @@ class Forwarding:
         self._pending: dict[int, Forwarded] = {}
         self._again: dict[int, int] = {}
 
+    def __repr__(self) -> str:
+        return f"<Forwarding {len(self._pending)} requests, {len(self._again)} again>"
+
     def forward(self, context: Context, request: Any) -> Handed:
         deadline = context.now.mono + PATIENCE_MS
         self._pending[context.token] = Forwarded(request, context.version, context.connection, deadline)

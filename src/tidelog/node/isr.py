@@ -60,6 +60,9 @@ class InSyncChanges:
         self.shrinks = 0
         self.expands = 0
 
+    def __repr__(self) -> str:
+        return f"<InSyncChanges {len(self._wishes)} wished, {len(self._sent)} sent>"
+
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         self._wishes[partition] = proposal
 

@@ -60,6 +60,9 @@ class Jobs:
             Job("delete old segments", config.log_retention_check_interval_ms, self._retain),
         )
 
+    def __repr__(self) -> str:
+        return f"<Jobs {self._due}>"
+
     def start(self, now: Time) -> None:
         self._due = {job.name: now.mono + job.every_ms for job in self.table}
 

@@ -44,6 +44,9 @@ class Membership:
         self.session = 0
         self.retry_at: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<Membership of broker {self._broker_id}, session {self.session}, epoch {self.epoch}>"
+
     @property
     def path(self) -> str:
         return tree.broker_path(self._broker_id)

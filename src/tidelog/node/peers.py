@@ -61,6 +61,9 @@ class Peers:
         self.answers: list[Answer] = []
         """Answers to hand down; the node empties it."""
 
+    def __repr__(self) -> str:
+        return f"<Peers {sorted(self._channels)}>"
+
     def ask(self, ask: Ask, version: int | None, now: int) -> None:
         """Send, or connect first. `ask.target` is a broker other than this one."""
         version = VERSIONS[ask.request.__key__] if version is None else version

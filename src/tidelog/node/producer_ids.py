@@ -21,6 +21,9 @@ class ProducerIdBlocks:
         self._end = 0
         self._busy = False
 
+    def __repr__(self) -> str:
+        return f"<ProducerIdBlocks {self._next} to {self._end}>"
+
     def give(self) -> int | None:
         if self._next < self._end:
             self._next += 1

@@ -43,8 +43,8 @@ class HeldReplicas:
         self._folders: dict[TopicPartition, str] = {}
         self._warm = Warm(OPEN_SEGMENTS)
         self._unsynced: set[str] = set()
-        self.truncated = False
         self._corrupt: dict[TopicPartition, bytes] = {}
+        self.truncated = False
         """Whether a log's end went back: its recovery point may have, too, and must be written down."""
         self.live_folders = list(config.folders)
         self.changed: dict[TopicPartition, None] = {}
@@ -52,6 +52,9 @@ class HeldReplicas:
         """Deleted since the node last looked."""
         self.clean_epoch = -1
         """The broker epoch of the life before, where it stopped cleanly in every folder (rule 8)."""
+
+    def __repr__(self) -> str:
+        return f"<HeldReplicas {len(self._partitions)} in {self.live_folders}>"
 
     def get(self, topic: str, partition: int) -> Partition | None:
         return self._partitions.get((topic, partition))  # type: ignore[call-overload, no-any-return]

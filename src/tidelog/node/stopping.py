@@ -23,6 +23,9 @@ class Stopping:
         self._retry_at: int | None = None
         self.done = False
 
+    def __repr__(self) -> str:
+        return f"<Stopping done={self.done}, {self._attempts} attempts left>"
+
     def begin(self, broker_id: int, broker_epoch: int, now: Time) -> None:
         if self._request is not None:
             return

@@ -17,6 +17,9 @@ class StoreCalls:
         self._tokens = count(1)
         self._then: dict[int, Callable[[StoreResult], None]] = {}
 
+    def __repr__(self) -> str:
+        return f"<StoreCalls {len(self._then)} under way>"
+
     def submit(self, operations: Sequence[Operation], then: Callable[[StoreResult], None]) -> None:
         token = next(self._tokens)
         self._then[token] = then

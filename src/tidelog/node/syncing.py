@@ -20,6 +20,9 @@ class Syncing:
         self._busy: set[Partition] = set()
         self._timed: dict[TopicPartition, int] = {}
 
+    def __repr__(self) -> str:
+        return f"<Syncing {len(self._busy)} partitions, {len(self._timed)} due by time>"
+
     def check(self, partition: Partition, now: Time) -> None:
         """The partition has grown: sync what is due, or remember when it will be."""
         if partition in self._busy or partition.failed:

@@ -63,6 +63,9 @@ class Waiting:
         self._sweep_at = _SMALL
         self._ready: list[Wait] = []
 
+    def __repr__(self) -> str:
+        return f"<Waiting {self.held} entries>"
+
     def add(self, context: Any, later: Later) -> Wait:
         wait = Wait(context, later)
         self._remember(wait)

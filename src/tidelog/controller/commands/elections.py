@@ -44,6 +44,9 @@ class LogEnds:
         self.flights: dict[int, tuple[int, list[Partition]]] = {}
         self.retry_at: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<LogEnds of {list(self.wanted)}>"
+
     def set(self, term: Term, partition: Partition, candidates: Sequence[int]) -> None:
         """Ask these brokers; none ends the question."""
         epochs = {broker: term.cluster.lives[broker].epoch for broker in candidates}

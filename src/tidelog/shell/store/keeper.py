@@ -55,6 +55,9 @@ class Keeper:
         self._hammer.setblocking(False)
         self._thread = Thread(target=self._run, name="store-keeper", daemon=True)
 
+    def __repr__(self) -> str:
+        return f"Keeper(session {self._store.session}, guards {sorted(self._guarded)})"
+
     def start(self) -> None:
         self._thread.start()
 

@@ -37,6 +37,9 @@ class SessionFile:
         self.renewed_at = self.continuous_since = boot_ms()
         self.renew()
 
+    def __repr__(self) -> str:
+        return f"SessionFile({self.path})"
+
     def renew(self) -> None:
         """Write the lease. A gap of half a term starts anew what this process may judge of others."""
         now = boot_ms()
