@@ -58,6 +58,7 @@ _ATTRIBUTES = Struct(">h")
 _INT64 = Struct(">q")
 _COVERED = Struct(">hiqqqhii")
 _unpack_header = _HEADER.unpack_from
+_new_tuple = tuple.__new__
 
 
 class BatchHeader(NamedTuple):
@@ -133,7 +134,7 @@ def header(buffer: Buffer, position: int = 0) -> BatchHeader:
     fields = _unpack_header(buffer, position)
     if fields[3] != MAGIC or fields[1] < HEADER_BYTES - PREFIX_BYTES:
         raise _no_header(buffer, position)
-    return BatchHeader._make((fields[0], fields[1] + PREFIX_BYTES, *fields[2:], position))
+    return _new_tuple(BatchHeader, (fields[0], fields[1] + PREFIX_BYTES, *fields[2:], position))
 
 
 def _no_header(buffer: Buffer, position: int) -> ApiError:
