@@ -47,7 +47,6 @@ class Metadata:
         self.controller: int = -1
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, TopicInfo] = {}
-        self.topic_names: dict[bytes, str] = {}
         self.interest: set[str] = set()
         self.wants_all = False
         self.updates = 0
@@ -69,7 +68,6 @@ class Metadata:
         self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         topics = {topic.name: self._topic(topic) for topic in response.topics if topic.name is not None}
         self.topics = topics if self.wants_all else {**self._still_of_interest(), **topics}
-        self.topic_names = {topic.id: topic.name for topic in self.topics.values() if topic.id != NO_ID}
 
     def _still_of_interest(self) -> dict[str, TopicInfo]:
         return {name: topic for name, topic in self.topics.items() if name in self.interest}
@@ -122,10 +120,6 @@ class Metadata:
     def topic_id(self, topic: str) -> bytes:
         info = self.topics.get(topic)
         return NO_ID if info is None else info.id
-
-    def name_of(self, topic_id: bytes, name: str | None) -> str | None:
-        """The topic that an answer speaks of: by name, or by id in newer versions."""
-        return name or self.topic_names.get(topic_id)
 
     def is_incomplete(self) -> bool:
         """Whether some topic of interest has no picture yet, an error that passes, or a partition without leader."""

@@ -64,12 +64,6 @@ class Network:
         """When, at the latest, `any_node` finds one again."""
         return min(link.retry_at for link in self._links.values())
 
-    def highest_version(self, node: int, key: int) -> int | None:
-        """The version in which a request would go to the node; None before that is known."""
-        link = self._links.get(node)
-        both = None if link is None else link.versions_of(key)
-        return None if both is None else both[1]
-
     def any_node(self, now_ms: int) -> int | None:
         """A node for a request that anybody answers: a ready one with little to do, else one worth a try, brokers
         before bootstrap addresses; None while all are being waited out."""

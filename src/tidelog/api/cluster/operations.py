@@ -15,7 +15,6 @@ _BITS = {
     "ALTER_CONFIGS": 11,
     "IDEMPOTENT_WRITE": 12,
 }
-NOT_ASKED = -(2**31)
 
 
 def _field(names: str) -> int:

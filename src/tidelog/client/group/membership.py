@@ -83,10 +83,6 @@ class Membership:
         return f"<Membership {self._group} {self.stage.name} generation={self.generation} owned={len(self.owned)}>"
 
     @property
-    def is_member(self) -> bool:
-        return bool(self.member_id) and self.generation >= 0
-
-    @property
     def must_commit(self) -> bool:
         """Whether partitions are about to go, and what was processed is to be committed first."""
         return self._revocation.step is Step.WANTED

@@ -22,8 +22,6 @@ from tidelog.wire.messages.cluster.alter_partition import (
     TopicDataResponse,
 )
 
-Verdict = tuple[TopicDataResponse, PartitionDataResponse, Partition | None]
-
 
 def alter_partitions(term: Term, request: AlterPartitionRequest) -> Steps[AlterPartitionResponse]:
     life = term.cluster.lives.get(request.broker_id)

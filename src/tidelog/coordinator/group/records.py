@@ -37,9 +37,7 @@ def encode(change: Change) -> tuple[bytes, bytes | None]:
         key = _TYPE.pack(_OFFSET_TYPES[-1]) + codec.encode(change.key, 0)
         return key, None if change.value is None else _offset_value(change.value)
     key = _TYPE.pack(_GROUP_TYPE) + codec.encode(change.key, 0)
-    return key, None if change.value is None else _TYPE.pack(_GROUP_VERSION) + codec.encode(
-        change.value, _GROUP_VERSION
-    )
+    return key, None if change.value is None else _group_value(change.value)
 
 
 def _offset_value(value: OffsetCommitValue) -> bytes:
