@@ -7,12 +7,12 @@ restarts it. In the end Spark's table is compared with the input row by row. The
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -23,68 +23,69 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from show import Show  # noqa: E402
-from table import Row, Table, flights  # noqa: E402
+from table import Engine, Failed, Row, Table, flights  # noqa: E402
 
 TOPIC = "flights"
 PARTITIONS = 6
 BROKERS = 3
-READY_WITHIN_S = 60
+KILLS = 2
+OPEN_RECORDS = 500
+OPEN_WITHIN_S = 0.2
+AHEAD = 80_000
+"""Sending waits for Spark there, so that both are at work when leaders die."""
 ENDS_WITHIN_S = 300
-FIRST_ROWS = 5_000
-
-
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first = probe.getsockname()[1]
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as one:
-                    one.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
+LAST_LINES = 40
 
 
 class Cluster:
-    """`tidelog up` in a fresh folder, its children restarted when they die."""
+    """`tidelog up` on free ports in a fresh folder, its children restarted when they die."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._log = folder.with_suffix(".log")
         command = [sys.executable, "-m", "tidelog.cli.main", "up", "--brokers", str(BROKERS), "--restart"]
-        command += ["--data", str(folder), "--port", str(free_ports(BROKERS))]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        command += ["--data", str(folder), "--port", "0"]
+        with self._log.open("wb") as log:
+            # A group of its own: Ctrl-C is for the demo, which stops its cluster.
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0)
+        self.bootstrap = ""
+
+    def wait_ready(self) -> None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         if not line.startswith("ready "):
-            raise SystemExit(f"the cluster did not start: {line.strip() or 'no line'}")
+            raise Failed("the cluster did not start")
         self.bootstrap = line.removeprefix("ready ").strip()
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
 
     def kill(self, broker: int) -> None:
         os.kill(int((self.folder / f"broker-{broker}" / "pid").read_text()), signal.SIGKILL)
 
+    @property
+    def last_words(self) -> str:
+        return "".join(self._log.read_text(errors="replace").splitlines(keepends=True)[-LAST_LINES:])
+
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
+        self._process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self._process.wait(30)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
 
 class Sending:
-    """Every row as JSON keyed by tail number, on a thread of its own; what was acknowledged is remembered."""
+    """Every row as JSON keyed by tail number, on a thread of its own, at most `AHEAD` rows before the table; what was
+    acknowledged is counted."""
 
     def __init__(self, bootstrap: str, rows: list[Row]) -> None:
-        self.rows = rows
+        self._rows = rows
         self.sent = 0
         self.acknowledged = 0
-        self.failed: list[str] = []
-        self.go_on = threading.Event()
-        """Set once Spark has read the first rows: the rest is sent while it reads."""
+        self.stored = 0
+        """Rows in the table, as `run` tells."""
+        self.ends = False
+        self.failed: Counter[str] = Counter()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -96,98 +97,172 @@ class Sending:
                 "log_level": 0,
             }
         )
-        self.thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def open_records(self) -> int:
+        return self.sent - self.acknowledged
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave what is not sent; nothing happens where all is."""
+        self.ends = True
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             self.acknowledged += 1
         else:
-            self.failed.append(str(error))
+            self.failed[str(error)] += 1
 
     def _run(self) -> None:
-        for number, row in enumerate(self.rows):
-            if number == FIRST_ROWS:
-                self._producer.flush()
-                self.go_on.wait()
-            while True:
-                try:
-                    self._producer.produce(TOPIC, row.value, row.key, on_delivery=self._delivered)
-                    break
-                except BufferError:
-                    self._producer.poll(0.05)
-            self.sent += 1
-            self._producer.poll(0)
-        self._producer.flush(120)
+        for row in self._rows:
+            while self.sent - self.stored >= AHEAD and not self.ends:
+                self._producer.poll(0.05)
+            self._send(row)
+            if self.ends:
+                self._producer.purge()
+                return
+        self._producer.flush(ENDS_WITHIN_S)
+
+    def _send(self, row: Row) -> None:
+        while not self.ends:
+            try:
+                self._producer.produce(TOPIC, row.value, row.key, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                self.sent += 1
+                self._producer.poll(0)
+                return
 
 
-def leaders(admin: AdminClient) -> dict[int, tuple[int, tuple[int, ...]]]:
+def leaders(admin: AdminClient) -> dict[int, int]:
     found = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
-    return {number: (partition.leader, tuple(partition.isrs)) for number, partition in found.items()}
+    return {number: partition.leader for number, partition in found.items()}
 
 
-def kill_a_leader(cluster: Cluster, sending: Sending, partition: int, admin: AdminClient, show: Show) -> None:
-    """With records sent and not acknowledged: their batch is open on the leader that goes."""
-    while sending.sent <= sending.acknowledged and sending.thread.is_alive():
+def kill_a_leader(cluster: Cluster, sending: Sending, partition: int, admin: AdminClient, show: Show) -> bool:
+    """Whether it was done: only with records sent and not acknowledged, whose batches are open on the leader."""
+    leader = leaders(admin)[partition]
+    until = time.monotonic() + OPEN_WITHIN_S
+    while sending.open_records < OPEN_RECORDS:
+        if time.monotonic() > until:
+            return False
         time.sleep(0.001)
-    leader = leaders(admin)[partition][0]
     cluster.kill(leader)
-    open_records = sending.sent - sending.acknowledged
-    show.say(f"kill -9: broker {leader}, leader of {TOPIC}-{partition}, with {open_records} records on their way")
+    show.say(f"kill -9: broker {leader}, leader of {TOPIC}-{partition}, with {sending.open_records:,} records open")
+    return True
 
 
-def run(folder: Path, show: Show) -> tuple[int, int, int, int, int, int]:
-    """(sent, acknowledged, stored, lost, duplicated, kills)."""
-    rows = flights()
-    show.say(f"{len(rows)} flights read; starting {BROKERS} brokers in {folder}")
-    cluster = Cluster(folder / "cluster")
-    table = Table(folder, cluster.bootstrap, TOPIC)
-    try:
-        show.say(f"cluster ready at {cluster.bootstrap}")
+class Demo:
+    """The parts, and what became of the rows: what `verdict` says."""
+
+    def __init__(self, folder: Path, show: Show) -> None:
+        self._folder = folder
+        self._show = show
+        self._cluster: Cluster | None = None
+        self._engine: Engine | None = None
+        self._sending: Sending | None = None
+        self._stored = self._lost = self._duplicated = self._kills = 0
+
+    def run(self) -> None:
+        show = self._show
+        show.say(f"starting {BROKERS} brokers and Spark in {self._folder}")
+        cluster = self._cluster = Cluster(self._folder / "cluster")
+        engine = self._engine = Engine(self._folder / "spark.log")
+        rows = flights()
+        show.say(f"{len(rows):,} flights read")
+        cluster.wait_ready()
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         topic = NewTopic(TOPIC, PARTITIONS, BROKERS, config={"min.insync.replicas": "2"})
         admin.create_topics([topic])[TOPIC].result(30)
+        show.say(f"cluster ready at {cluster.bootstrap}; sending")
         show.watch(cluster.bootstrap, TOPIC)
-        show.say("starting Spark")
-        table.start()
-        sending = Sending(cluster.bootstrap, rows)
-        sending.thread.start()
-        kills = 0
-        while sending.thread.is_alive():
-            show.progress(sending.sent, sending.acknowledged, table.rows, len(rows))
-            if table.rows and not sending.go_on.is_set():
-                show.say("Spark has read the first rows; sending the rest")
-                sending.go_on.set()
-            if kills < 2 and sending.acknowledged >= (kills + 1) * len(rows) // 3:
-                kill_a_leader(cluster, sending, kills, admin, show)
-                kills += 1
-            time.sleep(0.05)
-        sending.thread.join()
-        for reason, times in Counter(sending.failed).items():
-            show.say(f"not acknowledged, {times} times: {reason}")
-        show.progress(sending.sent, sending.acknowledged, table.rows, len(rows), final=True)
+        sending = self._sending = Sending(cluster.bootstrap, rows)
+        sending.start()
+        table = Table(engine, self._folder, cluster.bootstrap, TOPIC)
+        show.say("Spark reads")
+        self._send_all(cluster, sending, table, admin)
         show.say("everything is sent; Spark reads the rest")
-        table.finish(ENDS_WITHIN_S, lambda: show.progress(sending.sent, sending.acknowledged, table.rows, len(rows)))
+        table.finish(ENDS_WITHIN_S, lambda: self._progress(sending, table))
         show.delays(table.most_delayed(10))
-        stored, lost, duplicated = table.compare(rows)
-        return sending.sent, sending.acknowledged, stored, lost, duplicated, kills
-    finally:
-        show.close()
-        table.stop()
-        cluster.stop()
+        self._stored, self._lost, self._duplicated = table.compare(rows)
+
+    def _send_all(self, cluster: Cluster, sending: Sending, table: Table, admin: AdminClient) -> None:
+        deadline = time.monotonic() + ENDS_WITHIN_S
+        while sending.is_under_way:
+            if time.monotonic() > deadline:
+                raise Failed(f"not everything is sent after {ENDS_WITHIN_S} s")
+            self._progress(sending, table)
+            if self._kills < KILLS and sending.acknowledged >= (self._kills + 1) * len(flights()) // (KILLS + 1):
+                self._kills += kill_a_leader(cluster, sending, self._kills, admin, self._show)
+            time.sleep(0.02)
+        for reason, times in sending.failed.items():
+            self._show.say(f"not acknowledged, {times} times: {reason}")
+
+    def _progress(self, sending: Sending, table: Table) -> None:
+        sending.stored = table.rows
+        self._show.progress(sending.sent, sending.acknowledged, sending.stored, len(flights()))
+
+    def explain(self, error: BaseException) -> None:
+        """Why there is no end, on stderr, with what the others said last."""
+        if isinstance(error, KeyboardInterrupt):
+            print("demo: interrupted", file=sys.stderr)
+            return
+        for part in (self._cluster, self._engine):
+            if part is not None:
+                print(part.last_words, file=sys.stderr)
+        if isinstance(error, Failed):
+            print(f"demo: {error}", file=sys.stderr)
+        else:
+            traceback.print_exception(error)
+
+    def verdict(self) -> tuple[str, bool]:
+        sent, acknowledged = (self._sending.sent, self._sending.acknowledged) if self._sending else (0, 0)
+        ok = self._kills == KILLS and self._lost == self._duplicated == 0 and self._stored > 0
+        ok = ok and sent == acknowledged == self._stored == len(flights())
+        line = f"demo: sent {sent} acknowledged {acknowledged} stored {self._stored} lost {self._lost}"
+        return f"{line} duplicated {self._duplicated} kills {self._kills} {'ok' if ok else 'FAILED'}", ok
+
+    def stop(self) -> None:
+        """Spark before its brokers, or its queries would look for them."""
+        for part in (self._sending, self._engine, self._cluster):
+            if part is not None:
+                part.stop()
+
+
+def interrupted(*_: object) -> None:
+    """Only once: what is left to do then is stopping."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def main() -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
     show = Show()
-    with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as folder:
-        sent, acknowledged, stored, lost, duplicated, kills = run(Path(folder), show)
-    expected = len(flights())
-    ok = sent == acknowledged == stored == expected and lost == duplicated == 0 and kills == 2
+    with tempfile.TemporaryDirectory(prefix="tidelog-demo-", ignore_cleanup_errors=True) as folder:
+        demo = Demo(Path(folder), show)
+        try:
+            demo.run()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  told, and then the rest is stopped
+            show.close()
+            demo.explain(error)
+        finally:
+            show.close()
+            demo.stop()
+    line, ok = demo.verdict()
     sys.stderr.flush()
-    print(
-        f"demo: sent {sent} acknowledged {acknowledged} stored {stored} lost {lost} duplicated {duplicated} "
-        f"kills {kills} {'ok' if ok else 'FAILED'}",
-        flush=True,
-    )
+    print(line, flush=True)
     return 0 if ok else 1
 
 

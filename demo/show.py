@@ -43,13 +43,13 @@ class Show:
     def say(self, text: str) -> None:
         self._console.print(f"{time.monotonic() - self._began:6.1f} s  {text}", markup=False)
 
-    def progress(self, sent: int, acknowledged: int, stored: int, total: int, *, final: bool = False) -> None:
+    def progress(self, sent: int, acknowledged: int, stored: int, total: int) -> None:
         if self._bar is not None:
             for task, done in zip(self._tasks, (sent, acknowledged, stored), strict=True):
                 self._bar.update(task, completed=done, total=total)
             return
         percent = (acknowledged + stored) * 50 // total // STEP * STEP
-        if percent > self._told or final:
+        if percent > self._told:
             self._told = percent
             self.say(f"sent {sent:,}  acknowledged {acknowledged:,}  in the table {stored:,}")
 
@@ -83,6 +83,8 @@ class Show:
             self.say(f"{name}: in sync {old[2]} -> {new[2]}")
 
     def delays(self, rows: list[tuple[str, int, float]]) -> None:
+        if self._bar is not None:
+            self._bar.stop()
         table = Table("carrier", "arrivals", "mean delay, minutes", title="The most delayed carriers")
         for carrier, arrivals, mean in rows:
             table.add_row(carrier, f"{arrivals:,}", f"{mean:.1f}")

@@ -2,8 +2,10 @@
 
 import json
 import os
+import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,8 +16,25 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 
 IDENTITY = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")
 SPARK_TYPES = {"i": "bigint", "f": "double"}
-PARTITIONS_OF_A_SHUFFLE = 2
-EVERY = "2 seconds"
+EVERY = "1 second"
+MOST_ROWS_A_BATCH = 60_000
+ENDS_WITHIN_S = 30
+LAST_LINES = 40
+SPARK = {
+    "spark.app.name": "tidelog demo",
+    "spark.master": "local[2]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # a minute is too short for the second compiler
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",  # 16 carriers by 24 hours
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class Failed(Exception):
+    """The demo cannot go on; the message says why."""
 
 
 class Row(NamedTuple):
@@ -41,58 +60,75 @@ def flights() -> list[Row]:
 
     names = list(columns())
     tail = names.index("tailnum")
-    known = frame.astype(object).where(frame.notna(), None)
+    known = [[None if value != value else value for value in frame[name].tolist()] for name in names]  # noqa: PLR0124
+    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
     rows = []
-    for fields in known.itertuples(index=False, name=None):
+    for fields in zip(*known, strict=True):
         key = None if fields[tail] is None else fields[tail].encode()
-        value = json.dumps(dict(zip(names, fields, strict=True)), separators=(",", ":"), allow_nan=False)
-        rows.append(Row(key, value.encode(), fields))
+        rows.append(Row(key, encode(dict(zip(names, fields, strict=True))).encode(), fields))
     return rows
 
 
+class Engine:
+    """Spark, which starts while other things are done. What its JVM and workers say goes to `log`."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._gateway: Any = None
+        self._session: Any = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, daemon=True)
+        self._thread.start()
+
+    def _start(self) -> None:
+        try:
+            from pyspark import SparkConf, SparkContext
+            from pyspark.java_gateway import launch_gateway
+            from pyspark.sql import SparkSession
+
+            conf = SparkConf().setAll(SPARK.items())
+            with self._log.open("wb") as log:
+                self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+            self._session = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+        except BaseException as error:  # noqa: BLE001  told by `session`
+            self._failure = error
+
+    @property
+    def session(self) -> Any:
+        self._thread.join()
+        if self._failure is not None:
+            raise Failed(f"Spark did not start: {self._failure}")
+        return self._session
+
+    @property
+    def last_words(self) -> str:
+        return "".join(self._log.read_text(errors="replace").splitlines(keepends=True)[-LAST_LINES:])
+
+    def stop(self) -> None:
+        """Until the JVM has ended: nothing of it may speak after the demo's last line."""
+        self._thread.join()
+        if self._session is not None:
+            self._session.stop()
+        if self._gateway is not None:
+            self._gateway.shutdown()
+            self._gateway.proc.stdin.close()
+            try:
+                self._gateway.proc.wait(ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                self._gateway.proc.kill()
+                self._gateway.proc.wait()
+
+
 class Table:
-    """Two streaming queries over one topic."""
+    """Two streaming queries over one topic: the rows to Parquet, and the sum of delays by carrier and hour."""
 
-    def __init__(self, folder: Path, bootstrap: str, topic: str) -> None:
+    def __init__(self, engine: Engine, folder: Path, bootstrap: str, topic: str) -> None:
         self._folder = folder
-        self._bootstrap = bootstrap
-        self._topic = topic
         self._batches: dict[int, int] = {}
-        self._spark: Any = None
-        self._queries: list[Any] = []
-
-    def start(self) -> None:
-        from pyspark.sql import SparkSession
-        from pyspark.sql import functions as f
-
-        spark = self._spark = (
-            SparkSession.builder.appName("tidelog demo")
-            .master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", PARTITIONS_OF_A_SHUFFLE)
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.log.level", "FATAL")
-            .config("spark.ui.showConsoleProgress", "false")
-            .getOrCreate()
-        )
-        schema = ", ".join(f"{name} {kind}" for name, kind in columns().items())
-        rows = (
-            spark.readStream.format("tidelog")
-            .option("kafka.bootstrap.servers", self._bootstrap)
-            .option("subscribe", self._topic)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", "100000")
-            .load()
-            .select(f.from_json(f.col("value").cast("string"), schema).alias("row"))
-            .select("row.*")
-        )
+        self._session = engine.session
+        rows = self._parsed(bootstrap, topic)
         parquet = rows.writeStream.format("parquet").option("path", str(self._folder / "flights"))
-        delays = rows.groupBy("carrier", "hour").agg(
-            f.sum("arr_delay").alias("minutes"), f.count("arr_delay").alias("arrivals")
-        )
-        memory = delays.writeStream.format("memory").queryName("delays").outputMode("complete")
+        memory = self._delays(rows).writeStream.format("memory").queryName("delays").outputMode("complete")
         self._queries = [
             query.option("checkpointLocation", str(self._folder / f"checkpoint-{number}"))
             .trigger(processingTime=EVERY)
@@ -100,34 +136,59 @@ class Table:
             for number, query in enumerate((parquet, memory))
         ]
 
+    def _parsed(self, bootstrap: str, topic: str) -> Any:
+        from pyspark.sql import functions as f
+
+        schema = ", ".join(f"{name} {kind}" for name, kind in columns().items())
+        return (
+            self._session.readStream.format("tidelog")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", MOST_ROWS_A_BATCH)
+            .load()
+            .select(f.from_json(f.col("value").cast("string"), schema).alias("row"))
+            .select("row.*")
+        )
+
+    def _delays(self, rows: Any) -> Any:
+        from pyspark.sql import functions as f
+
+        sums = f.sum("arr_delay").alias("minutes"), f.count("arr_delay").alias("arrivals")
+        return rows.groupBy("carrier", "hour").agg(*sums)
+
     @property
     def rows(self) -> int:
-        """Rows written to the table so far."""
-        if self._queries:
-            for progress in self._queries[0].recentProgress:
-                self._batches[progress["batchId"]] = progress["numInputRows"]
+        """Rows written to the table so far; Failed where a query has ended."""
+        self._check()
+        for progress in self._queries[0].recentProgress:
+            self._batches[progress["batchId"]] = progress["numInputRows"]
         return sum(self._batches.values())
+
+    def _check(self) -> None:
+        for query in self._queries:
+            if not query.isActive:
+                raise Failed(f"a query of Spark ended: {query.exception()}")
 
     def finish(self, within_s: float, meanwhile: Callable[[], None]) -> None:
         """Until both queries have read all there is."""
         waits = [threading.Thread(target=query.processAllAvailable, daemon=True) for query in self._queries]
         for wait in waits:
             wait.start()
-        for _ in range(int(within_s)):
+        deadline = time.monotonic() + within_s
+        while any(wait.is_alive() for wait in waits):
             meanwhile()
-            if not any(wait.is_alive() for wait in waits):
-                break
-            waits[0].join(0.5)
-            waits[1].join(0.5)
-        for query in self._queries:
-            if query.exception() is not None:
-                raise SystemExit(f"Spark's query ended: {query.exception()}")
-            query.stop()
+            if time.monotonic() > deadline:
+                raise Failed(f"Spark has not read everything after {within_s:.0f} s")
+            time.sleep(0.2)
+        self._check()
         meanwhile()
+        for query in self._queries:
+            query.stop()
 
     def most_delayed(self, count: int) -> list[tuple[str, int, float]]:
         """(carrier, arrivals, mean delay in minutes), the worst first."""
-        found = self._spark.sql(
+        found = self._session.sql(
             "select carrier, sum(arrivals) arrivals, sum(minutes) / sum(arrivals) mean "
             f"from delays group by carrier order by mean desc limit {count}"
         )
@@ -140,10 +201,9 @@ class Table:
         table = pq.read_table(self._folder / "flights", columns=list(columns()))
         found = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
         wanted = Counter(row.fields for row in expected)
-        assert len(wanted) == len(expected), "a row's identity is unique in the input"
+        places = [list(columns()).index(name) for name in IDENTITY]
+        assert len({tuple(fields[place] for place in places) for fields in wanted}) == len(expected), (
+            "rows are distinct"
+        )
         stored = sum((found & wanted).values())
         return stored, len(expected) - stored, found.total() - stored
-
-    def stop(self) -> None:
-        if self._spark is not None:
-            self._spark.stop()
