@@ -14,7 +14,6 @@ from tidelog.wire.records import (
     COUNT_POSITION,
     CRC_POSITION,
     LAST_OFFSET_DELTA_POSITION,
-    LOG_APPEND_TIME,
     MAGIC_POSITION,
     check_crc,
     header,
