@@ -27,7 +27,7 @@ class Target:
     ratio: bool = True
 
     def __str__(self) -> str:
-        return f"{'≥' if self.at_least else '≤'} {self.bound:g}{' times' if self.ratio else ''}"
+        return f"{'ratio ' if self.ratio else ''}{'≥' if self.at_least else '≤'} {self.bound:g}"
 
     def holds(self, tidelog: float, kafka: float) -> bool:
         value = tidelog / kafka if self.ratio else tidelog
