@@ -18,6 +18,7 @@ KEPT = HERE / "results.json"
 PAGE = HERE / "RESULTS.md"
 PLOT = HERE / "growth.svg"
 
+_LOAD_BEFORE = " ".join(f"{value:.1f}" for value in os.getloadavg())
 HEAD = (
     "| row | what | unit | Tidelog | Kafka | ratio | target | | cold: Tidelog / Kafka | broker CPU s: Tidelog / Kafka |"
 )
@@ -102,7 +103,7 @@ def _circumstances() -> dict[str, str]:
         "commit": commit.stdout.strip(),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB",
         "system": f"Linux {platform.release()}, Python {platform.python_version()}, {_java()}",
-        "load": " ".join(f"{value:.1f}" for value in os.getloadavg()),
+        "load": _LOAD_BEFORE,
     }
 
 
@@ -128,5 +129,5 @@ def _history(made: dict[str, dict[str, str]]) -> str:
         f"| {row} | {each['date']} | `{each['commit']}` | {each['load']} | {each['machine']} | {each['system']} |"
         for row, each in made.items()
     ]
-    head = "| row | measured | commit | load average (1, 5, 15 min) at its end | machine | system |"
+    head = "| row | measured | commit | load average before the run (1, 5, 15 min) | machine | system |"
     return "\n".join(["## Circumstances", "", head, "|---" * 6 + "|", *lines])
