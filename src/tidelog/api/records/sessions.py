@@ -52,8 +52,8 @@ class Session:
 
 
 class Sessions:
-    """At most `slots` sessions. The one longest unused makes room if it is stale; a consumer's for a replica at any time.
-    Were those in use to make room, more consumers than slots would push out each other's at every fetch."""
+    """At most `slots` sessions. The one longest unused makes room if it is stale, a consumer's for a replica at any
+    time. Were those in use to make room, more consumers than slots would push out each other's at every fetch."""
 
     def __init__(self, slots: int, entropy: Callable[[int], bytes]) -> None:
         self._slots = slots
