@@ -1,6 +1,7 @@
 """The input, and what Spark makes of the topic: a Parquet table with a checkpoint, and delays by carrier and hour."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -86,6 +87,7 @@ class Engine:
             from pyspark.java_gateway import launch_gateway
             from pyspark.sql import SparkSession
 
+            logging.getLogger("py4j").addHandler(logging.NullHandler())  # what it logs is raised, too
             conf = SparkConf().setAll(SPARK.items())
             with self._log.open("wb") as log:
                 self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
