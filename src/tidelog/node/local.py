@@ -28,7 +28,7 @@ from tidelog.node.store import StoreCalls
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import Generation
-from tidelog.ports import Create, Disk
+from tidelog.ports import Create, Disk, StoreResult
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
@@ -148,7 +148,12 @@ class LocalBroker:
     def tell_failure(self) -> None:
         """A log folder went offline: the controller hears of it by a node in the tree, and leaders move."""
         path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
-        self._submit([Create(path, tree.format_log_dir_event(self.broker_id))], lambda _: None)
+
+        def told(result: StoreResult) -> None:
+            if result.outcome == "unknown":
+                self.tell_failure()
+
+        self._submit([Create(path, tree.format_log_dir_event(self.broker_id))], told)
 
     def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         if controller_epoch < self._controller_epoch:

@@ -97,6 +97,7 @@ class Node:
 
     def session_started(self, session: int, now: Time) -> list[Effect]:
         self._at(now)
+        self.store.session_started()
         self.broker.configs.start()
         self.broker.membership.start(session, now)
         return self._finish()

@@ -10,12 +10,14 @@ UNKNOWN = StoreResult("unknown")
 
 
 class StoreCalls:
-    """Submissions under way. `out` takes the `Store` effects."""
+    """Submissions under way. `out` takes the `Store` effects. Between two sessions they wait for the next one: the
+    world could only answer that it does not know, and whoever tries again would do so without end."""
 
     def __init__(self, out: list[Effect]) -> None:
         self._out = out
         self._tokens = count(1)
         self._then: dict[int, Callable[[StoreResult], None]] = {}
+        self._held: list[Store] | None = None
 
     def __repr__(self) -> str:
         return f"<StoreCalls {len(self._then)} under way>"
@@ -23,15 +25,20 @@ class StoreCalls:
     def submit(self, operations: Sequence[Operation], then: Callable[[StoreResult], None]) -> None:
         token = next(self._tokens)
         self._then[token] = then
-        self._out.append(Store(token, tuple(operations)))
+        (self._out if self._held is None else self._held).append(Store(token, tuple(operations)))
 
     def result(self, token: int, result: StoreResult) -> None:
         then = self._then.pop(token, None)
         if then is not None:
             then(result)
 
+    def session_started(self) -> None:
+        held, self._held = self._held, None
+        self._out.extend(held or ())
+
     def session_lost(self) -> None:
         """Whatever was under way may or may not have happened."""
+        self._held = []
         pending, self._then = self._then, {}
         for then in pending.values():
             then(UNKNOWN)
