@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
 from tidelog.effects import Later, Readable
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.partition.partition import Partition
 from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsPartitionResult,
@@ -39,6 +39,9 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
                 pending.append(Pending(partition, start, answer))
             except ApiError as error:
                 answer.error_code = error.code
+            except DiskFailed as failure:
+                context.broker.folder_failed(failure.folder, failure.reason)
+                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     return _finish(context, response, pending, context.now.mono + request.timeout_ms)
 

@@ -117,7 +117,7 @@ def _limit(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _find(partition: Partition, timestamp: int, limit: int) -> Found:
-    log = partition.log
+    log, end = partition.log, partition.log.log_end_offset
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -125,7 +125,7 @@ def _find(partition: Partition, timestamp: int, limit: int) -> Found:
     if timestamp == LATEST:
         _check_settled(partition, limit)
         return Found(-1, limit, partition.epoch)
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, limit)
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, end)
     if found is None:
         return NOTHING
     if found[1] >= limit:
