@@ -50,9 +50,7 @@ def test_console_producer_and_consumer_and_its_group(tool, filled):
     assert sum(int(row[3]) for row in rows) == 200
     assert {row[5] for row in rows} == {"0"}
     assert "console" in tool(GROUPS, "--list").split()
-    reset = tool(
-        "ConsumerGroupCommand", "--group", "console", "--topic", filled, "--reset-offsets", "--to-earliest", "--execute"
-    )
+    reset = tool(GROUPS, "--group", "console", "--topic", filled, "--reset-offsets", "--to-earliest", "--execute")
     assert len(re.findall(rf"console\s+{filled}\s+\d\s+0", reset)) == 3
     assert "Empty" in tool(GROUPS, "--describe", "--group", "console", "--state")
     assert "was successful" in tool(GROUPS, "--delete", "--group", "console")
@@ -109,7 +107,8 @@ def test_elections_log_dirs_and_versions(tool, filled):
 @pytest.fixture(scope="module")
 def measured(tool, kafka_tool, cluster):
     """What ProducerPerformance says of twenty thousand records in one partition of three replicas."""
-    tool("TopicCommand", "--create", "--topic", "quick", "--partitions", "1", "--replication-factor", "3")
+    tool("TopicCommand", "--create", "--topic", "quick", "--partitions", "1", "--replication-factor", "3",
+         "--config", "segment.bytes=1048576")  # fmt: skip
     return kafka_tool("ProducerPerformance", "--topic", "quick", "--num-records", "20000", "--record-size", "100",
                       "--throughput", "-1", "--command-property", f"bootstrap.servers={cluster.bootstrap}")  # fmt: skip
 
@@ -128,11 +127,12 @@ def test_its_auditor_reads_our_files(kafka_tool, cluster, measured):
     """Every replica of a partition, which are the same, and the groups' topic by its own decoder."""
 
     def contents() -> set[bytes]:
-        return {(folder / "00000000000000000000.log").read_bytes() for folder in replicas(cluster, "quick")}
+        return {b"".join(path.read_bytes() for path in sorted(folder.glob("*.log"))) for folder in folders}
 
+    folders = replicas(cluster, "quick")
     awaited(lambda: len(contents()) == 1, "replicas that are the same byte for byte")
-    audited = [path for folder in replicas(cluster, "quick") for path in folder.glob("0*.*")]
-    assert {path.suffix for path in audited} >= {".log", ".index", ".timeindex"}
+    audited = sorted(path for folder in folders for path in folder.glob("0*.*"))
+    assert {path.suffix for path in audited} == {".log", ".index", ".timeindex", ".snapshot"}
     text = kafka_tool("DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, audited)))
     assert re.search("corrupt|mismatch|not match|isvalid: false|Exception", text, re.IGNORECASE) is None
     found = [int(offset) for offset in re.findall(r"^\| offset: (\d+) ", text, re.MULTILINE)]

@@ -17,6 +17,8 @@ class Link:
         "closing",
         "congested",
         "fd",
+        "going_on",
+        "held",
         "host",
         "last_used",
         "listener",
@@ -42,6 +44,8 @@ class Link:
         self.asked_to_pause = False
         self.congested = False
         self.closing = False
+        self.held: list[bytes] = []  # frames that came with others in one read, and wait for their turn
+        self.going_on = False
 
     def __repr__(self) -> str:
         state = "".join(f", {word}" for word in ("closing", "congested", "asked_to_pause") if getattr(self, word))
@@ -52,7 +56,12 @@ class Link:
 
     @property
     def may_read(self) -> bool:
-        return not (self.asked_to_pause or self.congested or self.closing)
+        return not (self.asked_to_pause or self.congested or self.closing or self.held)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether held frames are due, and nothing has arranged for it."""
+        return bool(self.held) and not (self.asked_to_pause or self.congested or self.closing or self.going_on)
 
     @property
     def may_flush(self) -> bool:

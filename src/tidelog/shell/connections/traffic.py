@@ -24,6 +24,8 @@ from tidelog.shell.lines import Lines
 from tidelog.wire.frames import Buffers, FrameReader
 
 READS_A_TURN = 8
+FRAMES_A_TURN = 64
+"""Of one connection. A small request may ask for much: thousands in one read would hold up everybody else."""
 ANONYMOUS = "User:ANONYMOUS"
 
 
@@ -123,6 +125,25 @@ class Traffic:
                 self._loop.add_reader(link.fd, self._readable, link)
             else:
                 self._loop.remove_reader(link.fd)
+        if link.may_go_on:
+            link.going_on = True
+            self._loop.call_soon(self._go_on, link)
+
+    def _go_on(self, link: Link) -> None:
+        """Hand up the next frames that wait, unless the connection was paused or closed meanwhile."""
+        link.going_on = False
+        if link.may_go_on and self.links.get(link.number) is link:
+            due, link.held = link.held[:FRAMES_A_TURN], link.held[FRAMES_A_TURN:]
+            self._up.received(link.number, [memoryview(frame) for frame in due], clock())
+            if self.links.get(link.number) is link:
+                self._read_or_not(link)
+
+    def _hand_up(self, link: Link, frames: Sequence[memoryview], now: Time) -> None:
+        if len(frames) > FRAMES_A_TURN:
+            link.held = [bytes(frame) for frame in frames[FRAMES_A_TURN:]]
+            self._read_or_not(link)
+            frames = frames[:FRAMES_A_TURN]
+        self._up.received(link.number, frames, now)
 
     def _readable(self, link: Link) -> None:
         """Read what has come, a bounded number of times, and let the node answer each time."""
@@ -142,7 +163,7 @@ class Traffic:
             try:
                 frames = reader.received(count)
                 if frames:
-                    self._up.received(link.number, frames, now)
+                    self._hand_up(link, frames, now)
             except ProtocolViolation as violation:
                 return self._violated(link, violation)
             if count < len(space) or not link.reading:
