@@ -175,7 +175,19 @@ class OneBroker:
     def follow(self, leader=1, isr=(0, 1, 2), **given):
         return self.assign(leader=leader, isr=isr, **given)
 
-    def assign(self, leader, isr, *, replicas=(0, 1, 2), epoch=0, partition_epoch=0, topic_id=TOPIC_ID, index=0, by=1):
+    def assign(
+        self,
+        leader,
+        isr,
+        *,
+        replicas=(0, 1, 2),
+        epoch=0,
+        partition_epoch=0,
+        topic_id=TOPIC_ID,
+        index=0,
+        by=1,
+        topic=TOPIC,
+    ):
         state = LeaderAndIsrPartitionState(
             partition_index=index,
             controller_epoch=by,
@@ -185,8 +197,8 @@ class OneBroker:
             partition_epoch=partition_epoch,
             replicas=list(replicas),
         )
-        topic = LeaderAndIsrTopicState(topic_name=TOPIC, topic_id=topic_id, partition_states=[state])
-        return self.send(LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), CONTROLLER)
+        states = [LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id, partition_states=[state])]
+        return self.send(LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=states), CONTROLLER)
 
     def delete(self, index=0, *, by=1, connection=CONTROLLER):
         state = StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)

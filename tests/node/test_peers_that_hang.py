@@ -144,3 +144,15 @@ def test_deleting_records_waits_for_live_replicas_only():
     broker.live(0, 1)
     result = broker.answers[number].topics[0].partitions[0]
     assert (result.error_code, result.low_watermark) == (0, 1)
+
+
+def test_a_follower_ends_its_session_with_a_leader_that_leads_nothing_of_it_any_more():
+    broker = registered()
+    broker.follow(leader=1)
+    connection = dial(broker)
+    answer(broker, connection, FetchResponse(session_id=77), 1, 17)
+    broker.follow(leader=2, epoch=1)
+    answer(broker, connection, FetchResponse(session_id=77), 1, 17)
+    dial(broker)
+    _, end = asked(broker, FetchRequest)[-1]
+    assert (end.session_id, end.session_epoch, end.topics) == (77, -1, [])

@@ -7,7 +7,7 @@ for the high watermark.
 from collections.abc import Iterator
 
 from tidelog.coordinator.group import GroupCoordinator
-from tidelog.effects import Append, Effect
+from tidelog.effects import Append, Effect, Event
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import GROUP_TOPIC, Time
 from tidelog.node.replicas import HeldReplicas
@@ -68,10 +68,18 @@ class Coordinating:
         elif self._epochs.get(index) != partition.epoch:
             self._epochs[index] = partition.epoch
             self._effects.extend(self._groups.elected(index, partition.epoch, now))
-            for piece in _content(partition):
-                self._effects.extend(self._groups.load(index, [piece], now))
+            self._load(partition, now)
             self._effects.extend(self._groups.loaded(index, now))
             self.committed(partition, now)
+
+    def _load(self, partition: Partition, now: Time) -> None:
+        """Damaged records cost what follows them, not the broker: as Kafka, it serves what it could read."""
+        try:
+            for piece in _content(partition):
+                self._effects.extend(self._groups.load(partition.name.partition, [piece], now))
+        except ApiError as error:
+            fields = {"partition": str(partition.name), "reason": str(error)}
+            self._effects.append(Event("groups.incomplete", fields, level="error"))
 
 
 def _content(partition: Partition) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import Ask, Effect, Event
+from tidelog.effects import UNATTENDED, Ask, Effect, Event
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
@@ -32,6 +32,8 @@ OWNER = "fetch"
 ASKING = "epochs"
 SHORTEST_REST_MS = 20
 LARGEST_EPOCH = 2**31 - 1
+FINAL_EPOCH = -1
+"""The epoch by which a fetch session is ended."""
 
 
 @dataclass(slots=True)
@@ -137,12 +139,20 @@ class Fetching:
             self._wake_resting(fetcher, now.mono)
             if not fetcher.all:
                 if not fetcher.busy:
-                    del self._fetchers[fetcher.leader]
+                    self._leave_leader(fetcher)
                 continue
             if fetcher.has_work and fetcher.rest_until <= now.mono:
                 fetcher.rest_until = 0
                 self._ask_epochs(fetcher)
                 self._fetch(fetcher)
+
+    def _leave_leader(self, fetcher: Fetcher) -> None:
+        """Nothing is fetched from it any more: end the session, or its partitions go on telling it their news."""
+        del self._fetchers[fetcher.leader]
+        if fetcher.session:
+            state = ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch)
+            end = FetchRequest(replica_state=state, session_id=fetcher.session, session_epoch=FINAL_EPOCH)
+            self._effects.append(Ask(fetcher.leader, end, UNATTENDED, 0))
 
     def _wake_resting(self, fetcher: Fetcher, now: int) -> None:
         if fetcher.resting:
@@ -302,9 +312,17 @@ class Fetching:
             for answer in topic.partitions:
                 following = fetcher.all.get(TopicPartition(topic.topic, answer.partition))
                 role = following.partition.role if following else None
-                if following is None or not isinstance(role, Follower) or answer.error_code:
+                if following is None or not isinstance(role, Follower):
                     continue
-                role.asking = not self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
+                if answer.error_code:
+                    self._rest(fetcher, following, now)
+                    continue
+                try:
+                    settled = self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
+                except DiskFailed as failure:
+                    self._replicas.folder_failed(failure.folder, failure.reason)
+                    continue
+                role.asking = not settled
 
     def _event(self, kind: str, partition: Partition, **fields: Any) -> None:
         self._effects.append(Event(kind, {"partition": str(partition.name), "broker": self._broker_id, **fields}))
