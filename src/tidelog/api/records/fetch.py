@@ -186,9 +186,8 @@ def _record_progress(reader: Reader, context: Context) -> None:
     broker, session = context.broker, reader.session
     names = reader.fresh
     if session is not None and session.broker_epoch != reader.broker_epoch:
-        session.broker_epoch = (
-            reader.broker_epoch
-        )  # registered anew: all that it follows is vouched for by the new epoch
+        # Registered anew: all that it follows is vouched for by the new epoch.
+        session.broker_epoch = reader.broker_epoch
         names = dict.fromkeys(session.wanted)
     for name in names:
         wanted = reader.wanted[name]
@@ -357,6 +356,8 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
         if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
             leaders.add(answer.current_leader.leader_id)
     response.responses = list(topics.values())
+    if session is not None:
+        session.news.update(dict.fromkeys(name for name, answer in outcome.answers.items() if answer.records))
     if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
@@ -386,7 +387,8 @@ def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool)
     wanted.told_high_watermark = -1 if diverges else answer.high_watermark
     wanted.told_log_start = -1 if diverges else answer.log_start_offset
     if session is not None:
-        session.news.pop(wanted.name, None)
-        if short or answer.records:
-            session.news[wanted.name] = None
+        if short:
+            session.news.setdefault(wanted.name)
+        else:
+            session.news.pop(wanted.name, None)
     return changed
