@@ -241,3 +241,63 @@ def test_asking_for_metadata_makes_a_topic(side):
     assert side.quiet("Metadata", 12, **asked).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     side.await_leaders(name)
     assert produce(side, name, batch(b"v")) == 0
+
+
+class FetchSession:
+    """A consumer's incremental fetch session over partitions of one topic (KIP-227)."""
+
+    def __init__(self, side, topic, topic_id, partitions, **limits):
+        self._side = side
+        self._asked = {**LARGE, **limits}
+        self._place = {"topic": topic, "topic_id": topic_id}
+        opened = self.fetch(dict.fromkeys(range(partitions), 0), session=0, epoch=0)
+        self._number, self._epoch = opened.session_id, 0
+        self.first = self.offsets(opened)
+
+    def fetch(self, moved, *, session, epoch):
+        places = [
+            {"partition": index, "fetch_offset": offset, "partition_max_bytes": 2**20}
+            for index, offset in moved.items()
+        ]
+        topics = [{**self._place, "partitions": places}] if places else []
+        return self._side.quiet("Fetch", 13, **self._asked, session_id=session, session_epoch=epoch, topics=topics)
+
+    def next(self, moved=None):
+        """The first offset of each partition that was answered with records; `moved`: where the consumer is now."""
+        self._epoch += 1
+        return self.offsets(self.fetch(moved or {}, session=self._number, epoch=self._epoch))
+
+    @staticmethod
+    def offsets(answer):
+        assert answer.error_code == 0
+        found = [each for topic in answer.responses for each in topic.partitions if each.records]
+        return {each.partition_index: int.from_bytes(bytes(each.records[:8])) for each in found}
+
+
+def test_a_session_answers_again_from_where_its_consumer_still_is(side, topic):
+    """A consumer that seeks back to where the session has it does not say so."""
+    produce(side, topic, batch(*WELL))
+    ids = side.quiet("Metadata", 12, topics=[{"name": topic}]).topics[0].topic_id
+    session = FetchSession(side, topic, ids, 1)
+    assert session.first == {0: 0}
+    assert session.next() == {0: 0}
+    assert session.next({0: 3}) == {}
+    assert session.next({0: 0}) == {0: 0}
+
+
+def test_a_partition_with_many_records_does_not_starve_the_others_of_a_session(side):
+    name = next(names)
+    topic_id = side.topic(name, 3, retention_ms="-1")
+    for index in range(3):
+        for _ in range(4):
+            data = [{"topic_id": topic_id, "partition_data": [{"index": index, "records": batch(b"x" * 1000)}]}]
+            side.quiet("Produce", 13, acks=-1, timeout_ms=5000, topic_data=data)
+    session = FetchSession(side, name, topic_id, 3, max_bytes=1000)
+    seen = [session.first]
+    while len(seen) < 12:
+        seen.append(session.next({index: offset + 1 for index, offset in seen[-1].items()}))
+    assert all(len(each) == 1 for each in seen)
+    assert sorted((index, offset) for each in seen for index, offset in each.items()) == [
+        (index, offset) for index in range(3) for offset in range(4)
+    ]
+    assert {index for each in seen[:3] for index in each} == {0, 1, 2}

@@ -356,7 +356,7 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
         if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
             leaders.add(answer.current_leader.leader_id)
     response.responses = list(topics.values())
-    if session is not None:
+    if session is not None:  # last in turn, and news until its fetcher has moved on
         session.news.update(dict.fromkeys(name for name, answer in outcome.answers.items() if answer.records))
     if leaders:
         response.node_endpoints = [
