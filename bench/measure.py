@@ -14,8 +14,7 @@ PASSES = 3
 Figures = dict[str, float]
 """What one pass found, by the name of the measure."""
 
-Load = Callable[[Side, bool], Figures]
-"""Load this side; the flag says that it is the pass that warms."""
+Load = Callable[[Side], Figures]
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def alternate(sides: list[Side], load: Load, passes: int = PASSES) -> Passes:
     for number in range(passes + 1):
         for side in sides:
             before = side.cpu_seconds()
-            figures = load(side, number == 0)
+            figures = load(side)
             cpu = side.cpu_seconds() - before
             figures.setdefault("cpu", cpu)
             print(f"  {side.name:8} {number or 'warm'}  {_told(figures)}", flush=True)

@@ -15,40 +15,39 @@ RECEIVE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Requests:
-    """One-record requests for `seconds`, `in_flight` at a time."""
+    """`count` one-record requests, `in_flight` at a time."""
 
     acks: int
     in_flight: int
-    seconds: float
+    count: int
 
     def run(self, port: int, topic: str) -> dict[str, float]:
         """Figures: `rate` per second; with one in flight also `p50` and `p99` in ms."""
-        numbers = (port, topic, self.acks, self.in_flight, self.seconds)
+        numbers = (port, topic, self.acks, self.in_flight, self.count)
         command = [sys.executable, "-m", __spec__.name, *map(str, numbers)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         found: dict[str, float] = json.loads(done.stdout)
         return found
 
 
-def flood(client: Client, data: bytes, size: int, in_flight: int, seconds: float) -> dict[str, float]:
+def flood(client: Client, data: bytes, size: int, in_flight: int, count: int) -> dict[str, float]:
     """Keep `in_flight` requests under way; each complete answer makes room for the next."""
     sock = client.socket
     answered = rest = 0
-    begin = now = time.perf_counter()
+    begin = time.perf_counter()
     sock.sendall(data * in_flight)
-    while now - begin < seconds:
+    while answered < count:
         complete, rest = divmod(rest + len(sock.recv(RECEIVE_BYTES)), size)
         answered += complete
         sock.sendall(data * complete)
-        now = time.perf_counter()
-    return {"rate": answered / (now - begin)}
+    return {"rate": answered / (time.perf_counter() - begin)}
 
 
-def one_by_one(client: Client, data: bytes, size: int, seconds: float) -> dict[str, float]:
+def one_by_one(client: Client, data: bytes, size: int, count: int) -> dict[str, float]:
     sock = client.socket
     took = []
     begin = now = time.perf_counter()
-    while now - begin < seconds:
+    for _ in range(count):
         before = now
         sock.sendall(data)
         got = 0
@@ -64,7 +63,7 @@ def one_by_one(client: Client, data: bytes, size: int, seconds: float) -> dict[s
     }
 
 
-def run(port: int, topic: str, acks: int, in_flight: int, seconds: float) -> dict[str, float]:
+def run(port: int, topic: str, acks: int, in_flight: int, count: int) -> dict[str, float]:
     led, ports = leaders(port, topic)
     data = frame(PRODUCE, one_record(topic, [0], acks))
     with Client(ports[led[0]]) as client:
@@ -75,10 +74,10 @@ def run(port: int, topic: str, acks: int, in_flight: int, seconds: float) -> dic
         if code:
             raise RuntimeError(f"error {code}")
         if in_flight == 1:
-            return one_by_one(client, data, first + 4, seconds)
-        return flood(client, data, first + 4, in_flight, seconds)
+            return one_by_one(client, data, first + 4, count)
+        return flood(client, data, first + 4, in_flight, count)
 
 
 if __name__ == "__main__":
-    port, topic, acks, in_flight, seconds = sys.argv[1:]
-    print(json.dumps(run(int(port), topic, int(acks), int(in_flight), float(seconds))))
+    port, topic, acks, in_flight, count = sys.argv[1:]
+    print(json.dumps(run(int(port), topic, int(acks), int(in_flight), int(count))))

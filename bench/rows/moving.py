@@ -44,7 +44,7 @@ def writing(scale: float) -> Iterator[Measure]:
 def _read(records: int) -> Load:
     client = ConsumerPerformance(records)
 
-    def load(side: Side, _: bool) -> Figures:
+    def load(side: Side) -> Figures:
         before = side.cpu_seconds()
         rate = client.run(side.bootstrap, TOPIC)
         return {"rate": rate, "per GB": _per_gb(side.cpu_seconds() - before, records)}
@@ -55,7 +55,7 @@ def _read(records: int) -> Load:
 def _written(records: int) -> Load:
     client = Librdkafka(records, SIZE)
 
-    def load(side: Side, _: bool) -> Figures:
+    def load(side: Side) -> Figures:
         os.sync()  # what the other side left unwritten is not this one's burden
         before = side.cpu_seconds()
         seconds = client.run(side.bootstrap, TOPIC)

@@ -60,7 +60,7 @@ class _Stream:
         self.client = client
         self.topic = topic
 
-    def __call__(self, side: Side, _: bool) -> Figures:
+    def __call__(self, side: Side) -> Figures:
         before = end_offsets(side.ports[0], self.topic)
         found = self.client.run(side.bootstrap, self.topic)
         count = end_offsets(side.ports[0], self.topic) - before

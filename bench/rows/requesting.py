@@ -9,9 +9,8 @@ from bench.wire import fresh_topic
 
 ALL = -1
 IN_FLIGHT = 50
-SECONDS = 4.0
-WARMING_SECONDS = 12.0
-"""Compiled code comes late in a JVM that is asked for so little at a time."""
+FLOOD, FLOOD_REPLICATED, SEQUENCE = 60_000, 20_000, 10_000
+"""Requests of a pass: four to ten seconds of Kafka's."""
 
 TOPIC = "single"
 
@@ -19,22 +18,22 @@ TOPIC = "single"
 def in_flight(scale: float) -> Iterator[Measure]:
     target = Target(3, at_least=True)
     with pair(1) as sides:
-        found = alternate(_with_topic(sides), _load(1, IN_FLIGHT, scale))
+        found = alternate(_with_topic(sides), _load(1, IN_FLIGHT, FLOOD, scale))
         yield found.measure("rate", "3", "one broker, acks=1, 50 in flight", "requests/s", target)
     with pair(3) as sides:
-        found = alternate(_with_topic(sides), _load(1, IN_FLIGHT, scale))
+        found = alternate(_with_topic(sides), _load(1, IN_FLIGHT, FLOOD_REPLICATED, scale))
         yield found.measure("rate", "3", "replication 3, acks=1, 50 in flight", "requests/s", target)
-        found = alternate(sides, _load(ALL, IN_FLIGHT, scale))
+        found = alternate(sides, _load(ALL, IN_FLIGHT, FLOOD_REPLICATED, scale))
         yield found.measure("rate", "3", "replication 3, acks=all, 50 in flight", "requests/s", target)
 
 
 def one_by_one(scale: float) -> Iterator[Measure]:
     with pair(1) as sides:
-        found = alternate(_with_topic(sides), _load(ALL, 1, scale))
+        found = alternate(_with_topic(sides), _load(ALL, 1, SEQUENCE, scale))
         yield found.measure("p50", "4", "one broker, sequential, acks=all, p50", "ms", Target(1.2))
         yield found.measure("p99", "4", "one broker, sequential, acks=all, p99", "ms", Target(1))
     with pair(3) as sides:
-        found = alternate(_with_topic(sides), _load(ALL, 1, scale))
+        found = alternate(_with_topic(sides), _load(ALL, 1, SEQUENCE, scale))
         yield found.measure("p50", "4", "replication 3, sequential, acks=all, p50", "ms", Target(0.7))
         yield found.measure("p99", "4", "replication 3, sequential, acks=all, p99", "ms", Target(0.7))
 
@@ -45,7 +44,6 @@ def _with_topic(sides: list[Side]) -> list[Side]:
     return sides
 
 
-def _load(acks: int, requests_in_flight: int, scale: float) -> Load:
-    measured = Requests(acks, requests_in_flight, SECONDS * scale)
-    warming = Requests(acks, requests_in_flight, WARMING_SECONDS * scale)
-    return lambda side, warms: (warming if warms else measured).run(side.ports[0], TOPIC)
+def _load(acks: int, requests_in_flight: int, count: int, scale: float) -> Load:
+    requests = Requests(acks, requests_in_flight, int(count * scale))
+    return lambda side: requests.run(side.ports[0], TOPIC)
