@@ -251,8 +251,9 @@ def test_two_rounds_commit_one_record():
     assert broker.produced(number) == (0, 0)
 
 
-def test_a_waiting_follower_hears_of_the_high_watermark_when_another_moves_it():
-    broker = leading(0, isr=(0, 1, 2), replicas=(0, 1, 2))
+def waiting_follower(**options):
+    """Follower 1 waits at the end with a fetch of 500 ms; then follower 2 commits the record."""
+    broker = leading(0, isr=(0, 1, 2), replicas=(0, 1, 2), **options)
     broker.produce("m1", connection=PRODUCER)
     assert broker.fetch_as(1, 1, max_wait_ms=500).high_watermark == 0, "the first answer tells where it is"
     broker.connect(11, "REPLICATION")
@@ -260,6 +261,26 @@ def test_a_waiting_follower_hears_of_the_high_watermark_when_another_moves_it():
     follower.ask({0: 1}, epoch=0, last_epoch=0)
     assert follower.ask(max_wait_ms=500) is None
     broker.fetch_as(2, 1)
+    return broker, follower
+
+
+def test_a_waiting_follower_hears_of_the_high_watermark_when_its_fetch_has_waited_long_enough():
+    broker, follower = waiting_follower()
+    assert follower.answer() is None
+    broker.passes(500)
+    assert follower.answer()[0].high_watermark == 1
+
+
+def test_a_waiting_follower_hears_of_the_high_watermark_with_the_next_records():
+    broker, follower = waiting_follower()
+    broker.produce("m2", connection=PRODUCER)
+    answer = follower.answer()[0]
+    assert len(answer.records) > 0
+    assert answer.high_watermark == 1
+
+
+def test_a_waiting_follower_hears_of_it_at_once_where_consumers_read_from_followers():
+    _, follower = waiting_follower(**{"replica.selector.class": "RackAwareReplicaSelector"})
     assert follower.answer()[0].high_watermark == 1
 
 

@@ -251,7 +251,7 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
         partition.sessions.setdefault(reader.session.number, reader.session.news)
     partition.check_epoch(wanted.leader_epoch)
     if reader.is_follower:
-        return _read_as_follower(partition, reader, wanted, outcome)
+        return _read_as_follower(context, partition, reader, wanted, outcome)
     if context.version < FOLLOWER_READS_SINCE:
         partition.leading()
     preferred = closest.replica(partition, reader.rack, wanted.offset, context)
@@ -265,14 +265,20 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
     return _data(partition, records, committed_only=reader.committed_only)
 
 
-def _read_as_follower(partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome) -> PartitionData:
-    """A follower also learns where its log parts from this one, and the high watermark as soon as it moves."""
+def _read_as_follower(
+    context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome
+) -> PartitionData:
+    """A follower also learns where its log parts from this one. It hears of the high watermark at once only where
+    consumers read from followers (KIP-392): that is one more round with each follower for each commit."""
     if reader.replica not in partition.leading().remote:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     diverging = _divergence(partition, wanted, outcome)
     if diverging is not None:
         return diverging
-    if wanted.told_high_watermark < partition.high_watermark or wanted.told_log_start < partition.log.log_start_offset:
+    is_behind = wanted.told_high_watermark < partition.high_watermark
+    if is_behind and (wanted.told_high_watermark < 0 or context.broker.config.replica_selector_class):
+        outcome.urgent = True
+    if wanted.told_log_start < partition.log.log_start_offset:
         outcome.urgent = True
     return _data(partition, _take(partition, reader, wanted, outcome, partition.log.log_end_offset))
 
