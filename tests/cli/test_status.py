@@ -87,3 +87,15 @@ def test_following_prints_changes_and_says_once_that_nobody_answers(monkeypatch,
         ["t", "0", "0", "5", "0,1", replica] for replica in ("0", "0", "1")
     ]
     assert [line.split()[1:] for line in err.splitlines()] == [["no", "broker", "answers"]]
+
+
+def test_internal_topics_are_shown_where_they_are_named(on):
+    on.create("plain")
+    on("consume", "--topic", "plain", "--group", "g", "--timeout-ms", "1")
+
+    def topics(*arguments):
+        return {line.split()[0] for line in on("status", *arguments).lines[1:]}
+
+    assert topics("--topic", "__consumer_offsets") == {"__consumer_offsets"}
+    assert "__consumer_offsets" not in topics()
+    assert "plain" in topics()

@@ -7,6 +7,7 @@ import pytest
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import lock_folder
 from tidelog.shell.hosting import store_path
+from tidelog.shell.supervisor import up
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
 
@@ -91,3 +92,11 @@ def test_the_store_stands_beside_the_logs_where_nothing_says_otherwise(tmp_path)
     file.write_text(f"node.id=0\nlog.dirs={tmp_path}/kafka-logs\n")
     assert store_path(load_config(file)) == tmp_path / "kafka-logs-metadata" / "metadata.sqlite"
     assert store_path(load_config(file, ["metadata.store=sqlite:/x/y"])).as_posix() == "/x/y"
+
+
+def test_a_refusal_of_a_whole_cluster_is_the_brokers_sentence_alone(tmp_path, capfd):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert up(tmp_path, brokers=1, port=port) == 1
+    told = capfd.readouterr()
+    assert (told.out, told.err) == ("", f"Cannot listen on 127.0.0.1:{port}: Address already in use.\n")

@@ -26,6 +26,10 @@ class NotReady(Exception):
     """The cluster did not come up; the message says why."""
 
 
+class Refused(NotReady):
+    """A broker ended by itself before it listened, and has said why on stderr."""
+
+
 class Supervisor:
     """`brokers` processes with their data below `folder`, on `port` and the following ones (0: free ones).
 
@@ -91,7 +95,9 @@ class Supervisor:
             except TimeoutError:
                 raise NotReady(f"broker {child.number} does not listen after {within_s:g} s") from None
             if not listening:
-                raise NotReady(f"broker {child.number} ended {child.ended()}")
+                ended = child.ended()
+                refused = ended == "with exit code 1"
+                raise (Refused if refused else NotReady)(f"broker {child.number} ended {ended}")
         wanted = frozenset(child.number for child in running)
         for child in running:
             while not is_complete(view_of(child.host, child.port), wanted):
@@ -164,7 +170,8 @@ def up(
         try:
             supervisor.start()
         except NotReady as error:
-            sys.stderr.write(f"{error}\n")
+            if not isinstance(error, Refused):
+                sys.stderr.write(f"{error}\n")
             return 1
         try:
             print("ready", supervisor.bootstrap, flush=True)  # noqa: T201

@@ -13,7 +13,9 @@ TIMEOUT_MS = 5_000
 
 @click.command()
 @cluster_options
-@click.option("--topic", help="Only topics whose whole name this regular expression matches.")
+@click.option(
+    "--topic", help="Topics whose whole name this regular expression matches; all but internal ones by default."
+)
 @flag("watch", "Go on: redraw on a terminal, print what changed in a pipe.")
 @click.option(
     "--interval-ms", type=click.IntRange(10), default=500, show_default=True, help="How often --watch looks again."

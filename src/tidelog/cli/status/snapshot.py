@@ -49,9 +49,14 @@ class _Position:
 
 
 def replicas(admin: Admin, pattern: str | None = None, *, timeout_ms: int = 3_000) -> list[ReplicaState]:
-    """Every replica of the topics whose whole name matches, by partition, in order of assignment."""
+    """Every replica of the topics whose whole name matches, of all that are not internal where there is no pattern, by
+    partition, in order of assignment."""
     response = metadata(admin)
-    wanted = [topic for topic in response.topics if pattern is None or re.fullmatch(pattern, topic.name or "")]
+    wanted = [
+        topic
+        for topic in response.topics
+        if (not topic.is_internal if pattern is None else re.fullmatch(pattern, topic.name or ""))
+    ]
     held: dict[int, list[TopicPartition]] = {broker.node_id: [] for broker in response.brokers}
     for topic, partition in _partitions(wanted):
         for replica in partition.replica_nodes:
