@@ -91,11 +91,12 @@ def test_following_prints_changes_and_says_once_that_nobody_answers(monkeypatch,
 
 def test_internal_topics_are_shown_where_they_are_named(on):
     on.create("plain")
-    on("consume", "--topic", "plain", "--group", "g", "--timeout-ms", "1")
+    on("produce", "--topic", "plain", given=b"1\n")
+    on("consume", "--topic", "plain", "--group", "g", "--from-beginning", "--max-messages", "1")
 
-    def topics(*arguments):
-        return {line.split()[0] for line in on("status", *arguments).lines[1:]}
+    def topics(result):
+        return {line.split()[0] for line in result.lines[1:]}
 
-    assert topics("--topic", "__consumer_offsets") == {"__consumer_offsets"}
-    assert "__consumer_offsets" not in topics()
-    assert "plain" in topics()
+    on.until(lambda found: topics(found) == {"__consumer_offsets"}, "status", "--topic", "__consumer_offsets")
+    assert "__consumer_offsets" not in topics(on("status"))
+    assert "plain" in topics(on("status"))
