@@ -1,0 +1,90 @@
+"""A story that was told: every step with every replica's log, and the verdict. Plain data, for whoever draws it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+NO_EPOCH = -1
+
+
+@dataclass(slots=True)
+class RecordView:
+    """One record of a log. `label` is the value's short name (m1, m2, …); `synced`: it would survive a power loss."""
+
+    offset: int
+    epoch: int
+    label: str
+    synced: bool
+
+
+@dataclass(slots=True)
+class ReplicaView:
+    """One broker's replica as it stands after a step.
+
+    `role`: "leader", "follower", "idle" (no role yet) or "down"; of a broker that is down the log is what its disk
+    holds, and `leader_epoch` and `hw` are what it last knew. `isr` and `remote` (broker → LEO as the leader knows it,
+    -1 where it has not fetched in this epoch) belong to a leader and are empty elsewhere. `epochs` is the epoch cache.
+    """
+
+    broker: str
+    alive: bool
+    role: str
+    leader_epoch: int
+    log_start: int
+    leo: int
+    hw: int
+    isr: list[str] = field(default_factory=list)
+    records: list[RecordView] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    remote: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Message:
+    """What one party sent to another in a step. `kind` is the request's name ("Fetch", "Produce", …, an answer ends in
+    " answer"); `delivered` is False while it is held on its way, or where it was lost."""
+
+    source: str
+    target: str
+    kind: str
+    text: str
+    delivered: bool
+
+
+@dataclass(slots=True)
+class Step:
+    """`number` counts from 1; `millis` is the world's clock since the story began; `says`: what happens; `why`: why."""
+
+    number: int
+    millis: float
+    says: str
+    why: str
+    replicas: list[ReplicaView] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """`ok`: nothing acknowledged is gone and all logs agree. `lost`: acknowledged records that the partition no longer
+    has; `differs`: offsets at which two replicas hold different records."""
+
+    ok: bool
+    lost: list[RecordView] = field(default_factory=list)
+    differs: list[int] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Telling:
+    """`source`: the document and the KIP that the story comes from; `knobs`: every switch as it stood."""
+
+    name: str
+    title: str
+    source: str
+    knobs: dict[str, str]
+    steps: list[Step]
+    verdict: Verdict
+
+
+def to_json(telling: Telling) -> dict[str, Any]:
+    """What `json.dumps` takes; tuples are lists, `remote` is an object."""
+    return asdict(telling)
