@@ -92,6 +92,48 @@ def decode(
         raise _refused(f"{len(payload) - position} bytes follow the last record")
 
 
+class Outline(NamedTuple):
+    """Where a record lies in its payload, and what compaction asks of it: nothing else of it is decoded."""
+
+    start: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    is_tombstone: bool
+
+
+def outline(payload: bytes, count: int) -> Iterator[Outline]:
+    """The records of an uncompressed payload by their places. ApiError INVALID_RECORD as `decode`, though what follows
+    a key is not looked at."""
+    if not 0 <= count <= len(payload) // MIN_RECORD_BYTES:
+        raise _refused(f"{count} records cannot be in {len(payload)} bytes")
+    end = 0
+    try:
+        for _ in range(count):
+            start = end
+            length, position = _number(payload, start)
+            end = position + length
+            if length < 0 or end > len(payload):
+                raise _refused("a record is longer than its batch")
+            timestamp_delta, position = _number(payload, position + 1)
+            offset_delta, position = _number(payload, position)
+            key, position = _field(payload, position, end)
+            yield Outline(start, end, timestamp_delta, offset_delta, key, bool(payload[position] & 1))
+    except IndexError:
+        raise _refused("a record is cut off") from None
+    if end != len(payload):
+        raise _refused(f"{len(payload) - end} bytes follow the last record")
+
+
+def _number(payload: bytes, position: int) -> tuple[int, int]:
+    first = payload[position]
+    position += 1
+    if first & 0x80:
+        first, position = _long_varint(payload, position, first)
+    return (first >> 1) ^ -(first & 1), position
+
+
 def _decode_one(
     payload: bytes, position: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
 ) -> tuple[Record, int]:

@@ -229,7 +229,8 @@ def records(buffer: Buffer, batch: BatchHeader | None = None, *, limit: int = MA
 class BatchBuilder:
     """One batch in the making: records are encoded as they come, so that its size is known.
 
-    Offsets are the records' positions, unless `append` names one (compaction leaves gaps).
+    Offsets are the records' positions, unless `append` names one (compaction leaves gaps); times count from the first
+    record's, unless `base_timestamp` is set before.
     """
 
     def __init__(self) -> None:
@@ -248,7 +249,7 @@ class BatchBuilder:
 
     def append(self, record: Record, offset_delta: int | None = None) -> None:
         """Add a record; its own offset is not looked at."""
-        if not self._parts:
+        if not self._parts and self.base_timestamp == NO_TIMESTAMP:
             self.base_timestamp = record.timestamp
         delta = self.last_offset_delta + 1 if offset_delta is None else offset_delta
         encoded = record_format.encode(
@@ -289,6 +290,30 @@ class BatchBuilder:
 
 
 _PREFIX = Struct(">qiibI")
+
+
+def payload_of(buffer: Buffer, batch: BatchHeader, *, limit: int = MAX_OUTPUT_BYTES) -> bytes:
+    """The records of one whole batch as they are encoded, decompressed to at most `limit` bytes."""
+    return decompress(batch.compression, memoryview(buffer)[batch.position + HEADER_BYTES : batch.end], limit)
+
+
+def rebuild(batch: BatchHeader, payload: bytes, count: int, max_timestamp: int) -> bytes:
+    """The batch with fewer records: place, offsets, producer and base timestamp are those it had."""
+    attributes = batch.attributes if count else batch.attributes & ~COMPRESSION_MASK
+    payload = compress(batch.compression, payload, None) if count else b""
+    covered = _COVERED.pack(
+        attributes,
+        batch.last_offset_delta,
+        batch.base_timestamp,
+        max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
+    )
+    length = HEADER_BYTES - PREFIX_BYTES + len(payload)
+    crc = crc32c(payload, crc32c(covered))
+    return b"".join((_PREFIX.pack(batch.base_offset, length, batch.leader_epoch, MAGIC, crc), covered, payload))
 
 
 def build(
