@@ -10,6 +10,7 @@ from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.shell.disk import OsDisk
 from tidelog.wire.compression import Compression
+from tidelog.wire.records import TRANSACTIONAL, Marker, build_marker
 
 
 @pytest.mark.kafka
@@ -37,6 +38,13 @@ def test_kafka_audits_our_files(tmp_path, kafka_libs):
         log.append_as_leader(batch(*values, **fields), number // 20, NOW)
     log.truncate_to(log.log_end_offset - 9)
     log.append_as_leader(batch(b"after a truncation", timestamp=WALL + 99), 3, NOW)
+    transactional = {"attributes": TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    log.append_as_leader(batch(b"never committed", timestamp=WALL + 99, **transactional), 3, NOW)
+    log.roll(NOW)
+    aborted = build_marker(Marker(committed=False, coordinator_epoch=7), timestamp=WALL + 99, producer_id=9,
+                           producer_epoch=1)  # fmt: skip
+    log.append_as_leader(aborted, 3, NOW, from_client=False, transaction_version=2)
+    first = log.log_end_offset - 2
     log.close()
 
     assert len(log.segments) >= 2
@@ -50,5 +58,7 @@ def test_kafka_audits_our_files(tmp_path, kafka_libs):
     records = [int(offset) for offset in re.findall(r"^\| offset: (\d+) ", done.stdout, re.MULTILINE)]
     assert records == list(range(log.log_end_offset))
     assert len(re.findall(r"^producerId: ", done.stdout, re.MULTILINE)) >= 3
+    assert f"producerId: 9 firstOffset: {first} lastOffset: {first + 1} lastStableOffset: {first + 2}" in done.stdout
+    assert "endTxnMarker: ABORT coordinatorEpoch: 7" in done.stdout
     index_entries = re.findall(r"^offset: \d+ position: \d+$", done.stdout, re.MULTILINE)
     assert len(index_entries) == sum(len(segment.offsets) for segment in log.segments) > 5

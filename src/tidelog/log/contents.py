@@ -15,6 +15,7 @@ from tidelog.log import names, recovery, retention
 from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
 from tidelog.log.durability import Durability
 from tidelog.log.producers import Producers
+from tidelog.log.recovery import aborted
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.validation import Rules
@@ -89,7 +90,9 @@ class Contents:
             marker = None
             if batch.attributes & CONTROL:
                 marker = recovery.marker_of(memoryview(data)[batch.position : batch.end])
-            self.producers.apply(batch, base_offset, marker)
+            ended = self.producers.apply(batch, base_offset, marker)
+            if ended is not None and not ended.committed:
+                segment.note_aborted(aborted(ended, self.producers))
         else:
             self.producers.end_offset = last_offset + 1
         self._durability.dirty = True

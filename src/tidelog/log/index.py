@@ -51,6 +51,11 @@ class OffsetIndex:
         slot = bisect_right(range(len(self)), offset - self.base_offset, key=self._relative) - 1
         return self.entry(slot)[1] if slot >= 0 else 0
 
+    def offset_from(self, position: int) -> int | None:
+        """The last offset of the first indexed batch at or behind `position`; None where none is."""
+        slot = bisect_left(range(len(self)), position, key=lambda number: self.entry(number)[1])
+        return self.entry(slot)[0] if slot < len(self) else None
+
     def truncate(self, offset: int) -> None:
         """Keep the entries below `offset`."""
         kept = bisect_left(range(len(self)), offset - self.base_offset, key=self._relative)

@@ -26,10 +26,20 @@ from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.lookup import TimedOffset
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
+from tidelog.log.transactions import Aborted
 from tidelog.log.validation import check_client_batch, check_own_batch, recompressed, stamp_time
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer, Disk
-from tidelog.wire.records import LOG_APPEND_TIME, BatchHeader, batches, check_crc, header, stamp, stamp_create_time
+from tidelog.wire.records import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    batches,
+    check_crc,
+    header,
+    stamp,
+    stamp_create_time,
+)
 
 NO_TIMESTAMP = -1
 
@@ -103,14 +113,28 @@ class Log(Contents):
 
     # Appending.
 
-    def append_as_leader(self, records: Buffer, leader_epoch: int, now: Time, *, from_client: bool = True) -> Appended:
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        now: Time,
+        *,
+        from_client: bool = True,
+        transaction_version: int = 0,
+    ) -> Appended:
         """Append one batch at the end, stamped with offset and epoch: in the buffer itself where it is writable.
-        ApiError with Kafka's code where the batch is refused; then nothing has changed."""
+        ApiError with Kafka's code where the batch is refused; then nothing has changed. `transaction_version` is that
+        of the transaction which a marker ends."""
         self._check_usable()
         rules = self._rules
         batch = check_client_batch(records, rules, now.wall) if from_client else check_own_batch(records, rules)
         if batch.producer_id >= 0:
-            earlier = self.producers.check(batch, from_client=from_client)
+            marker = recovery.marker_of(records) if batch.attributes & CONTROL else None
+            if marker is not None:
+                self.producers.check_marker(batch, marker, transaction_version)
+                earlier = None
+            else:
+                earlier = self.producers.check(batch, from_client=from_client)
             if earlier is not None:
                 return Appended(
                     earlier.first_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, duplicate=True
@@ -253,6 +277,12 @@ class Log(Contents):
             return reading.read(self.segments, offset, max_bytes, limit, end_offset, at_least_one=at_least_one)
         except CorruptLog as error:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+    def aborted(self, offset: int, piece: FileSlice, limit: int) -> list[Aborted]:
+        """The aborted transactions that a reader of committed records must know of, to read `piece`, which `read` gave
+        for this offset and limit."""
+        end = reading.end_of(self.segments, offset, piece, limit)
+        return reading.aborted(self.segments, offset, end)
 
     def bytes_between(self, offset: int, limit: int) -> int:
         """About how many bytes of batches lie in [offset, limit): exact near the end; never 0 where there are any."""

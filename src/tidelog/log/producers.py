@@ -8,8 +8,13 @@ only `apply` changes state. Rules of a client's batch, as Kafka 4.3.1 has them:
 - a new epoch must begin at sequence 0, the same epoch must go on where it stopped (sequences wrap at 2^31 - 1):
   else OUT_OF_ORDER_SEQUENCE_NUMBER;
 - a producer that is not known (expired, or its records are gone) may begin anywhere: UNKNOWN_PRODUCER_ID is history.
+
+Rules of a marker, which a transaction's coordinator wrote (`check_marker`): a coordinator of an older epoch is
+TRANSACTION_COORDINATOR_FENCED; an older producer epoch is INVALID_PRODUCER_EPOCH, and where each end raises the epoch
+(transaction version 2, KIP-890) so is the same one, unless it repeats the marker of a transaction that has ended.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -28,6 +33,9 @@ KEPT_BATCHES = 5
 """How many batches a retry is recognised for; clients keep as many in flight."""
 
 NO_TRANSACTION = -1
+RAISES_EPOCH = 2
+"""The transaction version since which every end of a transaction raises the producer's epoch."""
+_LAST_EPOCH = 2**15 - 1
 
 
 class AppendedBatch(NamedTuple):
@@ -92,17 +100,22 @@ class Producer:
 
 
 class Producers:
-    """The producers of one log, by id. `end_offset`: every batch below it has been applied."""
+    """The producers of one log, by id. `end_offset`: every batch below it has been applied. `_open`: where the open
+    transactions begin, ascending. `_ended`: those whose markers may be beyond the high watermark, ascending by marker.
+    """
 
-    __slots__ = ("_open", "_producers", "end_offset")
+    __slots__ = ("_ended", "_guards", "_last_guard", "_open", "_producers", "end_offset")
 
     def __init__(self, producers: Iterable[Producer] = (), end_offset: int = 0) -> None:
         self._producers = {producer.producer_id: producer for producer in producers}
         self._open = {
             producer.producer_id: producer.transaction_start
-            for producer in self._producers.values()
+            for producer in sorted(self._producers.values(), key=lambda producer: producer.transaction_start)
             if producer.transaction_start != NO_TRANSACTION
         }
+        self._ended: deque[EndedTransaction] = deque()
+        self._guards: dict[int, int] = {}
+        self._last_guard = 0
         self.end_offset = end_offset
 
     def __repr__(self) -> str:
@@ -120,7 +133,34 @@ class Producers:
     @property
     def first_open_offset(self) -> int | None:
         """The first offset of the oldest open transaction."""
-        return min(self._open.values(), default=None)
+        return next(iter(self._open.values())) if self._open else None
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it every transaction has ended, and its marker is below the high watermark, too (LSO)."""
+        ended = self._ended
+        while ended and ended[0].last_offset < high_watermark:
+            ended.popleft()
+        if not ended and not self._open:
+            return high_watermark
+        first = min((transaction.first_offset for transaction in ended), default=high_watermark)
+        return min(first, high_watermark, next(iter(self._open.values()), high_watermark))
+
+    # Verification (KIP-890): no batch begins a transaction here that its coordinator does not know of.
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction here in this epoch: it was verified when it began."""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.transaction_start != NO_TRANSACTION and producer.epoch == epoch
+
+    def guard(self, producer_id: int) -> int:
+        """A question to the coordinator begins: a marker that comes before its answer makes that answer void."""
+        self._last_guard += 1
+        self._guards[producer_id] = self._last_guard
+        return self._last_guard
+
+    def holds(self, producer_id: int, guard: int) -> bool:
+        """End of the question; whether its answer counts."""
+        return self._guards.pop(producer_id, 0) == guard
 
     def check(self, batch: BatchHeader, *, from_client: bool = True) -> AppendedBatch | None:
         """Whether the batch may be appended; the earlier append where it is a duplicate; ApiError by the rules above.
@@ -145,6 +185,22 @@ class Producers:
             raise _out_of_order(batch, producer)
         _check_transaction(producer, batch)
         return None
+
+    def check_marker(self, batch: BatchHeader, marker: Marker, transaction_version: int) -> None:
+        """ApiError where the marker may not be appended, by the rules above."""
+        producer = self._producers.get(batch.producer_id)
+        if producer is None:
+            return
+        if not _may_end(producer, batch.producer_epoch, raised=transaction_version >= RAISES_EPOCH):
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of epoch {batch.producer_epoch} of producer {batch.producer_id}, which has {producer.epoch}",
+            )
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {marker.coordinator_epoch} is below {producer.coordinator_epoch}",
+            )
 
     def apply(self, batch: BatchHeader, base_offset: int, marker: Marker | None = None) -> EndedTransaction | None:
         """Take in a batch at `base_offset`; `marker` is a control batch's. What was replicated is taken as it is."""
@@ -181,9 +237,12 @@ class Producers:
         producer.timestamp = timestamp
         start, producer.transaction_start = producer.transaction_start, NO_TRANSACTION
         self._open.pop(producer.producer_id, None)
+        self._guards.pop(producer.producer_id, None)
         if start == NO_TRANSACTION:
             return None
-        return EndedTransaction(producer.producer_id, start, offset, marker.committed)
+        ended = EndedTransaction(producer.producer_id, start, offset, marker.committed)
+        self._ended.append(ended)
+        return ended
 
     def expire(self, now_wall: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were last heard of `expiration_ms` ago or earlier
@@ -196,6 +255,12 @@ class Producers:
         for producer_id in gone:
             del self._producers[producer_id]
         return len(gone)
+
+
+def _may_end(producer: Producer, epoch: int, *, raised: bool) -> bool:
+    if epoch == producer.epoch and raised:
+        return producer.transaction_start == NO_TRANSACTION or epoch == _LAST_EPOCH
+    return epoch >= producer.epoch
 
 
 def _follows(last_sequence: int, next_sequence: int) -> bool:

@@ -1,8 +1,10 @@
 """Which bytes of which file a fetch gets: decided from positions alone, without reading a record."""
 
 from tidelog.effects import FileSlice
-from tidelog.log.segment import Place, Segment
+from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
+from tidelog.log.tail import Place
+from tidelog.log.transactions import Aborted
 
 
 def read(
@@ -44,6 +46,27 @@ def _whole(segment: Segment, position: int, max_bytes: int) -> int:
     """At most `max_bytes`, without a part of a batch at the end where the boundaries are remembered."""
     boundary = segment.tail.boundary(position + max_bytes) if segment.tail else None
     return boundary - position if boundary is not None and boundary > position else max_bytes
+
+
+def end_of(segments: Segments, offset: int, piece: FileSlice, limit: int) -> int:
+    """An offset that no record of the piece, which was read from `offset` on, reaches; not much more than is needed."""
+    number = segments.floor(offset)
+    while number + 1 < len(segments) and segments[number].file is not piece.file:
+        number += 1
+    segment = segments[number]
+    end = piece.position + piece.length
+    beyond = segment.offsets.offset_from(end) if end < segment.size else None
+    return min(limit, segments.end_of(number, limit) if beyond is None else beyond)
+
+
+def aborted(segments: Segments, start: int, end: int) -> list[Aborted]:
+    """The aborted transactions with records in [start, end), in the order of the transaction indexes."""
+    found: list[Aborted] = []
+    for number in range(segments.floor(start), len(segments)):
+        segment = segments[number]
+        if segment.has_aborted and segment.transactions.collect(start, end, found):
+            break
+    return found
 
 
 def bytes_between(segments: Segments, offset: int, limit: int, log_end_offset: int) -> int:

@@ -17,11 +17,12 @@ from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
 from tidelog.log.epochs import EpochCache
 from tidelog.log.index import MAX_RELATIVE_OFFSET
-from tidelog.log.producers import Producers
+from tidelog.log.producers import EndedTransaction, Producers
 from tidelog.log.scan import SCAN_BYTES, walk, whole_batches
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
+from tidelog.log.transactions import Aborted
 from tidelog.model import Time
 from tidelog.ports import Disk
 from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
@@ -51,6 +52,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
 
     first = _first_unsure(segments, recovery_point, clean=clean)
     unsure = first < len(segments)
+    believed = min(recovery_point, segments[first].base_offset) if unsure else 2**63 - 1
     if entries is None:
         _learn_epochs(segments, first, epochs)
     if unsure:
@@ -63,9 +65,11 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     segments.active.close_file()
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
-    snapshots.remove_outside(-1, min(end, recovery_point) if unsure else end)
+    snapshots.remove_outside(-1, min(end, believed))
     snapshots.remove_strays({segment.base_offset for segment in segments})
-    producers = rebuild_producers(segments, snapshots, start, end)
+    repaired += _repair_transactions(segments, snapshots, first)
+    producers = rebuild_producers(segments, snapshots, start, end, unsure_from=first)
+    repaired += [segment.path(names.TRANSACTION_INDEX) for segment in list(segments)[first:-1] if segment.has_aborted]
     if unsure and end > start:
         repaired.append(snapshots.write(producers))
     return Loaded(
@@ -157,6 +161,7 @@ def _range_of(disk: Disk, folder: str, name: str) -> tuple[int, int]:
 def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
     """Every log file is a segment; an index without a log goes."""
     bases = {names.offset_of(name) for name in found if names.is_kind(name, names.LOG)}
+    with_aborted = {names.offset_of(name) for name in found if names.is_kind(name, names.TRANSACTION_INDEX)}
     for name in found:
         is_index = any(names.is_kind(name, kind) for kind in names.INDEXES)
         if is_index and names.offset_of(name) not in bases:
@@ -165,6 +170,7 @@ def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
         path = f"{segments.folder}/{names.name(base, names.LOG)}"
         file = segments.disk.open(path)
         segment = segments.describe(base, file.size(), now_wall)
+        segment.has_aborted = base in with_aborted
         file.close()
         segments.add(segment)
 
@@ -236,6 +242,8 @@ def _trim_overlap(segments: Segments, first: int) -> None:
     if first == 0:
         return
     before, base = segments[first - 1], segments[first].base_offset
+    before.transactions.truncate(base)
+    before.write_transactions()
     if not (_ends_whole(before) and before.next_offset() <= base and _indexes_end_below(before, base)):
         size = before.size
         before.clear_indexes()
@@ -260,6 +268,7 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
     size, expected = segment.size, segment.base_offset
     file = segment.file
     segment.clear_indexes()
+    segment.transactions.truncate(0)
     bound = segment.base_offset + MAX_RELATIVE_OFFSET
     for batch in whole_batches(file, size):
         last_offset = batch.base_offset + batch.last_offset_delta
@@ -274,19 +283,40 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
     return expected, segment.size == size
 
 
-def rebuild_producers(segments: Segments, snapshots: Snapshots, start: int, end: int) -> Producers:
-    """The producers as of offset `end`: the newest good snapshot and what the log says since."""
+def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int) -> list[str]:
+    """Make transaction indexes that cannot be their segments' anew, of the first `count` segments; their paths."""
+    repaired = []
+    for segment in list(segments)[:count]:
+        if segment.has_aborted and not segment.transactions.is_sane(segment.base_offset):
+            segment.transactions.truncate(0)
+            producers = snapshots.load(segment.base_offset, segment.base_offset)
+            with suppress(CorruptLog):
+                _replay(segment, producers, segment.base_offset, 2**63 - 1, note=True)
+            repaired += segment.write_transactions()
+            if not segment.is_active:
+                segment.cool()
+    return repaired
+
+
+def rebuild_producers(
+    segments: Segments, snapshots: Snapshots, start: int, end: int, *, unsure_from: int | None = None
+) -> Producers:
+    """The producers as of offset `end`: the newest good snapshot and what the log says since. The transaction indexes
+    of the segments from `unsure_from` on, which are empty, are filled on the way."""
     producers = snapshots.load(end, start)
     begin = max(producers.end_offset, start)
     if begin < end:
         for number in range(segments.floor(begin), len(segments)):
             with suppress(CorruptLog):
-                _replay(segments[number], producers, begin, end)
+                note = unsure_from is not None and number >= unsure_from
+                _replay(segments[number], producers, begin, end, note=note)
+                if note and not segments[number].is_active:
+                    segments[number].write_transactions()
     producers.end_offset = end
     return producers
 
 
-def _replay(segment: Segment, producers: Producers, begin: int, end: int) -> None:
+def _replay(segment: Segment, producers: Producers, begin: int, end: int, *, note: bool) -> None:
     for batch in walk(segment.file, segment.offsets.floor(begin), segment.size):
         if batch.base_offset >= end:
             return
@@ -294,7 +324,16 @@ def _replay(segment: Segment, producers: Producers, begin: int, end: int) -> Non
             marker = None
             if batch.attributes & CONTROL:
                 marker = marker_of(segment.file.read(batch.position, batch.length))
-            producers.apply(batch, batch.base_offset, marker)
+            ended = producers.apply(batch, batch.base_offset, marker)
+            if note and ended is not None and not ended.committed:
+                segment.note_aborted(aborted(ended, producers))
+
+
+def aborted(ended: EndedTransaction, producers: Producers) -> Aborted:
+    """The entry of the transaction index for what just ended."""
+    first_open = producers.first_open_offset
+    stable = ended.last_offset + 1 if first_open is None else first_open
+    return Aborted(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
 
 def marker_of(batch: bytes | bytearray | memoryview) -> Marker | None:

@@ -1,67 +1,21 @@
-"""One segment: a log file with the batches from a base offset on, and its two indexes.
+"""One segment: a log file with the batches from a base offset on, its two indexes, and its aborted transactions.
 
 The active segment is open and has its indexes in memory; any other is *cold*: it opens its file and loads its indexes
 when it is read, and `Warm` closes the least recently read ones, so that a broker's thousands of files cost neither
 descriptors nor memory. An index that is missing or cannot be this log's is rebuilt from the headers.
 """
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from contextlib import suppress
-from typing import NamedTuple
 
 from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.log import names
 from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from tidelog.log.scan import find, walk
+from tidelog.log.tail import Place, Tail
+from tidelog.log.transactions import Aborted, TransactionIndex
 from tidelog.ports import Buffer, Disk, File
 from tidelog.wire.records import BatchHeader
-
-TAIL_BATCHES = 256
-
-
-class Place(NamedTuple):
-    """Where a batch lies in its segment's file."""
-
-    position: int
-    length: int
-
-
-class Tail:
-    """The positions of the last few hundred batches of the active segment: what readers near the end ask for."""
-
-    __slots__ = ("_ends", "_positions")
-
-    def __init__(self) -> None:
-        self._ends = array("q")
-        self._positions = array("q")
-
-    def add(self, last_offset: int, position: int) -> None:
-        self._ends.append(last_offset)
-        self._positions.append(position)
-        if len(self._ends) > 2 * TAIL_BATCHES:
-            del self._ends[:TAIL_BATCHES]
-            del self._positions[:TAIL_BATCHES]
-
-    def find(self, offset: int, size: int) -> Place | None:
-        """The first batch that ends at or after `offset`, where that is certain."""
-        slot = bisect_left(self._ends, offset)
-        if slot == len(self._ends) or (slot == 0 and self._positions[0] != 0):
-            return None
-        position = self._positions[slot]
-        behind = self._positions[slot + 1] if slot + 1 < len(self._positions) else size
-        return Place(position, behind - position)
-
-    def boundary(self, position: int) -> int | None:
-        """The last start of a batch at or before `position`, where it is remembered."""
-        slot = bisect_right(self._positions, position)
-        return self._positions[slot - 1] if slot else None
-
-    def truncate(self, position: int) -> None:
-        kept = bisect_left(self._positions, position)
-        del self._ends[kept:]
-        del self._positions[kept:]
 
 
 class Warm:
@@ -96,11 +50,12 @@ class Warm:
 class Segment:
     """`size` is what the log file holds; `created` (wall ms) is when this process first had the segment.
     `first_timestamp` is that of its first batch, which rolling by time goes by; -1 until it is known. `_own_indexes`:
-    they were made from the records, not read from files."""
+    they were made from the records, not read from files. `has_aborted`: its transaction index may have entries; most
+    segments never have any."""
 
     __slots__ = (
-        "_file", "_offsets", "_own_indexes", "_times", "_timestamp", "base_offset", "created", "disk",
-        "first_timestamp", "folder", "index_interval", "size", "tail", "unindexed", "warm",
+        "_file", "_offsets", "_own_indexes", "_times", "_timestamp", "_transactions", "base_offset", "created", "disk",
+        "first_timestamp", "folder", "has_aborted", "index_interval", "size", "tail", "unindexed", "warm",
     )  # fmt: skip
 
     def __init__(
@@ -119,8 +74,10 @@ class Segment:
         self._file: File | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        self._transactions: TransactionIndex | None = None
         self._own_indexes = False
         self._timestamp: tuple[int, int] | None = None
+        self.has_aborted = False
 
     def __repr__(self) -> str:
         return f"<Segment {self.path(names.LOG)} {self.size} B>"
@@ -161,8 +118,22 @@ class Segment:
         return self._times
 
     @property
+    def transactions(self) -> TransactionIndex:
+        """Kept in memory while the segment is active, else until it is cooled."""
+        if self._transactions is None:
+            self._transactions = TransactionIndex(self._aborted_on_disk() if self.has_aborted else b"")
+        return self._transactions
+
+    def _aborted_on_disk(self) -> bytes:
+        try:
+            return self.disk.read(self.path(names.TRANSACTION_INDEX))
+        except FileNotFoundError:
+            return b""
+
+    @property
     def loaded_index_bytes(self) -> int:
-        return sum(len(index.content) for index in (self._offsets, self._times) if index is not None)
+        indexes = (self._offsets, self._times, self._transactions)
+        return sum(len(index.content) for index in indexes if index is not None)
 
     @property
     def largest_timestamp(self) -> tuple[int, int]:
@@ -177,6 +148,7 @@ class Segment:
         self._timestamp = self.largest_timestamp
         last = self.offsets.last
         self.unindexed = self.size - (last[1] if last else 0)
+        self._transactions = self.transactions  # loaded, and kept
         self.warm.discard(self)
 
     def deactivate(self) -> None:
@@ -189,7 +161,7 @@ class Segment:
         assert self.tail is None, self
         self.warm.discard(self)
         self.close_file()
-        self._offsets = self._times = None
+        self._offsets = self._times = self._transactions = None
 
     def close_file(self) -> None:
         """Let the descriptor of an idle segment go; the next use opens it again."""
@@ -219,6 +191,11 @@ class Segment:
         self.size = position + length
         if self.tail is not None:
             self.tail.add(last_offset, position)
+
+    def note_aborted(self, aborted: Aborted) -> None:
+        """A marker in this segment aborted a transaction, which may have begun in an earlier one."""
+        self.transactions.append(aborted)
+        self.has_aborted = True
 
     def has_room(self, length: int, last_offset: int, segment_bytes: int, index_bytes: int, entries: int = 1) -> bool:
         """Whether a batch fits by size, by the range of offsets, and by the indexes, each with `entries` more and, for
@@ -285,12 +262,24 @@ class Segment:
     # Indexes on disk.
 
     def write_indexes(self) -> list[str]:
-        """Both index files as they are in memory, with the last timestamp; the paths of all files that must be synced
+        """The index files as they are in memory, with the last timestamp; the paths of all files that must be synced
         before the segment is durable."""
         self.times.maybe_append(*self.largest_timestamp)
         self._rewrite(names.INDEX, self.offsets.content)
         self._rewrite(names.TIME_INDEX, self.times.content)
-        return [self.path(kind) for kind in (names.LOG, names.INDEX, names.TIME_INDEX)]
+        return [self.path(kind) for kind in (names.LOG, names.INDEX, names.TIME_INDEX)] + self.write_transactions()
+
+    def write_transactions(self) -> list[str]:
+        """The transaction index as it is in memory; its path, where it has entries. Without any there is no file."""
+        if not self.has_aborted:
+            return []
+        content = self.transactions.content
+        self.has_aborted = bool(content)
+        if not content:
+            self.disk.remove(self.path(names.TRANSACTION_INDEX))
+            return []
+        self._rewrite(names.TRANSACTION_INDEX, content)
+        return [self.path(names.TRANSACTION_INDEX)]
 
     def _rewrite(self, kind: str, content: bytearray) -> None:
         path = self.path(kind)
@@ -356,6 +345,7 @@ class Segment:
         self.size = found.position
         self.offsets.truncate(offset)
         self.times.truncate(offset)
+        self.transactions.truncate(offset)
         if self.tail is not None:
             self.tail.truncate(found.position)
         last = self.offsets.last

@@ -172,13 +172,17 @@ class Partition:
         """This replica's contribution to HW: its LEO, or while a flush is due only what is durable (rule 2)."""
         return self.log.recovery_point if self.flush_pending else self.log.log_end_offset
 
-    def append(self, records: Buffer, acks: int, now: Moment, *, from_client: bool = True) -> Appended:
+    def append(
+        self, records: Buffer, acks: int, now: Moment, *, from_client: bool = True, transaction_version: int = 0
+    ) -> Appended:
         """Append as leader (rule 4). The caller tries the high watermark once for all it appended."""
         role = self.leading()
         if acks == ACKS_ALL and len(role.isr) < self.min_in_sync:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         old_end = self.log.log_end_offset
-        appended = self.log.append_as_leader(records, self.epoch, now, from_client=from_client)
+        appended = self.log.append_as_leader(
+            records, self.epoch, now, from_client=from_client, transaction_version=transaction_version
+        )
         if not appended.duplicate:
             for progress in role.remote.values():
                 progress.leader_appended(old_end, now.mono)
@@ -308,9 +312,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of an open transaction, or HW."""
-        first = self.log.producers.first_open_offset
-        return self.high_watermark if first is None else min(first, self.high_watermark)
+        """The first offset of a transaction that is open, or whose marker is not committed; else HW."""
+        return self.log.producers.last_stable_offset(self.high_watermark)
 
     # Follower.
 
