@@ -79,6 +79,8 @@ class Carrier:
         except (DiskFailed, EOFError):
             self.world.network.reset(end.link)
         else:
+            for witness in self.world.witnesses:
+                witness.sent(self.life.host, end, data)
             self.world.network.send(end, data)
 
     def close(self, connection: int) -> None:

@@ -202,6 +202,7 @@ class SimDisk:
         self.capacity: int | None = None
         self.operations_left: int | None = None
         self.open_files = 0
+        self.erasures = 0
         self.quiet = False
         """Faults spare the checks, which read what the broker would."""
         for root in roots:
@@ -268,6 +269,7 @@ class SimDisk:
     def erase(self) -> None:
         """A replaced disk: nothing of before is left."""
         self.names, self.durable, self.pending = {}, {}, []
+        self.erasures += 1
         for root in self.roots:
             self.make_folder(root)
 

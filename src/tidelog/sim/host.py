@@ -55,6 +55,8 @@ class Host:
         self.stopped_because = None
         self.world.network.back(self.name)
         self.world.note(self.name, "START", f"life {self.lives}")
+        for witness in self.world.witnesses:
+            witness.starting(self)
         self.life = Life(self)
         self.life.start()
 

@@ -90,14 +90,20 @@ class Life:
         world.trace.step += 1
         world.note(self.name, name, arguments)
         try:
-            for effect in getattr(self.node, name)(*arguments, self.host.now()):
+            effects = getattr(self.node, name)(*arguments, self.host.now())
+        except PowerCut:
+            world.cut_off(self.host)
+            return
+        try:
+            for effect in effects:
                 if self.alive:
                     self.carrier.carry_out(effect)
         except PowerCut:
             world.cut_off(self.host)
-        if self.alive and not self.paused:
-            self._plan_wake()
-            world.stepped(self.host)
+        if self.alive:
+            if not self.paused:
+                self._plan_wake()
+            world.stepped(self.host)  # even where the power went while it spoke: the others have heard the beginning
 
     def postponed(self, action: Callable[[], None]) -> bool:
         """Whether the input waits, for the process is paused, or is void, for it is over."""
@@ -163,6 +169,8 @@ class Life:
             self.world.network.reset(end.link)
             return
         if frames:
+            for witness in self.world.witnesses:
+                witness.received(self.host, end, frames)
             self.give("receive", end.number, frames)
 
     def disconnected(self, end: End) -> None:

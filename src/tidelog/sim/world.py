@@ -5,7 +5,7 @@ planned. All chance comes from the seed.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from traceback import format_exception
@@ -46,6 +46,19 @@ class Observer(Protocol):
     def tree_changed(self, world: "World") -> None: ...
 
 
+class Witness(Protocol):
+    """Who must know what brokers are told and say, byte for byte: checks that take no broker's word for it."""
+
+    def starting(self, host: Host) -> None:
+        """A process is about to start on what its disk holds."""
+
+    def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
+        """The node is about to take these frames."""
+
+    def sent(self, host: Host, end: End, data: bytes) -> None:
+        """The node sends whole frames, lengths included."""
+
+
 class World:
     """`build` makes the node of a machine: its config, disk and endpoints are the host's."""
 
@@ -59,6 +72,7 @@ class World:
         self.tree = Tree()
         self.network = Network(self, self.faults.weather)
         self.observers: list[Observer] = []
+        self.witnesses: list[Witness] = []
         self.counts: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._planned = 0
