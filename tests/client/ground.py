@@ -194,9 +194,10 @@ class Ground:
 
     def _connect(self, effect):
         owner = next(
-            (b.id for b in self.brokers.values() if b.host == effect.host), min(self.brokers.keys() - self.down)
+            (b.id for b in self.brokers.values() if b.host == effect.host),
+            min(self.brokers.keys() - self.down, default=None),
         )
-        if owner in self.down:
+        if owner is None or owner in self.down:
             self.later(
                 LATENCY_MS, lambda: self.carry_out(self.client.connect_failed(effect.connection, "refused", self.now))
             )

@@ -4,7 +4,7 @@ from tests.client.ground import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from tests.client.group import Coordinator
 from tests.client.test_consumer import T0, T1, Story
 from tidelog.client.group.membership import Stage
-from tidelog.client.results import Assigned, Failed, Lost, Revoked
+from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 
@@ -299,3 +299,32 @@ def test_assigning_by_hand_leaves_the_group():
     story.ground.run(10)
     assert story.happened("leave") == [("leave", "member-1")]
     assert story.consumer.assignment == [T1]
+
+
+def test_a_commit_that_is_tried_again_waits_quietly_though_the_coordinator_could_be_looked_up_before():
+    story = GroupStory(enable_auto_commit=False)
+    story.ground.call(story.consumer.assign, [T0], story.ground.now)
+    refusals = iter([ErrorCode.NOT_COORDINATOR] * 5)
+    story.coordinator.mood = lambda key, _: next(refusals, ErrorCode.NONE) if key == OFFSET_COMMIT else ErrorCode.NONE
+    ticket = story.ground.call(story.consumer.commit, story.ground.now, {T0: CommittedOffset(3)})
+    done = []
+
+    def is_done():
+        done.extend(story.consumer.take_results())
+        return bool(done)
+
+    assert story.ground.run_until(is_done, 20_000)
+    assert [(end.ticket, end.error) for end in done] == [(ticket, ErrorCode.NONE)]
+    assert story.coordinator.committed[T0] == 3
+
+
+def test_a_client_that_can_reach_nobody_waits_quietly_though_its_coordinator_could_be_tried():
+    story = GroupStory()
+    story.subscribe()
+    story.until_stable()
+    story.ground.down |= {0, 1, 2}
+    for connection in list(story.ground._connections):
+        story.ground.disconnect(connection)
+    story.ground.run(30_000)
+    story.ground.down.clear()
+    assert story.ground.run_until(lambda: story.membership.stage is Stage.STABLE, 60_000)

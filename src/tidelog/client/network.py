@@ -62,7 +62,7 @@ class Network:
     @property
     def next_usable_at(self) -> int:
         """When, at the latest, `any_node` finds one again."""
-        return min(link.retry_at for link in self._links.values())
+        return min(link.retry_at for link in self._links.values() if link.node < COORDINATOR_LINKS)
 
     def any_node(self, now_ms: int) -> int | None:
         """A node for a request that anybody answers: a ready one with little to do, else one worth a try, brokers

@@ -115,13 +115,10 @@ class GroupOffsets:
 
     @property
     def deadline(self) -> int | None:
-        moments = [
-            min(task.deadline, task.retry_at) if task.retry_at else task.deadline
-            for task in self._tasks
-            if not task.is_out
-        ]
-        if moments and self._finder.deadline is not None:
-            moments.append(self._finder.deadline)
+        waiting = [task for task in self._tasks if not task.is_out]
+        moments = [min(task.deadline, task.retry_at) if task.retry_at else task.deadline for task in waiting]
+        if self._finder.deadline is not None and not all(task.retry_at for task in waiting):
+            moments.append(self._finder.deadline)  # nobody looks the coordinator up before a task is due
         return min(moments, default=None)
 
     def _add(
