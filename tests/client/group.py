@@ -41,6 +41,7 @@ class Coordinator:
         self.phantoms = {}
         self.given = {}
         self.committed = {}
+        self.epochs = {}
         self.log = []
         self.is_rebalancing = False
         self.mood = lambda _key, _broker: ErrorCode.NONE
@@ -155,6 +156,7 @@ class Coordinator:
                     OffsetFetchResponsePartitions(
                         partition_index=number,
                         committed_offset=self.committed.get(TopicPartition(topic.name, number), -1),
+                        committed_leader_epoch=self.epochs.get(TopicPartition(topic.name, number), -1),
                         metadata="",
                     )
                     for number in topic.partition_indexes

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.client.ground import BOOTSTRAP, FETCH, Ground
+from tests.client.group import Coordinator
 from tests.client.partition_log import Logs
 from tidelog.client.consumer import Consumer
 from tidelog.client.options import ConsumerOptions
@@ -333,3 +334,15 @@ def test_without_a_group_there_is_nothing_to_subscribe_or_commit_to():
         story.consumer.subscribe(["t"], story.ground.now)
     ticket = story.ground.call(story.consumer.commit, story.ground.now)
     assert story.done(ticket).error is ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_leader_of_an_older_epoch_than_that_of_the_committed_offset_is_not_asked():
+    story = Story(group_id="g", metadata_max_age_ms=1_000)
+    coordinator = Coordinator(story.ground)
+    coordinator.committed[T0] = 1
+    coordinator.epochs[T0] = 3
+    story.fill(b"0", b"1")
+    story.assign()
+    assert story.values(5_000) == [], "the leader of epoch 1 does not know of epoch 3"
+    story.ground.leaders[T0] = (1, 3)
+    assert story.values(5_000) == [b"1"]

@@ -281,6 +281,7 @@ class Consumer(Client):
                     self._trouble(partition, place, code, "has no known committed offset", now)
                 elif partition in value:
                     place.move(value[partition].offset, value[partition].leader_epoch)
+                    self._learn_epoch(partition, value[partition].leader_epoch, now)
                 else:
                     self._reset(partition, place, now)
 
@@ -295,10 +296,16 @@ class Consumer(Client):
                     self._trouble(partition, place, code, "has no known offsets", now)
                 elif found[partition].offset >= 0:
                     place.move(found[partition].offset)
+                    self._learn_epoch(partition, found[partition].leader_epoch, now)
                 else:
                     place.reset(-1)  # no record is that young: the end
 
         self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
+
+    def _learn_epoch(self, partition: TopicPartition, leader_epoch: int, now: Time) -> None:
+        """A leader of an older epoch than that of the place where reading begins does not know of it."""
+        if self.metadata.learn_epoch(partition, leader_epoch):
+            self.cluster.want_metadata(now)
 
     def _mark_busy(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         for partition in partitions:

@@ -40,7 +40,11 @@ class TopicInfo:
 
 
 class Metadata:
-    """The newest picture, and which topics it is of: those of interest, or all of them."""
+    """The newest picture, and which topics it is of: those of interest, or all of them.
+
+    The leader epoch of a partition never goes back, whatever was answered meanwhile: a broker that has just started
+    knows no topics, and one that slept through an election still tells of the leader before.
+    """
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
@@ -51,6 +55,8 @@ class Metadata:
         self.wants_all = False
         self.updates = 0
         """How often a new picture came: whoever keeps something derived from it compares."""
+        self._epochs: dict[str, dict[int, int]] = {}
+        self._ids: dict[str, bytes] = {}
 
     def __repr__(self) -> str:
         return f"<Metadata {len(self.brokers)} brokers, {len(self.topics)} topics>"
@@ -61,7 +67,7 @@ class Metadata:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=creates_topics)
 
     def update(self, response: MetadataResponse) -> None:
-        """Take the answer over, except for leaders of an older epoch than the one known."""
+        """Take the answer over; where it tells of an older epoch than the one known, what was known stays."""
         self.updates += 1
         self.cluster_id = response.cluster_id
         self.controller = response.controller_id
@@ -70,26 +76,48 @@ class Metadata:
         self.topics = topics if self.wants_all else {**self._still_of_interest(), **topics}
 
     def _still_of_interest(self) -> dict[str, TopicInfo]:
+        for name in self._epochs.keys() - self.interest:
+            del self._epochs[name]
         return {name: topic for name, topic in self.topics.items() if name in self.interest}
 
     def _topic(self, answer: Any) -> TopicInfo:
-        known = self.topics.get(answer.name)
-        if known is not None and known.id != answer.topic_id:
+        name = answer.name
+        known = self.topics.get(name)
+        if answer.topic_id != NO_ID and self._ids.get(name) != answer.topic_id:
+            self._ids[name] = answer.topic_id  # another topic of this name
+            self._epochs.pop(name, None)
             known = None
-        partitions: dict[int, PartitionInfo] = {}
-        for partition in answer.partitions:
-            found = PartitionInfo(
-                partition.leader_id,
-                partition.leader_epoch,
-                tuple(partition.replica_nodes),
-                tuple(partition.isr_nodes),
-                tuple(partition.offline_replicas),
-            )
-            before = None if known is None else known.partitions.get(partition.partition_index)
-            newer = before is None or found.leader_epoch == NO_EPOCH or found.leader_epoch >= before.leader_epoch
-            partitions[partition.partition_index] = found if newer or before is None else before
-        error = code_of(answer.error_code)
-        return TopicInfo(answer.name, answer.topic_id, error, answer.is_internal, partitions)
+        partitions = {told.partition_index: self._partition(name, known, told) for told in answer.partitions}
+        return TopicInfo(name, answer.topic_id, code_of(answer.error_code), answer.is_internal, partitions)
+
+    def _partition(self, topic: str, known: TopicInfo | None, told: Any) -> PartitionInfo:
+        epochs = self._epochs.setdefault(topic, {})
+        last = epochs.get(told.partition_index, NO_EPOCH)
+        found = PartitionInfo(
+            told.leader_id,
+            told.leader_epoch,
+            tuple(told.replica_nodes),
+            tuple(told.isr_nodes),
+            tuple(told.offline_replicas),
+        )
+        if found.leader_epoch == NO_EPOCH or found.leader_epoch >= last:
+            epochs[told.partition_index] = max(last, found.leader_epoch)
+            return found
+        before = None if known is None else known.partitions.get(told.partition_index)
+        return replace(found, leader=NO_LEADER) if before is None else before
+
+    def learn_epoch(self, partition: TopicPartition, leader_epoch: int) -> bool:
+        """Somebody tells of an epoch (a committed offset has that of its record): leaders of older ones are past.
+        Whether that makes the picture old."""
+        epochs = self._epochs.setdefault(partition.topic, {})
+        if leader_epoch <= epochs.get(partition.partition, NO_EPOCH):
+            return False
+        epochs[partition.partition] = leader_epoch
+        topic = self.topics.get(partition.topic)
+        info = None if topic is None else topic.partitions.get(partition.partition)
+        if topic is not None and info is not None:
+            topic.partitions[partition.partition] = replace(info, leader=NO_LEADER)
+        return True
 
     def learn_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
         """Take over what an answer said about the current leader (KIP-951); whether it was news."""
@@ -97,6 +125,10 @@ class Metadata:
         info = None if topic is None else topic.partitions.get(partition.partition)
         if topic is None or info is None or leader_epoch <= info.leader_epoch or leader not in self.brokers:
             return False
+        epochs = self._epochs.setdefault(partition.topic, {})
+        if leader_epoch < epochs.get(partition.partition, NO_EPOCH):
+            return False
+        epochs[partition.partition] = leader_epoch
         topic.partitions[partition.partition] = replace(info, leader=leader, leader_epoch=leader_epoch)
         return True
 
