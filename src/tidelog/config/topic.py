@@ -72,7 +72,6 @@ class TopicConfig(Options):
         "How long a compacted topic keeps the markers of deleted keys.",
         at_least=0,
         synonyms=_of("log.cleaner.delete.retention.ms"),
-        ignored=True,
     )
     file_delete_delay_ms = long(
         60_000,
@@ -131,7 +130,6 @@ class TopicConfig(Options):
         "Longest time that a record may stay uncompacted.",
         at_least=1,
         synonyms=_of("log.cleaner.max.compaction.lag.ms"),
-        ignored=True,
     )
     max_message_bytes = integer(
         1_048_588,
@@ -163,14 +161,12 @@ class TopicConfig(Options):
         at_least=0,
         at_most=1,
         synonyms=_of("log.cleaner.min.cleanable.ratio"),
-        ignored=True,
     )
     min_compaction_lag_ms = long(
         0,
         "Shortest time that a record stays uncompacted.",
         at_least=0,
         synonyms=_of("log.cleaner.min.compaction.lag.ms"),
-        ignored=True,
     )
     min_insync_replicas = integer(
         1,

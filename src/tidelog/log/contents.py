@@ -5,7 +5,7 @@ change all of them, here and nowhere else. A change that a disk refuses half-way
 it has and refuses every further change.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from zlib import crc32
 
@@ -49,6 +49,12 @@ class Contents:
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
         self.failed = False
+        self.cleaned_to = 0
+        """One past the last offset that compaction has seen; the log below holds each key once."""
+        self.cuts = 0
+        """How often records were taken out of the log: whoever rewrites a part of it begins anew."""
+        self.replacing: Sequence[Segment] = ()
+        """Segments whose `.swap` files stand beside those that they are to replace."""
         self._cut = False
         self._disk = segments.disk
         self._doomed: list[str] = []
@@ -74,6 +80,8 @@ class Contents:
         self.segments.set_index_interval(config.index_interval_bytes)
         jitter = config.segment_jitter_ms
         self._roll_ms = rules.segment_ms - (crc32(str(self.partition).encode()) % jitter if jitter > 0 else 0)
+        if rules.compacted:
+            self._roll_ms = min(self._roll_ms, config.max_compaction_lag_ms)
 
     @property
     def recovery_point(self) -> int:
@@ -167,6 +175,7 @@ class Contents:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._all_or_failed():
+            self._interrupt(offset)
             keep = self.segments.floor(offset) + 1
             if keep < len(self.segments):
                 self._discard(self.segments.retire_from(keep))
@@ -193,6 +202,7 @@ class Contents:
         """Drop everything; the next record gets `offset`. `log_start_offset` where it is not the same."""
         self._check_usable()
         with self._all_or_failed():
+            self._interrupt(0)
             created = self.segments.active.created
             self._discard(self.segments.retire_from(0))
             self.segments.create(offset, created)
@@ -232,12 +242,40 @@ class Contents:
             with self._all_or_failed():
                 if count == len(self.segments):
                     self.roll(now)
+                self._interrupt(self.cleaned_to)
                 bases = [segment.base_offset for segment in list(self.segments)[:count]]
                 self._discard(self.segments.retire_first(count))
                 self.snapshots.remove(bases)
                 self.advance_start(max(self.segments.base_offset, self.log_start_offset))
         doomed, self._doomed = self._doomed, []
         return doomed
+
+    # Replacing, for compaction.
+
+    def _interrupt(self, cleaned_to: int) -> None:
+        """Records go: what was to replace segments may hold them, and after a crash would bring them back."""
+        self.cuts += 1
+        self.cleaned_to = min(self.cleaned_to, cleaned_to)
+        if self.replacing:
+            self.withdraw()
+            self._disk.sync_folder(self.folder)
+
+    def withdraw(self) -> None:
+        """The segments that were to be replaced stay: remove the files beside them."""
+        for segment in self.replacing:
+            for kind in names.SEGMENT_FILES:
+                self._disk.remove(segment.path(kind))
+        self.replacing = ()
+
+    def replace_segments(self, old: Sequence[Segment]) -> list[str]:
+        """Make `replacing` part of the log in the place of `old`; the paths to remove later."""
+        with self._all_or_failed():
+            new, self.replacing = self.replacing, ()
+            renamed = self.segments.replace(old, new)
+            self._durability.forget([path.removesuffix(names.DELETED) for path in renamed])
+            bases = {segment.base_offset for segment in new}
+            self.snapshots.remove([segment.base_offset for segment in old if segment.base_offset not in bases])
+        return renamed
 
     def _discard(self, renamed: list[str]) -> None:
         self._doomed += renamed

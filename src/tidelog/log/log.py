@@ -281,7 +281,10 @@ class Log(Contents):
     def aborted(self, offset: int, piece: FileSlice, limit: int) -> list[Aborted]:
         """The aborted transactions that a reader of committed records must know of, to read `piece`, which `read` gave
         for this offset and limit."""
-        end = reading.end_of(self.segments, offset, piece, limit)
+        return self.aborted_between(offset, reading.end_of(self.segments, offset, piece, limit))
+
+    def aborted_between(self, offset: int, end: int) -> list[Aborted]:
+        """The aborted transactions with records in [offset, end)."""
         return reading.aborted(self.segments, offset, end)
 
     def bytes_between(self, offset: int, limit: int) -> int:

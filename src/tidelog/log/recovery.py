@@ -224,10 +224,12 @@ def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
     epochs.truncate_from_end(segments[first].base_offset)
     files: list[str] = []
     number, expected = first, segments[first].base_offset
-    whole = True
-    while whole and number < len(segments) and segments[number].base_offset == expected:
+    whole, compacted = True, False
+    while whole and number < len(segments):
         segment = segments[number]
-        expected, whole = _recover_segment(segment, epochs)
+        if not (segment.base_offset == expected or (compacted and segment.base_offset > expected)):
+            break
+        expected, whole, compacted = _recover_segment(segment, epochs)
         files += segment.write_indexes()
         number += 1
     if number < len(segments):
@@ -263,8 +265,10 @@ def _indexes_end_below(segment: Segment, offset: int) -> bool:
     return (position_entry is None or position_entry[0] < offset) and (time_entry is None or time_entry[1] < offset)
 
 
-def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
-    """(one past the last whole batch, whether that is the end of the file); what follows it is cut off."""
+def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool, bool]:
+    """(one past the last whole batch, whether that is the end of the file, whether offsets are missing: then it was
+    compacted, and the next one need not begin where this one ends); what follows the last whole batch is cut off."""
+    compacted = False
     size, expected = segment.size, segment.base_offset
     file = segment.file
     segment.clear_indexes()
@@ -276,11 +280,12 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool]:
             break  # the checksum does not cover the base offset
         segment.note(batch.length, last_offset, batch.max_timestamp)
         note_epoch(epochs, batch)
+        compacted = compacted or batch.base_offset > expected
         expected = last_offset + 1
     if segment.size < size:
         file.truncate(segment.size)
         file.sync()  # or a power loss could bring the old tail back behind new records
-    return expected, segment.size == size
+    return expected, segment.size == size, compacted
 
 
 def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int) -> list[str]:

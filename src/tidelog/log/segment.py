@@ -51,11 +51,11 @@ class Segment:
     """`size` is what the log file holds; `created` (wall ms) is when this process first had the segment.
     `first_timestamp` is that of its first batch, which rolling by time goes by; -1 until it is known. `_own_indexes`:
     they were made from the records, not read from files. `has_aborted`: its transaction index may have entries; most
-    segments never have any."""
+    segments never have any. `suffix` stands behind the names of its files while compaction exchanges them."""
 
     __slots__ = (
         "_file", "_offsets", "_own_indexes", "_times", "_timestamp", "_transactions", "base_offset", "created", "disk",
-        "first_timestamp", "folder", "has_aborted", "index_interval", "size", "tail", "unindexed", "warm",
+        "first_timestamp", "folder", "has_aborted", "index_interval", "size", "suffix", "tail", "unindexed", "warm",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,7 @@ class Segment:
         self.created = created
         self.index_interval = index_interval
         self.warm = warm
+        self.suffix = ""
         self.first_timestamp = -1
         self.unindexed = 0
         self.tail: Tail | None = None
@@ -83,7 +84,7 @@ class Segment:
         return f"<Segment {self.path(names.LOG)} {self.size} B>"
 
     def path(self, kind: str) -> str:
-        return f"{self.folder}/{names.name(self.base_offset, kind)}"
+        return f"{self.folder}/{names.name(self.base_offset, kind)}{self.suffix}"
 
     # Opening and closing.
 
@@ -134,6 +135,11 @@ class Segment:
     def loaded_index_bytes(self) -> int:
         indexes = (self._offsets, self._times, self._transactions)
         return sum(len(index.content) for index in indexes if index is not None)
+
+    @property
+    def index_bytes(self) -> int:
+        """What its offset and time indexes take on disk."""
+        return len(self.offsets.content) + len(self.times.content)
 
     @property
     def largest_timestamp(self) -> tuple[int, int]:
@@ -365,10 +371,16 @@ class Segment:
     def retire(self) -> list[str]:
         """Rename the segment's files to `.deleted`; the new paths, which may be removed later."""
         self.deactivate()
+        return self.rename(self.suffix + names.DELETED)
+
+    def rename(self, suffix: str) -> list[str]:
+        """Give the files another suffix; their new paths."""
         renamed = []
         for kind in names.SEGMENT_FILES:
             path = self.path(kind)
             if self.disk.exists(path):
-                self.disk.rename(path, path + names.DELETED)
-                renamed.append(path + names.DELETED)
+                renamed.append(f"{path.removesuffix(self.suffix)}{suffix}")
+                self.disk.rename(path, renamed[-1])
+        self.suffix = suffix
+        self.cool()
         return renamed

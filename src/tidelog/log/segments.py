@@ -5,7 +5,7 @@ first and removed later, newest first, so that a crash on the way leaves a prefi
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tidelog.errors import DiskFailed
@@ -101,6 +101,13 @@ class Segments:
         """Take the oldest segments out of the log; their renamed files."""
         gone, self._items, self._bases = self._items[:count], self._items[count:], self._bases[count:]
         return [path for segment in gone for path in segment.retire()]
+
+    def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
+        """Let `new` stand where `old`, neighbours all, stood; the renamed files of the latter."""
+        number = self._items.index(old[0])
+        self._items[number : number + len(old)] = new
+        self._bases = [segment.base_offset for segment in self._items]
+        return [path for segment in old for path in segment.retire()]
 
     def retire_from(self, number: int) -> list[str]:
         """Take the segments from this one on out of the log, newest first; their renamed files."""

@@ -19,6 +19,7 @@ class Marks(NamedTuple):
     high_watermarks: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int]
+    cleaned: Mapping[TopicPartition, int]
 
 
 def read_marks(disk: Disk, folder: str) -> Marks:
@@ -26,6 +27,7 @@ def read_marks(disk: Disk, folder: str) -> Marks:
         _offsets(disk, folder, checkpoints.REPLICATION_OFFSETS),
         _offsets(disk, folder, checkpoints.RECOVERY_POINTS),
         _offsets(disk, folder, checkpoints.START_OFFSETS),
+        _offsets(disk, folder, checkpoints.CLEANER_OFFSETS),
     )
 
 

@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
-from tidelog.model import Endpoint, Time, TopicPartition
-from tidelog.node import fetching, forwarding, isr
+from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
+from tidelog.node import fetching, forwarding, isr, verifying
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
-from tidelog.node.jobs import Jobs
 from tidelog.node.local import LocalBroker
 from tidelog.node.peers import VERSIONS, Peers
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
-from tidelog.node.syncing import Syncing
+from tidelog.node.upkeep.cleaning import Cleaning
+from tidelog.node.upkeep.jobs import Jobs
+from tidelog.node.upkeep.syncing import Syncing
 from tidelog.node.waiting import Waiting
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
@@ -60,7 +62,7 @@ class Node:
             on_role=self._role_changed,
             on_registered=self._registered,
             on_moved=self._broker_moved,
-            wake_producers=lambda: self.waiting.signal(("producer-ids",)),
+            wake=self.waiting.signal,
         )
         broker = self.broker
         self.replicas = broker.replicas
@@ -68,8 +70,11 @@ class Node:
         self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, PEER_TIMEOUT_MS)
         self.jobs = Jobs(config, broker.replicas, broker.in_sync, self._effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(broker.replicas, self._out)
+        self.cleaning = Cleaning(config, broker.replicas, self._out, self.jobs.note_compaction)
         self.stopping = Stopping(self._effects)
-        self.coordinating = Coordinating(broker.groups, broker.replicas, self._effects)
+        self.coordinating = Coordinating(
+            {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}, broker.replicas, self._effects
+        )
         self.now = Time(0, 0)
         self._controller = -1
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
@@ -78,6 +83,8 @@ class Node:
             isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
             forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
+            markers.OWNER: lambda token, answer: broker.transactions.answered(token, answer, self.now),
+            verifying.OWNER: lambda token, answer: broker.verifying.answered(token, answer),
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
             UNATTENDED: lambda _token, _answer: None,
         }
@@ -93,6 +100,7 @@ class Node:
         self.replicas.load(now)
         self.broker.membership.clean_epoch = self.replicas.clean_epoch
         self.jobs.start(now)
+        self.cleaning.start(now)
         return self._finish()
 
     def session_started(self, session: int, now: Time) -> list[Effect]:
@@ -140,6 +148,7 @@ class Node:
         """Complete frames without their length; the views are not used after the call."""
         self._at(now)
         if connection > 0:
+            self.cleaning.served += 1
             self.dispatch.receive(connection, frames, now)
         else:
             self._peer_answered(connection, frames)
@@ -155,6 +164,8 @@ class Node:
 
     def synced(self, token: int, now: Time) -> list[Effect]:
         self._at(now)
+        if token < 0:
+            self.cleaning.synced(token, now)
         partition = self.syncing.done(token, now)
         if partition is not None:
             partition.advance(now, self.broker.eligible)
@@ -165,6 +176,7 @@ class Node:
         """A failed fsync is final: the folder goes offline."""
         self._at(now)
         self.syncing.failed(token)
+        self.cleaning.sync_failed(token, now)
         self.replicas.folder_failed(folder, reason)
         return self._finish()
 
@@ -184,8 +196,10 @@ class Node:
         broker.forwarding.wake(now)
         self.stopping.wake(now)
         self._effects.extend(broker.groups.wake(now))
+        self._effects.extend(broker.transactions.wake(now))
         self._effects.extend(broker.controller.wake(now))
         self.syncing.wake(now)
+        self.cleaning.wake(now)
         return self._finish()
 
     @property
@@ -201,9 +215,11 @@ class Node:
             broker.forwarding.next_deadline,
             broker.membership.retry_at,
             broker.groups.next_deadline,
+            broker.transactions.next_deadline,
             broker.controller.next_deadline,
             self.stopping.next_deadline,
             self.syncing.next_deadline,
+            self.cleaning.next_deadline,
         )
         return min([moment for moment in moments if moment is not None], default=None)
 
@@ -367,6 +383,7 @@ class Node:
         return self.broker.controller.endpoint(broker_id) or told
 
     def _close(self) -> None:
+        self.cleaning.close()
         self.replicas.close(self.broker.broker_epoch)
 
     def check_invariants(self) -> None:

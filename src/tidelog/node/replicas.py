@@ -116,6 +116,7 @@ class HeldReplicas:
                 self._effects.append(Event("log.corrupt", fields, level="error"))
                 self._corrupt[name] = topic_id
                 continue
+            log.cleaned_to = marks.cleaned.get(name, 0)
             self._hold(log, folder, marks.high_watermarks.get(name, 0))
         return clean
 
@@ -213,6 +214,9 @@ class HeldReplicas:
         return checkpoints.format_offsets(
             {p.name: p.log.log_start_offset for p in self._in(folder) if p.log.log_start_offset > 0}
         )
+
+    def cleaned(self, folder: str) -> bytes:
+        return checkpoints.format_offsets({p.name: p.log.cleaned_to for p in self._in(folder) if p.log.cleaned_to > 0})
 
     def _in(self, folder: str) -> Iterator[Partition]:
         return (p for name, p in sorted(self._partitions.items()) if self._folders[name] == folder)

@@ -111,7 +111,7 @@ class LogOptions(Options):
         3_600_000, "How far a timestamp may lie ahead of the broker's clock.", at_least=0, dynamic=CLUSTER_WIDE
     )
 
-    log_cleaner_enable = boolean(True, "Runs compaction.", ignored=True)
+    log_cleaner_enable = boolean(True, "Runs compaction.")
     log_cleaner_threads = integer(
         1, "Compaction threads; Tidelog compacts in slices on its loop.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
     )
@@ -119,10 +119,9 @@ class LogOptions(Options):
         1.7976931348623157e308,
         "Bytes per second that compaction may read and write.",
         dynamic=CLUSTER_WIDE,
-        ignored=True,
     )
     log_cleaner_dedupe_buffer_size = long(
-        134_217_728, "Memory for the offsets of keys during compaction.", dynamic=CLUSTER_WIDE, ignored=True
+        134_217_728, "Memory for the offsets of keys during compaction.", dynamic=CLUSTER_WIDE
     )
     log_cleaner_io_buffer_size = integer(
         524_288, "Buffer for reading and writing during compaction.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
@@ -131,7 +130,7 @@ class LogOptions(Options):
         0.9, "How full the map of keys may get.", dynamic=CLUSTER_WIDE, ignored=True
     )
     log_cleaner_backoff_ms = long(
-        15_000, "Pause of compaction when nothing is to be done.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
+        15_000, "Pause of compaction when nothing is to be done.", at_least=0, dynamic=CLUSTER_WIDE
     )
     log_cleaner_min_cleanable_ratio = double(
         0.5,
@@ -139,16 +138,15 @@ class LogOptions(Options):
         at_least=0,
         at_most=1,
         dynamic=CLUSTER_WIDE,
-        ignored=True,
     )
     log_cleaner_delete_retention_ms = long(
-        86_400_000, "How long markers of deleted keys are kept.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
+        86_400_000, "How long markers of deleted keys are kept.", at_least=0, dynamic=CLUSTER_WIDE
     )
     log_cleaner_min_compaction_lag_ms = long(
-        0, "Shortest time that a record stays uncompacted.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
+        0, "Shortest time that a record stays uncompacted.", at_least=0, dynamic=CLUSTER_WIDE
     )
     log_cleaner_max_compaction_lag_ms = long(
-        MAX_LONG, "Longest time that a record stays uncompacted.", at_least=1, dynamic=CLUSTER_WIDE, ignored=True
+        MAX_LONG, "Longest time that a record stays uncompacted.", at_least=1, dynamic=CLUSTER_WIDE
     )
     log_local_retention_ms = long(
         -2, "Time kept on local disk beside remote storage.", at_least=-2, dynamic=CLUSTER_WIDE, ignored=True

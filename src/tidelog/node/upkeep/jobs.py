@@ -92,6 +92,10 @@ class Jobs:
                 self._written[path] = content
                 self._effects.append(Replace(NOT_AWAITED, path, content))
 
+    def note_compaction(self) -> None:
+        """A log is clean up to another offset."""
+        self._checkpoint(checkpoints.CLEANER_OFFSETS, self._replicas.cleaned)
+
     def note_truncation(self) -> None:
         """Recovery points went back: power loss must not make them believed where they were."""
         self._replicas.truncated = False

@@ -1,0 +1,76 @@
+"""What of a log may be compacted now, and which log is the next to be: Kafka's choice.
+
+The clean part ends where the last pass did; the dirty part reaches from there to the first segment that may not be
+compacted: the active one, one with an offset that is not stable yet, or one younger than `min.compaction.lag.ms`.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.log.log import Log
+from tidelog.log.segment import Segment
+
+LONGEST_WAIT = 2**63 - 1
+
+
+class Candidate(NamedTuple):
+    """A log as it was after `cuts` cuts, its dirty part [first_dirty, end), and the sizes of both parts in bytes.
+    `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`."""
+
+    log: Log
+    cuts: int
+    first_dirty: int
+    end: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def is_worth_it(self) -> bool:
+        if not self.dirty_bytes:
+            return False
+        return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def candidate(log: Log, stable: int, wall: int) -> Candidate:
+    """`stable`: every record below it is committed and its transaction has ended."""
+    start = log.segments.base_offset
+    first_dirty = log.cleaned_to if start <= log.cleaned_to <= log.log_end_offset else start
+    first_dirty = max(first_dirty, log.log_start_offset)
+    clean_bytes = dirty_bytes = 0
+    end, oldest = first_dirty, None
+    for segment, reach in _compactable(log, stable, wall):
+        if reach <= first_dirty:
+            clean_bytes += segment.size
+        else:
+            dirty_bytes += segment.size
+            end = reach
+            oldest = segment if oldest is None else oldest
+    overdue = oldest is not None and _is_overdue(oldest, log.config.max_compaction_lag_ms, wall)
+    return Candidate(log, log.cuts, first_dirty, end, clean_bytes, dirty_bytes, overdue)
+
+
+def _compactable(log: Log, stable: int, wall: int) -> Iterable[tuple[Segment, int]]:
+    """The segments that may be rewritten, each with one past its last offset."""
+    lag_ms = log.config.min_compaction_lag_ms
+    for number in range(len(log.segments) - 1):
+        segment, reach = log.segments[number], log.segments.end_of(number, log.log_end_offset)
+        if reach > stable or (lag_ms > 0 and segment.largest_timestamp[0] > wall - lag_ms):
+            return
+        yield segment, reach
+
+
+def _is_overdue(segment: Segment, lag_ms: int, wall: int) -> bool:
+    first = segment.roll_timestamp()
+    return lag_ms < LONGEST_WAIT and 0 <= first < wall - lag_ms
+
+
+def dirtiest(candidates: Iterable[Candidate]) -> Candidate | None:
+    """The one to compact next; None where none is worth it."""
+    worthy = (one for one in candidates if one.is_worth_it)
+    return max(worthy, key=lambda one: (one.overdue, one.dirty_ratio), default=None)

@@ -1,0 +1,172 @@
+"""One pass over a log: learn the last offset of each key in the dirty part, then rewrite the log up to there, group by
+group of segments.
+
+A generator: it reads and writes a little, says so, and is resumed when its caller sees fit; it never waits itself. A
+change of the log that touches what is being rewritten (a truncation, a deletion) makes the pass give up.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.errors import ApiError, CorruptLog, DiskFailed
+from tidelog.log import names
+from tidelog.log.compaction import replacement
+from tidelog.log.compaction.candidates import Candidate
+from tidelog.log.compaction.offset_map import OffsetMap
+from tidelog.log.compaction.rewritten import Rewritten
+from tidelog.log.compaction.steps import Flush, Steps, Worked
+from tidelog.log.compaction.survivors import BREATH_RECORDS, Rules, emptied, last_of_producers
+from tidelog.log.compaction.transactions import PassedTransactions
+from tidelog.log.index import MAX_RELATIVE_OFFSET
+from tidelog.log.log import Log
+from tidelog.log.recovery import marker_of
+from tidelog.log.segment import Segment
+from tidelog.wire.record_format import outline
+from tidelog.wire.records import BatchHeader, batches, check_crc, header, payload_of
+
+STEP_BYTES = 256 * 1024
+
+
+class Compacted(NamedTuple):
+    """The log is clean below `end`; sizes in bytes of what was read of it and of what took its place."""
+
+    end: int
+    bytes_before: int
+    bytes_after: int
+
+
+def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted | None]:
+    """None where the log changed underneath. DiskFailed where the disk refuses; CorruptLog where the log cannot be
+    compacted as it is: nothing of it has changed then."""
+    log = found.log
+    newest, cuts = OffsetMap(memory_bytes), found.cuts
+    try:
+        if not (yield from _learn(log, found, newest, cuts)):
+            return None
+        rules = Rules(
+            newest, PassedTransactions(), last_of_producers(log.producers), wall, log.config.delete_retention_ms
+        )
+        before = after = 0
+        for group in _groups(log, newest.end):
+            sizes = sum(segment.size for segment in group)
+            rewritten = yield from _rewrite(log, group, rules, cuts)
+            if rewritten is None or not (yield from replacement.replace(log, group, rewritten)):
+                return None
+            before, after = before + sizes, after + sum(segment.size for segment in rewritten)
+    except ApiError as error:
+        raise CorruptLog(f"{log.folder}: {error}") from error
+    log.cleaned_to = newest.end
+    return Compacted(newest.end, before, after)
+
+
+def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bool]:
+    """Fill the map from the dirty part, as far as its memory goes; whether the log stayed as it is."""
+    passed = PassedTransactions()
+    first = log.segments.floor(found.first_dirty)
+    dirty = [segment for segment in list(log.segments)[first:-1] if segment.base_offset < found.end]
+    newest.end = found.first_dirty
+    for segment in dirty:
+        reach = _reach(log, segment)
+        passed.add(log.aborted_between(segment.base_offset, reach))
+        for chunk, batch in _walk(segment, found.first_dirty):
+            if newest.is_full:
+                return True
+            if batch.is_control:
+                passed.is_marker_alone(batch, marker_of(chunk[batch.position : batch.end]))
+            elif not passed.is_aborted(batch):
+                yield from _learn_batch(chunk, batch, found.first_dirty, newest)
+            newest.end = max(newest.end, batch.next_offset)
+            yield Worked(batch.length)
+            if _is_cut(log, cuts):
+                return False
+        newest.end = max(newest.end, reach)
+    return True
+
+
+def _learn_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: OffsetMap) -> Steps[None]:
+    for number, one in enumerate(outline(payload_of(chunk, batch), batch.count), 1):
+        offset = batch.base_offset + one.offset_delta
+        if one.key is not None and offset >= first_dirty:
+            newest.put(one.key, offset)
+        if number % BREATH_RECORDS == 0:
+            yield Worked()
+
+
+def _groups(log: Log, end: int) -> list[list[Segment]]:
+    """Neighbours that are at most one segment together, so that small ones do not stay for ever."""
+    size_limit, index_limit = log.config.segment_bytes, log.config.segment_index_bytes
+    groups: list[list[Segment]] = []
+    total = total_index = 0
+    for number, segment in enumerate(list(log.segments)[:-1]):
+        if segment.base_offset >= end:
+            break
+        total += segment.size
+        total_index += segment.index_bytes
+        last = log.segments.end_of(number, log.log_end_offset) - 1
+        fits = total <= size_limit and total_index <= index_limit
+        if groups and fits and last - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET:
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            total, total_index = segment.size, segment.index_bytes
+    return groups
+
+
+def _rewrite(log: Log, group: list[Segment], rules: Rules, cuts: int) -> Steps[list[Segment] | None]:
+    """What stays of the group, in `.cleaned` files that are durable; None where the log changed underneath. A pass that
+    is dropped half-way leaves its files to recovery: what is dropped late must not touch the files of another life."""
+    output = Rewritten(log, group[0].base_offset)
+    survivor = batch = None
+    try:
+        for segment in group:
+            rules.transactions.add(log.aborted_between(segment.base_offset, _reach(log, segment)))
+            for chunk, batch in _walk(segment):
+                survivor = yield from rules.survivor(chunk, batch)
+                if survivor is not None:
+                    output.take(survivor, batch)
+                for aborted in rules.transactions.take_kept():
+                    output.note_aborted(aborted)
+                yield Worked(batch.length + (len(survivor.data) if survivor is not None else 0))
+                if _is_cut(log, cuts):
+                    output.discard()
+                    return None
+        if batch is not None and survivor is None:
+            output.take(emptied(batch), batch)  # so that the next segment begins where this one ends
+        yield Flush(output.finish())
+    except (ApiError, CorruptLog, DiskFailed):
+        output.discard()
+        raise
+    output.close()
+    if _is_cut(log, cuts):
+        output.discard()
+        return None
+    return output.segments
+
+
+def _reach(log: Log, segment: Segment) -> int:
+    """One past the last offset that the segment may hold."""
+    return log.segments.end_of(log.segments.floor(segment.base_offset), log.log_end_offset)
+
+
+def _is_cut(log: Log, cuts: int) -> bool:
+    """Whether records were taken out of the log since: a pass knows it by other segments."""
+    return log.failed or log.cuts != cuts
+
+
+def _walk(segment: Segment, offset: int = 0) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """Every batch that ends at or above `offset`, in the chunk it was read with; ApiError where one is damaged."""
+    position = segment.offsets.floor(offset)
+    while position < segment.size:
+        chunk = memoryview(segment.file.read(position, min(STEP_BYTES, segment.size - position)))
+        length = header(chunk).length
+        if length > len(chunk):
+            chunk = memoryview(segment.file.read(position, min(length, segment.size - position)))
+        end = 0
+        for batch in batches(chunk):
+            check_crc(chunk, batch)
+            end = batch.end
+            if batch.last_offset >= offset:
+                yield chunk, batch
+        if not end:
+            raise CorruptLog(f"{segment.path(names.LOG)}: a batch at byte {position} is cut off")
+        position += end

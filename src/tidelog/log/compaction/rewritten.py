@@ -1,0 +1,93 @@
+"""The segments that take the place of a group, while they are written: Kafka's `.cleaned` files."""
+
+from contextlib import suppress
+
+from tidelog.errors import DiskFailed
+from tidelog.log import names
+from tidelog.log.compaction.survivors import Survivor
+from tidelog.log.durability import FolderFile
+from tidelog.log.index import MAX_RELATIVE_OFFSET
+from tidelog.log.log import Log
+from tidelog.log.segment import Segment
+from tidelog.log.transactions import Aborted
+from tidelog.ports import File
+from tidelog.wire.records import BatchHeader
+
+BUFFER_BYTES = 256 * 1024
+
+
+class Rewritten:
+    """Usually one segment; more where `segment.bytes` has become smaller since the group was written."""
+
+    def __init__(self, log: Log, base_offset: int) -> None:
+        self._log = log
+        self._created = log.segments[log.segments.floor(base_offset)].created
+        self._buffer = bytearray()
+        self._notes: list[tuple[int, int, int]] = []
+        self._opened: list[File] = []
+        self.segments: list[Segment] = []
+        self._begin(base_offset)
+
+    def __repr__(self) -> str:
+        return f"<Rewritten {self.segments}>"
+
+    def _begin(self, base_offset: int) -> None:
+        segment = self._log.segments.describe(base_offset, 0, self._created)
+        segment.suffix = names.CLEANED
+        for kind in names.SEGMENT_FILES:
+            segment.disk.remove(segment.path(kind))
+        segment.disk.open(segment.path(names.LOG), create=True).close()
+        segment.activate()
+        self.segments.append(segment)
+
+    def take(self, survivor: Survivor, batch: BatchHeader) -> None:
+        """What stays of `batch` comes next."""
+        segment, length = self.segments[-1], len(survivor.data)
+        config = self._log.config
+        is_full = segment.size + len(self._buffer) + length > config.segment_bytes
+        is_far = batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        if (is_full and (segment.size or self._buffer)) or is_far:
+            self._write()
+            self._begin(batch.base_offset)
+        self._buffer += survivor.data
+        self._notes.append((length, batch.last_offset, survivor.max_timestamp))
+        if len(self._buffer) >= BUFFER_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        segment = self.segments[-1]
+        if self._buffer:
+            segment.write(self._buffer)
+        for note in self._notes:
+            segment.note(*note)
+        self._buffer = bytearray()
+        self._notes = []
+
+    def note_aborted(self, aborted: Aborted) -> None:
+        """The marker that was taken last aborted this transaction, of which records were there."""
+        self.segments[-1].note_aborted(aborted)
+
+    def finish(self) -> list[File]:
+        """Everything is written; the files that must be durable before the group is replaced."""
+        self._write()
+        disk = self._log.segments.disk
+        paths = [path for segment in self.segments for path in segment.write_indexes()]
+        for segment in self.segments:
+            segment.deactivate()
+        self._opened = [disk.open(path) for path in paths]
+        return [*self._opened, FolderFile(disk, self._log.folder)]
+
+    def close(self) -> None:
+        for file in self._opened:
+            file.close()
+        self._opened = []
+
+    def discard(self) -> None:
+        """The group stays as it is."""
+        self.close()
+        for segment in self.segments:
+            segment.tail = None
+            segment.cool()
+            with suppress(DiskFailed):  # told of by whoever needed the disk
+                for kind in names.SEGMENT_FILES:
+                    segment.disk.remove(segment.path(kind))

@@ -1,0 +1,148 @@
+"""What of one batch stays (Kafka's retention checks, KIP-534 for delete horizons).
+
+A record stays if nothing newer of its key is known; a tombstone also goes once its batch's delete horizon has passed.
+The first pass that meets a tombstone, or a marker of which nothing else is left, gives the batch its horizon: it then
+stands where the base timestamp was. An empty batch stays where it is the last thing known of its producer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from tidelog.errors import CorruptLog
+from tidelog.log.compaction.offset_map import OffsetMap
+from tidelog.log.compaction.steps import Steps, Worked
+from tidelog.log.compaction.transactions import PassedTransactions
+from tidelog.log.producers import Producers
+from tidelog.log.recovery import marker_of
+from tidelog.wire.record_format import Outline, outline
+from tidelog.wire.records import (
+    DELETE_HORIZON,
+    NO_TIMESTAMP,
+    BatchBuilder,
+    BatchHeader,
+    payload_of,
+    rebuild,
+    records,
+)
+
+BREATH_RECORDS = 2_000
+"""Records that are looked at in one go: some milliseconds."""
+
+
+class Survivor(NamedTuple):
+    """What takes a batch's place: its bytes, the timestamp that the indexes note, and how many records are left."""
+
+    data: bytes | memoryview
+    max_timestamp: int
+    left: int
+
+
+class LastOfProducer(NamedTuple):
+    """`offset` is the last offset of the producer's last batch of data; -1 where only a marker of `epoch` is known."""
+
+    offset: int
+    epoch: int
+
+
+def last_of_producers(producers: Producers) -> dict[int, LastOfProducer]:
+    return {
+        producer.producer_id: LastOfProducer(producer.last_offset if producer.batches else -1, producer.epoch)
+        for producer in producers.values()
+    }
+
+
+@dataclass(slots=True)
+class Rules:
+    """`wall` is now; a batch that gets its delete horizon now gets `wall + delete_retention_ms`."""
+
+    newest: OffsetMap
+    transactions: PassedTransactions
+    lasts: Mapping[int, LastOfProducer]
+    wall: int
+    delete_retention_ms: int
+
+    def survivor(self, data: memoryview, batch: BatchHeader) -> Steps[Survivor | None]:
+        """What stays of the batch at this place in `data`; None where nothing does."""
+        horizon = batch.base_timestamp if batch.has_delete_horizon else None
+        if batch.is_control and batch.count:
+            alone = self.transactions.is_marker_alone(batch, marker_of(data[batch.position : batch.end]))
+            if alone and horizon is not None and horizon <= self.wall:
+                return self._unless_last(batch)
+            whole = Survivor(data[batch.position : batch.end], batch.max_timestamp, batch.count)
+            return self._with_horizon(whole, batch) if alone and horizon is None else whole
+        if self.transactions.is_aborted(batch):
+            return self._unless_last(batch)
+        return (yield from self._of_records(data, batch, horizon))
+
+    def _of_records(self, data: memoryview, batch: BatchHeader, horizon: int | None) -> Steps[Survivor | None]:
+        payload = payload_of(data, batch)
+        keep_tombstones = horizon is None or horizon > self.wall
+        all_of_them = outline(payload, batch.count)
+        kept: list[Outline] = []
+        while some := list(islice(all_of_them, BREATH_RECORDS)):
+            kept += [one for one in some if self._stays(one, batch.base_offset, keep_tombstones)]
+            if len(some) == BREATH_RECORDS:
+                yield Worked()
+        if not kept:
+            return self._unless_last(batch)
+        if len(kept) == batch.count:
+            survivor = Survivor(data[batch.position : batch.end], batch.max_timestamp, batch.count)
+        else:
+            newest = _newest(kept, batch)
+            rest = b"".join([payload[one.start : one.end] for one in kept])
+            survivor = Survivor(rebuild(batch, rest, len(kept), newest), newest, len(kept))
+        if horizon is None and any(one.is_tombstone for one in kept):
+            return self._with_horizon(survivor, batch)
+        return survivor
+
+    def _stays(self, one: Outline, base_offset: int, keep_tombstones: bool) -> bool:
+        offset = base_offset + one.offset_delta
+        if offset >= self.newest.end:
+            return True
+        if one.key is None or (one.is_tombstone and not keep_tombstones):
+            return False
+        return offset >= self.newest.get(one.key)
+
+    def _unless_last(self, batch: BatchHeader) -> Survivor | None:
+        """Nothing, or the emptied batch where it is the last thing known of its producer."""
+        last = self.lasts.get(batch.producer_id)
+        if last is None:
+            return None
+        by_marker = batch.is_control and batch.producer_epoch == last.epoch
+        if by_marker if last.offset < 0 else batch.last_offset == last.offset:
+            return emptied(batch)
+        return None
+
+    def _with_horizon(self, survivor: Survivor, batch: BatchHeader) -> Survivor:
+        """The records as they are, with their times told from the horizon on."""
+        builder = BatchBuilder()
+        builder.base_timestamp = self.wall + self.delete_retention_ms
+        for record in records(survivor.data):
+            builder.append(record, record.offset - batch.base_offset)
+        if builder.last_offset_delta > batch.last_offset_delta:
+            raise CorruptLog(f"the batch at offset {batch.base_offset} holds more than its header says")
+        builder.last_offset_delta = batch.last_offset_delta
+        builder.max_timestamp = survivor.max_timestamp
+        data = builder.build(
+            base_offset=batch.base_offset,
+            leader_epoch=batch.leader_epoch,
+            compression=batch.compression,
+            attributes=(batch.attributes & ~batch.compression) | DELETE_HORIZON,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
+        return Survivor(data, survivor.max_timestamp, survivor.left)
+
+
+def emptied(batch: BatchHeader) -> Survivor:
+    """The batch without its records: its offsets and its producer's sequence are still there."""
+    return Survivor(rebuild(batch, b"", 0, batch.max_timestamp), NO_TIMESTAMP, 0)
+
+
+def _newest(kept: list[Outline], batch: BatchHeader) -> int:
+    if batch.is_log_append_time:
+        return batch.max_timestamp
+    return batch.base_timestamp + max(one.timestamp_delta for one in kept)

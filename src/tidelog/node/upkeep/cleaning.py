@@ -1,0 +1,195 @@
+"""Compaction of this broker's replicas: which log is next, one pass at a time, in slices between other work.
+
+Who is served goes first: a slice is some hundred records, and while requests come in there is a pause behind each.
+A log that cannot be compacted is left alone, said so, and tried again later; the others go on (the dead cleaner thread
+of older brokers stopped for all).
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Effect, Event, Remove, Sync
+from tidelog.errors import CorruptLog, DiskFailed
+from tidelog.log.compaction.candidates import Candidate, candidate, dirtiest
+from tidelog.log.compaction.compactor import Compacted, compact
+from tidelog.log.compaction.steps import Flush, Steps, Unneeded
+from tidelog.model import Time, TopicPartition
+from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.partition import Partition
+
+SLICE_BYTES = 64 * 1024
+SECOND_MS = 1000
+BREATH_BYTES = SLICE_BYTES // 8
+"""What a step counts that looked at many records of one batch."""
+RETRY_MS = 60_000
+
+
+class Uncleanable(NamedTuple):
+    """Why a log cannot be compacted, and when it is tried again (monotonic ms)."""
+
+    reason: str
+    retry_at: int
+
+
+class Pass(NamedTuple):
+    partition: Partition
+    steps: Steps[Compacted | None]
+    began: int
+
+
+class Cleaning:
+    """`uncleanable` is what an operator should look at."""
+
+    def __init__(
+        self, config: BrokerConfig, replicas: HeldReplicas, out: list[Effect], on_cleaned: Callable[[], None]
+    ) -> None:
+        self._on_cleaned = on_cleaned
+        self._enabled = config.log_cleaner_enable
+        self._backoff_ms = max(1, config.log_cleaner_backoff_ms)
+        self._memory_bytes = config.log_cleaner_dedupe_buffer_size
+        self._bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+        self._replicas = replicas
+        self._out = out
+        self._tokens = count(-1, -1)
+        self._pass: Pass | None = None
+        self._waiting_for: int | None = None
+        self._due: int | None = None
+        self.served = 0
+        """Requests of others so far."""
+        self._served_before = 0
+        self._worked = 0
+        """Bytes since the last rest."""
+        self._uncleanable: dict[TopicPartition, Uncleanable] = {}
+
+    def __repr__(self) -> str:
+        what = f"at {self._pass.partition.name}" if self._pass is not None else "idle"
+        return f"<Cleaning {what}, {len(self._uncleanable)} uncleanable>"
+
+    @property
+    def uncleanable(self) -> Mapping[TopicPartition, Uncleanable]:
+        return self._uncleanable
+
+    @property
+    def next_deadline(self) -> int | None:
+        return None if self._waiting_for is not None else self._due
+
+    def start(self, now: Time) -> None:
+        if self._enabled:
+            self._due = now.mono + self._backoff_ms
+
+    def wake(self, now: Time) -> None:
+        if self._due is None or self._due > now.mono or self._waiting_for is not None:
+            return
+        if self._pass is None:
+            self._choose(now)
+        if self._pass is not None:
+            self._go_on(self._pass, now)
+
+    def _choose(self, now: Time) -> None:
+        """Begin with the dirtiest log, or look again after a while."""
+        self._due = now.mono + self._backoff_ms
+        by_log = {partition.log: partition for partition in self._compacted(now)}
+        try:
+            found = dirtiest(self._judged(partition, now) for partition in by_log.values())
+        except DiskFailed as failure:
+            self._replicas.folder_failed(failure.folder, failure.reason)
+            return
+        if found is not None:
+            steps = compact(found, now.wall, self._memory_bytes)
+            self._pass = Pass(by_log[found.log], steps, now.mono)
+
+    def _compacted(self, now: Time) -> list[Partition]:
+        """The partitions that are to be compacted and can be, as far as is known."""
+        retried = [name for name, failure in self._uncleanable.items() if failure.retry_at <= now.mono]
+        for name in retried:
+            del self._uncleanable[name]
+        return [
+            partition
+            for partition in self._replicas
+            if "compact" in partition.config.cleanup_policy
+            and not (partition.failed or partition.log.failed or partition.name in self._uncleanable)
+        ]
+
+    def _judged(self, partition: Partition, now: Time) -> Candidate:
+        return candidate(partition.log, partition.last_stable_offset, now.wall)
+
+    def _go_on(self, current: Pass, now: Time) -> None:
+        """Work for a slice, or up to where something must be durable."""
+        try:
+            while self._worked < SLICE_BYTES:
+                step = next(current.steps)
+                if isinstance(step, Flush):
+                    self._waiting_for = next(self._tokens)
+                    self._out.append(Sync(self._waiting_for, step.files))
+                    return
+                if isinstance(step, Unneeded):
+                    self._out.extend(Remove(path) for path in step.paths)
+                else:
+                    self._worked += step.bytes or BREATH_BYTES
+        except StopIteration as end:
+            self._ended(current, end.value, now)
+        except CorruptLog as error:
+            self._failed(current, str(error), now)
+        except DiskFailed as failure:
+            self._give_up(now)
+            self._replicas.folder_failed(failure.folder, failure.reason)
+        else:
+            self._rest(now)
+
+    def _rest(self, now: Time) -> None:
+        """No longer than `log.cleaner.io.max.bytes.per.second` and the requests of others ask for."""
+        busy = self.served != self._served_before
+        self._served_before = self.served
+        pause = self._worked * SECOND_MS / self._bytes_per_second if self._bytes_per_second else 0
+        self._worked = 0
+        self._due = now.mono + max(1 if busy else 0, int(pause))
+
+    def _ended(self, current: Pass, result: Compacted | None, now: Time) -> None:
+        self._pass = None
+        self._due = now.mono
+        name = current.partition.name
+        if result is None:
+            self._out.append(Event("log.compaction.abandoned", {"partition": str(name)}, level="debug"))
+            self._due = now.mono + self._backoff_ms
+            return
+        fields = {
+            "partition": str(name),
+            "end": result.end,
+            "bytes_before": result.bytes_before,
+            "bytes_after": result.bytes_after,
+            "took_ms": now.mono - current.began,
+        }
+        self._out.append(Event("log.compacted", fields))
+        self._on_cleaned()
+
+    def _failed(self, current: Pass, reason: str, now: Time) -> None:
+        self._give_up(now)
+        name = current.partition.name
+        self._uncleanable[name] = Uncleanable(reason, now.mono + RETRY_MS)
+        self._out.append(Event("log.uncleanable", {"partition": str(name), "reason": reason}, level="error"))
+
+    def _give_up(self, now: Time) -> None:
+        self._pass = self._waiting_for = None
+        self._due = now.mono + self._backoff_ms
+
+    # Syncs.
+
+    def synced(self, token: int, now: Time) -> None:
+        if token == self._waiting_for:
+            self._waiting_for = None
+            self._rest(now)
+
+    def sync_failed(self, token: int, now: Time) -> None:
+        """The folder is offline: nothing of it is compacted any more."""
+        if token == self._waiting_for:
+            self.close()
+            self._give_up(now)
+
+    def close(self) -> None:
+        """The node stops, or the disk refused: what was not exchanged yet is thrown away."""
+        if self._pass is not None:
+            self._pass.steps.close()
+            self._pass = None
+        self._due = None

@@ -1,0 +1,305 @@
+"""Compaction against what it promises: the last record of every key stays where it was, and nothing else is lost that
+a reader could miss; and after a crash at any point the log is the old one or the new one."""
+
+from random import Random
+
+import pytest
+
+from tests.log.support import FOLDER, NOW, WALL, after, open_log, options, read_batches, sim_disk
+from tidelog.errors import CorruptLog
+from tidelog.log.compaction.candidates import candidate
+from tidelog.log.compaction.compactor import compact
+from tidelog.log.compaction.steps import Flush, Unneeded
+from tidelog.sim.disk import PowerCut
+from tidelog.wire.records import Marker, Record, build, build_marker, header, records
+
+COMPACTED = {
+    "cleanup_policy": "compact",
+    "segment_bytes": 2_000,
+    "delete_retention_ms": 1_000,
+    "index_interval_bytes": 200,
+}
+MEMORY = 1 << 20
+
+
+def passing(log, now=NOW, memory=MEMORY):
+    return compact(candidate(log, log.log_end_offset, now.wall), now.wall, memory)
+
+
+def carry_out(disk, steps):
+    """Do what the node would; what the pass came to."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        if isinstance(step, Flush):
+            for file in step.files:
+                file.sync()
+        elif isinstance(step, Unneeded):
+            for path in step.paths:
+                disk.remove(path)
+
+
+def clean(disk, log, now=NOW, memory=MEMORY):
+    return carry_out(disk, passing(log, now, memory))
+
+
+def add(log, *pairs, timestamp=WALL, **fields):
+    data = build([Record(0, timestamp, key, value) for key, value in pairs], **fields)
+    return log.append_as_leader(data, 1, NOW)
+
+
+def fill(log, random, rounds=60, keys=12, tombstones=0.2):
+    for _ in range(rounds):
+        pairs = []
+        for _ in range(random.randint(1, 5)):
+            value = None if random.random() < tombstones else bytes([random.randrange(256)]) * random.randint(1, 60)
+            pairs.append((b"key-%d" % random.randrange(keys), value))
+        add(log, *pairs)
+
+
+def content(log):
+    """{offset: (key, value)} of all data."""
+    found = {}
+    for data in read_batches(log):
+        if not header(data).is_control:
+            found |= {r.offset: (r.key, r.value) for r in records(data) if r.offset >= log.log_start_offset}
+    return found
+
+
+def known(found):
+    """What a reader knows of each key in the end."""
+    last = {key: value for _, (key, value) in sorted(found.items())}
+    return {key: value for key, value in last.items() if value is not None}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_record_of_every_key_stays_where_it_was(seed):
+    random, disk = Random(seed), sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, random)
+    before, end = content(log), log.log_end_offset
+    boundary = log.segments.active.base_offset
+    result = clean(disk, log)
+    found = content(log)
+    assert log.log_end_offset == end
+    assert result.end == boundary == log.cleaned_to
+    assert found.items() <= before.items(), "nothing is new, and nothing has moved"
+    newest = {key: offset for offset, (key, _) in sorted(before.items()) if offset < boundary}
+    expected = {o: pair for o, pair in before.items() if o >= boundary or newest[pair[0]] == o}
+    assert found == expected
+    log.check_invariants()
+    log.close()
+    again = open_log(disk, options(**COMPACTED), clean=True, recovery_point=end)
+    assert content(again) == found
+
+
+def test_small_segments_become_one():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(1), rounds=200, keys=4)
+    many = len(log.segments)
+    clean(disk, log)
+    clean(disk, log)
+    assert len(log.segments) < many / 2
+    assert known(content(log))
+
+
+def test_a_tombstone_goes_after_its_horizon_and_not_before():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    add(log, (b"a", b"1"), (b"b", b"2"))
+    add(log, (b"a", None))
+    log.roll(NOW)
+    add(log, (b"c", b"3"))
+    clean(disk, log)
+    assert content(log) == {1: (b"b", b"2"), 2: (b"a", None), 3: (b"c", b"3")}
+    times = [record.timestamp for data in read_batches(log) for record in records(data)]
+    assert times == [WALL] * 3, "the horizon changes no record's time"
+    log.cleaned_to = 0
+    clean(disk, log, after(999))
+    assert 2 in content(log)
+    log.cleaned_to = 0
+    clean(disk, log, after(1_000))
+    assert content(log) == {1: (b"b", b"2"), 3: (b"c", b"3")}
+
+
+def test_the_last_batch_of_a_producer_stays_though_empty_so_that_its_sequence_is_known():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    add(log, (b"a", b"1"), producer_id=9, producer_epoch=0, base_sequence=0)
+    log.roll(NOW)
+    add(log, (b"a", b"2"))
+    log.roll(NOW)
+    add(log, (b"z", b"3"))
+    clean(disk, log)
+    first = header(read_batches(log)[0])
+    assert (first.producer_id, first.count, first.last_sequence) == (9, 0, 0)
+    log.close(clean=False)
+    for name in [name for name in disk.list(FOLDER) if name.endswith(".snapshot")]:
+        disk.remove(f"{FOLDER}/{name}")
+    again = open_log(disk, options(**COMPACTED))
+    assert again.producers.get(9).last_sequence == 0
+
+
+def markers(log):
+    found = [header(data) for data in read_batches(log)]
+    return [batch.base_offset for batch in found if batch.is_control and batch.count]
+
+
+def transaction(log, producer_id, committed, *pairs):
+    add(log, *pairs, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=0x10)
+    marker = build_marker(Marker(committed, 1), timestamp=WALL, producer_id=producer_id, producer_epoch=0)
+    log.append_as_leader(marker, 1, NOW, from_client=False)
+
+
+def test_aborted_data_goes_first_and_its_marker_only_after_a_horizon():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    transaction(log, 1, True, (b"a", b"old"), (b"b", b"1"))
+    transaction(log, 2, False, (b"a", b"never"))
+    log.roll(NOW)
+    add(log, (b"z", b"3"))
+    assert len(log.aborted_between(0, 5)) == 1
+    clean(disk, log)
+    # Producer 2's batch is the last that is known of it: it stays, without its record.
+    assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
+    controls = markers(log)
+    assert controls == [2, 4]
+    assert len(log.aborted_between(0, 5)) == 1, "its marker still tells what it ended"
+    log.producers.expire(WALL + 10**9, 1)
+    for moment in (after(1), after(2), after(5_000)):
+        log.cleaned_to = 0
+        clean(disk, log, moment)
+    controls = markers(log)
+    assert controls == [2], "the marker of the aborted one is gone, the committed one has records left"
+    assert log.aborted_between(0, 5) == []
+    assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
+
+
+def test_a_log_larger_than_the_memory_for_keys_is_cleaned_in_several_passes():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(3), rounds=300, keys=200, tombstones=0)
+    before = known(content(log))
+    ends = []
+    while candidate(log, log.log_end_offset, WALL).dirty_bytes:
+        ends.append(clean(disk, log, memory=128 * 40).end)
+        assert known(content(log)) == before
+    assert len(ends) > 2
+    assert ends == sorted(set(ends))
+
+
+def test_recovery_without_any_checkpoint_takes_the_holes_that_compaction_left():
+    """A folder of Kafka's may have them between segments, too; and a segment that lost its end has none inside."""
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(5), rounds=200)
+    clean(disk, log)
+    before = content(log)
+    disk.kill()
+    assert content(open_log(disk, options(**COMPACTED))) == before
+
+
+def test_what_is_not_stable_or_too_young_is_not_touched():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED, min_compaction_lag_ms=5_000))
+    fill(log, Random(3))
+    assert candidate(log, log.log_end_offset, WALL + 4_999).dirty_bytes == 0
+    old = candidate(log, log.log_end_offset, WALL + 5_001)
+    assert old.end == log.segments.active.base_offset
+    unstable = log.segments[2].base_offset + 1
+    assert candidate(log, unstable, WALL + 5_001).end == log.segments[2].base_offset
+
+
+def test_a_log_becomes_a_candidate_by_its_dirty_share_or_by_age():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED, min_cleanable_dirty_ratio=0.9, max_compaction_lag_ms=10_000))
+    fill(log, Random(3))
+    log.cleaned_to = log.segments[3].base_offset
+    assert not candidate(log, log.log_end_offset, WALL).is_worth_it
+    assert candidate(log, log.log_end_offset, WALL + 10_001).is_worth_it
+    log.cleaned_to = 0
+    assert candidate(log, log.log_end_offset, WALL).is_worth_it
+
+
+def test_damage_is_told_and_changes_nothing():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(3))
+    before = sorted(disk.list(FOLDER))
+    file = log.segments[1].file
+    file.write(70, bytes([file.read(70, 1)[0] ^ 1]))
+    with pytest.raises(CorruptLog):
+        clean(disk, log)
+    left = [name for name in disk.list(FOLDER) if not name.endswith((".deleted", ".timeindex", ".index"))]
+    assert [name for name in left if name.endswith((".cleaned", ".swap"))] == []
+    assert [name for name in before if name.endswith(".log")] == [name for name in left if name.endswith(".log")]
+
+
+@pytest.mark.parametrize("stop", range(0, 60, 3))
+def test_a_truncation_in_the_middle_of_a_pass_wins(stop):
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(3))
+    before, at = content(log), log.segments[2].base_offset + 1
+    steps, over = passing(log), False
+    for _ in range(stop):
+        try:
+            step = next(steps)
+        except StopIteration:
+            over = True
+            break
+        if isinstance(step, Flush):
+            for file in step.files:
+                file.sync()
+    log.truncate_to(at)
+    end = log.log_end_offset
+    if not over:
+        carry_out(disk, steps)
+    assert log.log_end_offset == end <= at
+    assert content(log).items() <= {o: pair for o, pair in before.items() if o < end}.items()
+    add(log, (b"new", b"x"))
+    log.check_invariants()
+    disk.kill()
+    again = open_log(disk, options(**COMPACTED))
+    assert content(again) == content(log)
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("segment_bytes", [2_000, 500])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crash_at_any_operation_leaves_the_old_log_or_the_new_one(seed, segment_bytes, power):
+    crash = 0
+    while True:
+        disk = sim_disk(seed)
+        config = options(**COMPACTED)
+        log = open_log(disk, config)
+        fill(log, Random(seed), rounds=30)
+        log.close()
+        log = open_log(disk, config, clean=True, recovery_point=log.log_end_offset)
+        log.config = options(**{**COMPACTED, "segment_bytes": segment_bytes})
+        before, end, boundary = content(log), log.log_end_offset, log.segments.active.base_offset
+        newest = {key: offset for offset, (key, _) in sorted(before.items()) if offset < boundary}
+        needed = {o: pair for o, pair in before.items() if o >= boundary or newest[pair[0]] == o}
+        disk.operations_left = crash
+        try:
+            clean(disk, log)
+            survived = True
+        except PowerCut:
+            survived = False
+        disk.operations_left = None
+        if power:
+            disk.lose_power()
+        else:
+            disk.kill()
+        again = open_log(disk, config, recovery_point=end)
+        found = content(again)
+        assert needed.items() <= found.items() <= before.items(), crash
+        assert again.log_end_offset == end
+        again.check_invariants()
+        assert not [name for name in disk.list(FOLDER) if name.endswith((".swap", ".cleaned"))]
+        if survived:
+            return
+        crash += 1
