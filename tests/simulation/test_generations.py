@@ -10,6 +10,7 @@ import pytest
 from tests.log.support import read_batches
 from tidelog.model import TopicPartition
 from tidelog.partition.truncation import GENERATIONS
+from tidelog.sim.clients.producer import Pace
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.world import Violation
 from tidelog.wire.records import header
@@ -66,7 +67,7 @@ def fail_over_twice(seed, generation):
     cluster = Cluster(seed, generation=GENERATIONS[generation])
     cluster.start()
     cluster.create(NAME.topic)
-    cluster.produce(NAME, pace=(1_000, 5_000))
+    cluster.produce(NAME, pace=Pace(gap=(1_000, 5_000), burst=(1, 1)))
     cluster.run(0.5)
     leader = cluster.leader(NAME)
     let_the_third_know_less_than_was_acknowledged(cluster, leader)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.model import TopicPartition
@@ -9,10 +10,13 @@ from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
-from tidelog.sim.client import Client
+from tidelog.sim.clients.admin import Admin
+from tidelog.sim.clients.commits import Commits
+from tidelog.sim.clients.producer import Pace, Producer
+from tidelog.sim.clients.reader import Reader
+from tidelog.sim.clients.told import Told
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
-from tidelog.sim.workload import Admin, Producer, Reader
 from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
 
 PROPERTIES = {
@@ -43,7 +47,9 @@ class Cluster:
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults)
         self.suite = Suite()
         self.world.observers.append(self.suite)
-        self.admin = Admin(Client(self.world, "admin"))
+        self.told = Told(self.suite.ghosts)
+        self.commits = Commits(self.suite.ghosts)
+        self.admin = Admin(self.world, "admin")
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
 
@@ -74,18 +80,29 @@ class Cluster:
         self.world.after(0, lambda: self.admin.create(topic, partitions, replicas, options))
         self.expect(lambda: topic in self.admin.created, 30, f"{topic} is created")
 
-    def produce(self, name: TopicPartition, pace: tuple[int, int] = (5_000, 60_000)) -> Producer:
-        client = Client(self.world, f"producer-{len(self.producers)}")
-        producer = Producer(client, self.suite, name, pace)
+    def produce(
+        self,
+        *partitions: TopicPartition,
+        pace: Pace | None = None,
+        options: ProducerOptions | None = None,
+        promised: bool = True,
+    ) -> Producer:
+        """A producer to these partitions, at work from now on; with acks=all and idempotence where `options` say
+        nothing else. `promised`: what it is told is held against the cluster."""
+        name = f"producer-{len(self.producers)}"
+        producer = Producer(
+            self.world, self.suite, self.told, name, partitions, options=options, pace=pace, promised=promised
+        )
         self.producers.append(producer)
-        self.world.after(0, lambda: client.refresh(name.topic, producer.start))
+        producer.process.after(0, producer.start)
         return producer
 
-    def consume(self, name: TopicPartition) -> Reader:
-        client = Client(self.world, f"reader-{len(self.readers)}")
-        reader = Reader(client, self.suite, name)
+    def consume(self, *partitions: TopicPartition, options: ConsumerOptions | None = None) -> Reader:
+        """A reader of these partitions, from their first records on."""
+        name = f"reader-{len(self.readers)}"
+        reader = Reader(self.world, self.suite, self.told, name, partitions, options=options)
         self.readers.append(reader)
-        self.world.after(0, lambda: client.refresh(name.topic, reader.start))
+        reader.process.after(0, reader.start)
         return reader
 
     # Looking.
@@ -133,6 +150,9 @@ class Cluster:
         self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica, none of a deleted topic")
         self.expect(self.all_is_read, seconds, "every reader reaches the end")
         self.suite.scan(self.world)
+        for reader in self.readers:
+            for name in reader.positions:
+                self.told.check(name, self.suite.ghosts.of(name).true_high_watermark)
 
     def is_converged(self) -> bool:
         ghosts = self.suite.ghosts
@@ -155,5 +175,7 @@ class Cluster:
         return all(sorted(ghosts.states[name].isr) == sorted(all_) for name, all_ in ghosts.assignments.items())
 
     def all_is_read(self) -> bool:
-        ghosts = [(reader, self.suite.ghosts.of(reader.name)) for reader in self.readers]
-        return all(ghost.loss_allowed or reader.position >= ghost.true_high_watermark for reader, ghost in ghosts)
+        ghosts = [(reader, name, self.suite.ghosts.of(name)) for reader in self.readers for name in reader.positions]
+        return all(
+            ghost.loss_allowed or reader.has_read(name, ghost.true_high_watermark) for reader, name, ghost in ghosts
+        )

@@ -6,9 +6,9 @@ from random import Random
 
 from tidelog.model import TopicPartition
 from tidelog.partition.truncation import KIP_320, Generation
-from tidelog.sim.client import Client
+from tidelog.sim.clients.commits import GROUPS
+from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.cluster import Cluster
-from tidelog.sim.committer import GROUPS, Committer
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
@@ -111,11 +111,11 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
         name = TopicPartition(TOPIC, partition)
         cluster.produce(name)
         cluster.consume(name)
-    operator = Operator(Client(cluster.world, "operator"))
+    operator = Operator(cluster)
     if cluster.world.random.random() < 0.3:
         cluster.world.after(0, operator.start)
-    committer = Committer(Client(cluster.world, "committer"), cluster.suite, TOPIC)
-    cluster.world.after(0, committer.start)
+    keeper = Keeper(cluster.world, cluster.commits, "keeper", TopicPartition(TOPIC, 0))
+    cluster.world.after(0, keeper.start)
     nemesis.start()
     for _ in range(3):
         cluster.run(safety_seconds / 3)
@@ -124,9 +124,9 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
     operator.stop()
     cluster.heal()
     cluster.expect(lambda: operator.over, 60, "the operator's last topic is there")
-    reads, committer.stopped = committer.reads, True
+    reads, keeper.stopped = keeper.reads, True
     lost = cluster.suite.ghosts.of(GROUPS)
-    cluster.expect(lambda: committer.reads > reads or bool(lost.loss_allowed), 60, "the group's offset is read back")
+    cluster.expect(lambda: keeper.reads > reads or bool(lost.loss_allowed), 60, "the group's offset is read back")
     cluster.settle()
 
 

@@ -1,0 +1,65 @@
+"""An administrator's process: any request to any broker, answered by a call."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tidelog.client.admin import Admin as AdminMachine
+from tidelog.client.admin import Target
+from tidelog.client.options import AdminOptions
+from tidelog.effects import CONTROLLER
+from tidelog.errors import ErrorCode
+from tidelog.sim.clients.process import Process
+from tidelog.sim.faults import MILLI
+from tidelog.sim.world import World
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+Answered = Callable[[Any], None]
+"""Takes the response, or None where there was none in time."""
+
+AGAIN = (100 * MILLI, 300 * MILLI)
+ANSWER_MS = 8_000
+
+
+class Admin:
+    """`created` are the topics that were asked for here and are there."""
+
+    def __init__(self, world: World, name: str) -> None:
+        options = AdminOptions(client_id=name, request_timeout_ms=4_000)
+        self.process = Process(
+            world, name, lambda bootstrap, entropy: AdminMachine(bootstrap, options, entropy), self._turned
+        )
+        self.created: set[str] = set()
+        self._answered: dict[int, Answered] = {}
+
+    def __repr__(self) -> str:
+        return f"<admin {self.process.name}, {len(self._answered)} unanswered>"
+
+    def ask(self, request: Any, target: Target, answered: Answered, *, retries: bool = True) -> None:
+        """`answered` is called exactly once. Without `retries` a fault is no answer at once."""
+        machine, now = self.process.machine, self.process.now()
+        ticket, effects = machine.ask(request, target, now, timeout_ms=ANSWER_MS, retries=retries)
+        self._answered[ticket] = answered
+        self.process.carry_out(effects)
+
+    def _turned(self) -> None:
+        for done in self.process.machine.take_results():
+            answered = self._answered.pop(done.ticket)
+            response = None if done.error else done.value
+            self.process.note("answer", type(response).__name__ if response is not None else done.error.name)
+            self.process.after(0, partial(answered, response))
+
+    def create(self, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
+        """Ask until the topic is there."""
+        given = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
+        wish = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas, configs=given)
+
+        def answered(response: Any) -> None:
+            code = response.topics[0].error_code if response is not None else ErrorCode.NETWORK_EXCEPTION
+            self.process.world.count(f"create: {ErrorCode(code).name}")
+            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                self.created.add(topic)
+            else:
+                self.process.later(AGAIN, partial(self.create, topic, partitions, replicas, configs))
+
+        self.ask(CreateTopicsRequest(topics=[wish], timeout_ms=4_000), CONTROLLER, answered)

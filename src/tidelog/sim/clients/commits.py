@@ -1,0 +1,112 @@
+"""What groups committed, as their members were told, and what may be read of it.
+
+I29 (S): an acknowledged commit is what OffsetFetch returns after a failover of the group's coordinator; no commit of a
+generation is taken once the group has gone on to a later one; no partition is owned twice in one generation, and no
+member goes back to an earlier one.
+
+A read may return any commit that was not replaced for sure before it began: a commit is replaced by one that began
+after it had ended, and that was acknowledged. One that nobody answered, or whose connection broke meanwhile, may come
+through late, at any time.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidelog.model import GROUP_TOPIC, TopicPartition
+from tidelog.sim.checks.ghosts import Ghosts
+
+GROUPS = TopicPartition(GROUP_TOPIC, 0)
+NOTHING = -1
+NEVER = 2**62
+
+
+@dataclass(slots=True, eq=False)
+class Commit:
+    """One offset of one partition; times in microseconds. `replaceable_at`: when the last try of it had ended for
+    sure."""
+
+    offset: int
+    began: int
+    replaceable_at: int = NEVER
+
+
+@dataclass(slots=True)
+class Place:
+    """One group's offset in one partition. `acknowledged` is the latest (began, ended) of an acknowledged commit."""
+
+    commits: list[Commit] = field(default_factory=lambda: [Commit(NOTHING, 0, 0)])
+    acknowledged: list[tuple[int, int]] = field(default_factory=list)
+
+    def may_be_read(self, since: int) -> set[int]:
+        """The offsets that a read may return which began then and ended now."""
+        replaced_before = max((began for began, ended in self.acknowledged if ended < since), default=0)
+        return {commit.offset for commit in self.commits if commit.replaceable_at >= replaced_before}
+
+    def forget(self, now: int) -> None:
+        """Nobody reads any more what was replaced long ago."""
+        last = max((began for began, ended in self.acknowledged if ended < now), default=0)
+        self.commits = [commit for commit in self.commits if commit.replaceable_at >= last]
+        self.acknowledged = [(began, ended) for began, ended in self.acknowledged if began >= last]
+
+
+class Commits:
+    def __init__(self, ghosts: Ghosts) -> None:
+        self.ghosts = ghosts
+        self.reads = 0
+        self.generations: dict[str, int] = {}
+        self._places: dict[tuple[str, TopicPartition], Place] = {}
+        self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
+        self._last: dict[tuple[str, str], int] = {}
+
+    def __repr__(self) -> str:
+        return f"Commits({len(self._places)} places, {self.reads} reads)"
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the coordinator may have forgotten."""
+        return bool(self.ghosts.of(GROUPS).loss_allowed)
+
+    def place(self, group: str, name: TopicPartition) -> Place:
+        return self._places.setdefault((group, name), Place())
+
+    # Commits.
+
+    def begin(self, group: str, name: TopicPartition, offset: int, now: int) -> Commit:
+        commit = Commit(offset, now)
+        self.place(group, name).commits.append(commit)
+        return commit
+
+    def acknowledge(self, group: str, name: TopicPartition, commit: Commit, now: int, *, for_sure: bool) -> None:
+        """`for_sure`: no try of it can come through any more."""
+        place = self.place(group, name)
+        place.acknowledged.append((commit.began, now))
+        if for_sure:
+            commit.replaceable_at = now
+
+    def read(self, group: str, name: TopicPartition, offset: int, since: int, now: int) -> None:
+        """OffsetFetch returned this, asked of the group's coordinator at `since`."""
+        if not self.is_void:
+            self.reads += 1
+            place = self.place(group, name)
+            right = place.may_be_read(since)
+            assert offset in right, f"I29: {group} at {name} reads {offset}, and committed {sorted(right)}"
+            place.forget(since)
+
+    # Generations.
+
+    def owned(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+        """A member was told that it owns these partitions."""
+        if self.is_void:
+            return
+        last = self._last.get((group, member), NOTHING)
+        assert generation >= last, f"I29: {member} of {group} goes back from generation {last} to {generation}"
+        self._last[group, member] = generation
+        self.generations[group] = max(generation, self.generations.get(group, NOTHING))
+        owners = self._owners.setdefault((group, generation), {})
+        for name in partitions:
+            owner = owners.setdefault(name, member)
+            assert owner == member, f"I29: {name} is owned by {owner} and {member} in generation {generation}"
+
+    def committed_in(self, group: str, generation: int, newest: int) -> None:
+        """A commit of this generation was acknowledged, which began when the group had been at `newest`."""
+        assert generation >= newest or self.is_void, f"I29: {group} took a commit of {generation} after {newest}"

@@ -1,0 +1,181 @@
+"""A producing application: bursts of unique values, and what became of each.
+
+The outcome of a batch is exactly one of: acknowledged, refused (the broker said no for good), indeterminate (nobody
+said anything in time: it may be in the log or not).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tidelog.client.backoff import Entropy
+from tidelog.client.options import Address, ProducerOptions
+from tidelog.client.producer import Producer as ProducerMachine
+from tidelog.client.results import Delivery
+from tidelog.client.sending.batch import ProducerBatch
+from tidelog.errors import ErrorCode
+from tidelog.model import Time, TopicPartition
+from tidelog.sim.checks.suite import Suite
+from tidelog.sim.clients.process import Process
+from tidelog.sim.clients.told import Told
+from tidelog.sim.faults import MILLI
+from tidelog.sim.world import World
+from tidelog.wire.messages.records.produce import PartitionProduceResponse
+from tidelog.wire.records import header
+
+INDETERMINATE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE})
+ACKS_ALL = -1
+
+
+class Ended(NamedTuple):
+    """A batch that was acknowledged, in the form in which it was: base offset (-1 where no broker told it) and CRC."""
+
+    name: TopicPartition
+    base: int
+    records: int
+    crc: int
+
+
+class Watched(ProducerMachine):
+    """The producer itself; what it does not tell applications is seen in passing: batches and their numbers."""
+
+    def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
+        super().__init__(bootstrap, options, entropy)
+        self.answers: list[ErrorCode] = []
+        self.acknowledged: list[Ended] = []
+        self.refused: list[tuple[TopicPartition, ErrorCode, bool]] = []
+        self.renumbered: set[ProducerBatch] = set()
+        self.may_repeat: list[Delivery] = []
+
+    def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
+        self.renumbered.update(batch for batch in batches if batch.was_sent and batch.sent_as != batch.numbers)
+        super()._send_batches(node, batches, now)
+
+    def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
+        """A producer whose numbers are refused though they were in order begins anew; its broker is asked why."""
+        self.answers.append(code)
+        numbers = self.sequences.of(batch.partition) if self.sequences is not None else None
+        is_new = numbers is None or numbers.last_acknowledged < 0
+        before = numbers is not None and numbers.must_restart
+        super()._judge(batch, code, answer, now)
+        if numbers is not None and numbers.must_restart and not before:
+            self.refused.append((batch.partition, code, is_new))
+
+    def _end(self, batch: ProducerBatch, deliveries: Sequence[Delivery]) -> None:
+        if not batch.is_done and batch in self.renumbered:
+            self.may_repeat += deliveries
+        if not batch.is_done and deliveries[0].is_acknowledged:
+            batch.stamp(*batch.sent_as)
+            crc = header(batch.encoded(0)).crc
+            self.acknowledged.append(Ended(batch.partition, deliveries[0].offset, batch.count, crc))
+        super()._end(batch, deliveries)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`gap` is the time between two bursts, in microseconds; `burst` how many records one has; no burst begins while
+    `limit` records are under way."""
+
+    gap: tuple[int, int] = (50 * MILLI, 400 * MILLI)
+    burst: tuple[int, int] = (1, 6)
+    limit: int = 12
+
+
+class Producer:
+    """`promised`: what is acknowledged with acks=all is held against the cluster."""
+
+    def __init__(
+        self,
+        world: World,
+        suite: Suite,
+        told: Told,
+        name: str,
+        partitions: Sequence[TopicPartition],
+        *,
+        options: ProducerOptions | None = None,
+        pace: Pace | None = None,
+        promised: bool = True,
+    ) -> None:
+        self.options = options or ProducerOptions(client_id=name, linger_ms=0, request_timeout_ms=5_000)
+        self.process = Process(
+            world, name, lambda bootstrap, entropy: Watched(bootstrap, self.options, entropy), self._turned
+        )
+        self.world = world
+        self.suite = suite
+        self.told = told
+        self.partitions = list(partitions)
+        self.pace = pace or Pace()
+        self.promised = promised and self.options.required_acks == ACKS_ALL
+        self.acked = 0
+        self.given_up = 0
+        self.stopped = False
+        self._values = 0
+        self._open: dict[int, tuple[TopicPartition, bytes]] = {}
+
+    def __repr__(self) -> str:
+        return f"<producer {self.process.name}: {self.acked} acked, {len(self._open)} under way>"
+
+    @property
+    def name(self) -> TopicPartition:
+        """The first of its partitions."""
+        return self.partitions[0]
+
+    @property
+    def idle(self) -> bool:
+        return not self._open
+
+    def start(self) -> None:
+        if self.stopped:
+            return
+        if len(self._open) < self.pace.limit:
+            for _ in range(self.process.random.randint(*self.pace.burst)):
+                self.send()
+        self.process.later(self.pace.gap, self.start)
+
+    def send(self, value: bytes | None = None, name: TopicPartition | None = None) -> None:
+        """One record: to one of its partitions, with a value of its own where none is given."""
+        name = name or self.process.random.choice(self.partitions)
+        value = self._value() if value is None else value
+        self.told.send(name, value, once=self.options.is_idempotent)
+        now = self.process.now()
+        ticket, effects = self.process.machine.send(name.topic, value, now, partition=name.partition)
+        self._open[ticket] = (name, value)
+        self.process.carry_out(effects)
+
+    def _value(self) -> bytes:
+        self._values += 1
+        return f"{self.process.name}-{self._values}".encode() + b"." * self.process.random.choice((0, 0, 20, 300))
+
+    def _turned(self) -> None:
+        machine = self.process.machine
+        for answer in machine.answers:
+            self.world.count(f"produce: {answer.name}")
+        for name, code, is_new in machine.refused:
+            self.process.note("refused", f"{name} {code.name}")
+            self.world.count(f"producer begins anew: {code.name}")
+            if self.promised:
+                self.suite.refused(self.world, name, code, is_new=is_new)
+        for ended in machine.acknowledged:
+            if self.promised and ended.base >= 0:
+                self.suite.acknowledged(*ended)
+        for delivery in machine.may_repeat:
+            self.told.may_repeat(*self._open[delivery.ticket])
+        machine.answers.clear()
+        machine.refused.clear()
+        machine.acknowledged.clear()
+        machine.may_repeat.clear()
+        for delivery in machine.take_deliveries():
+            self._delivered(delivery)
+
+    def _delivered(self, delivery: Delivery) -> None:
+        name, value = self._open.pop(delivery.ticket)
+        self.process.note("delivery", f"{delivery.error.name} {name} {value[:24]!r} {delivery.offset}")
+        self.world.count(f"delivery: {delivery.error.name}")
+        if delivery.is_acknowledged:
+            self.acked += 1
+            if self.promised:
+                self.told.acknowledge(name, value, delivery.offset)
+            return
+        self.given_up += 1
+        if self.promised and delivery.error not in INDETERMINATE:
+            self.suite.refused(self.world, name, delivery.error, is_new=False)

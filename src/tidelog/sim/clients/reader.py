@@ -1,0 +1,102 @@
+"""A consuming application that reads partitions of its choice from their first record on, at read_uncommitted.
+
+I22 (S): what it is given lies below the high watermark, one offset after the other, and stays the same for ever; the
+log that it has read is not cut below it.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from zlib import crc32
+
+from tidelog.client.consumer import Consumer
+from tidelog.client.options import ConsumerOptions
+from tidelog.client.positions import EARLIEST
+from tidelog.client.results import ConsumerRecord, Failed, Truncated
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.sim.checks.suite import Suite
+from tidelog.sim.clients.process import Process
+from tidelog.sim.clients.told import Told
+from tidelog.sim.faults import MILLI
+from tidelog.sim.world import World
+
+POLL = (20 * MILLI, 300 * MILLI)
+ANYWHERE = -1
+
+
+class Reader:
+    """`positions` are the offsets of the next records, by partition."""
+
+    def __init__(
+        self,
+        world: World,
+        suite: Suite,
+        told: Told,
+        name: str,
+        partitions: Sequence[TopicPartition],
+        *,
+        options: ConsumerOptions | None = None,
+    ) -> None:
+        self.options = options or ConsumerOptions(client_id=name, auto_offset_reset="none", request_timeout_ms=5_000)
+        self.process = Process(
+            world, name, lambda bootstrap, entropy: Consumer(bootstrap, self.options, entropy), self._turned
+        )
+        self.suite = suite
+        self.told = told
+        self.positions = dict.fromkeys(partitions, 0)
+
+    def __repr__(self) -> str:
+        return f"<reader {self.process.name} at { ({str(name): at for name, at in self.positions.items()}) }>"
+
+    def start(self) -> None:
+        machine, now = self.process.machine, self.process.now()
+        self.process.carry_out(machine.assign(list(self.positions), now))
+        for name in self.positions:
+            self.process.carry_out(machine.seek(name, 0, now))
+        self.poll()
+
+    def poll(self) -> None:
+        records, effects = self.process.machine.poll(self.process.now())
+        for record in records:
+            self._take(record)
+        self.process.carry_out(effects)
+        self.process.later(POLL, self.poll)
+
+    def _take(self, record: ConsumerRecord) -> None:
+        name = TopicPartition(record.topic, record.partition)
+        expected, place = self.positions[name], self.process.machine.positions.places[name]
+        in_order = expected in (ANYWHERE, record.offset)
+        assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
+        assert record.offset < place.high_watermark, f"I22: {self!r} was given {record} above {place.high_watermark}"
+        self.positions[name] = record.offset + 1
+        content = crc32(record.value or b"", record.timestamp & 0xFFFFFFFF)
+        self.suite.served(name, record.offset, record.offset + 1, record.leader_epoch, content)
+        self.told.read(name, record.offset, record.value or b"")
+
+    def has_read(self, name: TopicPartition, end: int) -> bool:
+        position = self.process.machine.position(name)
+        return position is not None and position >= end
+
+    def _turned(self) -> None:
+        for event in self.process.machine.take_events():
+            self.process.note("event", event)
+            if isinstance(event, Truncated):
+                self._cut(event.partition, event.position)
+                self.positions[event.partition] = event.offset
+            elif isinstance(event, Failed):
+                self._failed(event)
+
+    def _failed(self, event: Failed) -> None:
+        """Where records may be gone, it begins again at the first there is."""
+        self.process.world.count(f"fetch: {event.error.name}")
+        for name in event.partitions:
+            if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._cut(name, self.positions[name])
+                self.positions[name] = ANYWHERE
+                self.process.after(0, partial(self._again, name))
+
+    def _cut(self, name: TopicPartition, position: int) -> None:
+        self.suite.read_refused(name, position, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    def _again(self, name: TopicPartition) -> None:
+        self.process.carry_out(self.process.machine.seek_to([name], EARLIEST, self.process.now()))
