@@ -1,10 +1,12 @@
 """Who breaks the world: faults at drawn moments, of the kinds that a seed has.
 
-Every broker that it takes down it also brings back. It never destroys the last good copy: a power loss is drawn only
-where the invariants still forbid loss afterwards, so that a lost record is always a bug.
+Every fault has a number, and draws what it needs from dice of its own: one that is left out changes no other, which is
+how a failing run is made smaller (`shrink`). Every broker that it takes down it also brings back. It never destroys the
+last good copy: a power loss is drawn only where the invariants still forbid loss afterwards, so that a lost record is
+always a bug.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from random import Random
 
@@ -35,10 +37,17 @@ KINDS = (
 )
 
 
-class Nemesis:
-    """`kinds` are this seed's (a swarm: most seeds have only some); `pace` is the time between two faults."""
+WAITING = 10_000
+"""Faults that wait for their moment are numbered from here on: how often it comes depends on everything else."""
 
-    def __init__(self, cluster: Cluster, kinds: tuple[str, ...] | None = None) -> None:
+
+class Nemesis:
+    """`kinds` are this seed's (a swarm: most seeds have only some); `pace` is the time between two faults. `struck` are
+    the faults that happened, by number; `only` are the numbers of those that may."""
+
+    def __init__(
+        self, cluster: Cluster, kinds: tuple[str, ...] | None = None, only: Collection[int] | None = None
+    ) -> None:
         self.cluster = cluster
         self.world = cluster.world
         self.random = Random(self.world.random.getrandbits(64))
@@ -46,6 +55,11 @@ class Nemesis:
         self.kinds = kinds or tuple(sorted(self.random.sample(KINDS, count)))
         self.pace = self.random.choice((300_000, SECOND, 3 * SECOND))
         self.over = False
+        self.only = only
+        self.struck: dict[int, str] = {}
+        self._dice = Random(self.random.getrandbits(64))
+        self._numbers = 0
+        self._waiting = WAITING
         if "cut_after_truncation" in self.kinds:
             self.world.observers.append(self)
 
@@ -55,10 +69,20 @@ class Nemesis:
     def start(self) -> None:
         if self.over:
             return
-        self.world.after(self.random.randint(self.pace // 4, 2 * self.pace), self.start)
-        kind = self.random.choice(self.kinds)
-        action: Callable[[], None] = getattr(self, kind)
-        action()
+        self.world.after(self._dice.randint(self.pace // 4, 2 * self.pace), self.start)
+        kind = self._dice.choice(self.kinds)
+        self.random = Random(self._dice.getrandbits(64))
+        self._numbers += 1
+        if self._may_strike(self._numbers, kind):
+            action: Callable[[], None] = getattr(self, kind)
+            action()
+
+    def _may_strike(self, number: int, kind: str) -> bool:
+        if self.only is not None and number not in self.only:
+            return False
+        self.struck[number] = kind
+        self.world.note("nemesis", kind.upper(), f"fault {number}")
+        return True
 
     # world.Observer: faults that wait for their moment.
 
@@ -74,7 +98,9 @@ class Nemesis:
     def happened(self, world: World, host: Host, event: Event) -> None:
         """The power goes while a truncation is on its way to the platter."""
         if event.kind == "log.truncate" and not self.over and self.random.random() < 0.5 and self.may_lose(host):
-            world.after(self.random.randint(0, 300_000), partial(self._cut_at_last, host, host.lives))
+            self._waiting += 1
+            if self._may_strike(self._waiting, "cut_after_truncation"):
+                world.after(self.random.randint(0, 300_000), partial(self._cut_at_last, host, host.lives))
 
     def _cut_at_last(self, host: Host, life: int) -> None:
         if host.running and host.lives == life and self.may_lose(host):
