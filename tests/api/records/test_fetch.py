@@ -152,6 +152,16 @@ def test_the_reader_of_a_deleted_topic_hears_so_at_once():
     assert consumer.answer()[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_partition_of_a_deleted_topic_can_be_forgotten_by_its_id():
+    broker = leading(0)
+    consumer = Consumer(broker, by_id=True)
+    consumer.ask({0: 0})
+    broker.delete()
+    assert consumer.ask()[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert consumer.ask(forget=[0], max_wait_ms=500) == {}
+    assert consumer.response.responses == []
+
+
 def test_the_reader_of_a_topic_that_was_replaced_is_not_given_the_new_ones_records():
     broker = leading(0)
     consumer = Consumer(broker, by_id=True)

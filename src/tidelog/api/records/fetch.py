@@ -11,12 +11,13 @@ from tidelog.api.context import Context
 from tidelog.api.records import closest
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
-from tidelog.effects import Later, Readable, Signal
+from tidelog.effects import FileSlice, Later, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -151,8 +152,16 @@ def _session(
     for topic in request.forgotten_topics_data:
         name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
         for index in topic.partitions:
-            _forget(session, TopicPartition(name, index), context)
+            _forget(session, _held_as(session, TopicPartition(name, index), topic.topic_id), context)
     return session, session.wanted
+
+
+def _held_as(session: Session, name: TopicPartition, topic_id: bytes) -> TopicPartition:
+    """How the session names it: a topic that is gone meanwhile is known by its id only, but is held by its name."""
+    if name in session.wanted or not name.topic.startswith("/"):
+        return name
+    held = (n for n, wanted in session.wanted.items() if wanted.topic_id == topic_id and n.partition == name.partition)
+    return next(held, name)
 
 
 def _resolve(session: Session, context: Context) -> None:
@@ -262,7 +271,13 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
         return diverging
     limit = partition.last_stable_offset if reader.committed_only else partition.high_watermark
     records = _take(partition, reader, wanted, outcome, limit)
-    return _data(partition, records, committed_only=reader.committed_only)
+    answer = _data(partition, records, committed_only=reader.committed_only)
+    if reader.committed_only and isinstance(records, FileSlice):
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in partition.log.aborted(wanted.offset, records, limit)
+        ]
+    return answer
 
 
 def _read_as_follower(
