@@ -44,10 +44,11 @@ class Carrier:
         return f"Carrier({self.life!r})"
 
     def carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self.send(effect.connection, effect.parts)
+            return
         self.world.note(self.life.name, type(effect).__name__, effect)
         match effect:
-            case Send(connection, parts):
-                self.send(connection, parts)
             case Close(connection):
                 self.close(connection)
             case Pause(connection, paused):
@@ -73,12 +74,15 @@ class Carrier:
     def send(self, connection: int, parts: Sequence[Part]) -> None:
         end = self.life.ends.get(connection)
         if end is None:
+            self.world.note(self.life.name, "Send", f"#{connection} is gone")
             return
         try:
             data = b"".join(map(read_part, parts))
-        except (DiskFailed, EOFError):
+        except (DiskFailed, EOFError) as failure:
+            self.world.note(self.life.name, "Send", f"#{connection} {failure}")
             self.world.network.reset(end.link)
         else:
+            self.world.trace.talked(self.world.micros, self.life.name, "Send", connection, (data,))
             for witness in self.world.witnesses:
                 witness.sent(self.life.host, end, data)
             self.world.network.send(end, data)

@@ -84,11 +84,15 @@ class Life:
 
     def give(self, name: str, *arguments: Any) -> None:
         """Deliver one input to the node and carry out what it returns."""
-        if self.postponed(partial(self.give, name, *arguments)):
+        if self.paused or not self.alive:
+            self.postponed(partial(self.give, name, *arguments))
             return
         world = self.world
         world.trace.step += 1
-        world.note(self.name, name, arguments)
+        if name == "receive":
+            world.trace.talked(world.micros, self.name, name, *arguments)
+        else:
+            world.note(self.name, name, arguments)
         try:
             effects = getattr(self.node, name)(*arguments, self.host.now())
         except PowerCut:
@@ -161,7 +165,10 @@ class Life:
         self.give("connect_failed", number, reason)
 
     def arrived(self, end: End, data: bytes) -> None:
-        if self.postponed(partial(self.arrived, end, data)) or self.ends.get(end.number) is not end:
+        if self.paused or not self.alive:
+            self.postponed(partial(self.arrived, end, data))
+            return
+        if self.ends.get(end.number) is not end:
             return
         try:
             frames = end.reader.feed(data)

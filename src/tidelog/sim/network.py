@@ -122,10 +122,10 @@ class Network:
         return f"Network({len(self.links)} links, {len(self.blocked)} ways blocked)"
 
     def delay(self) -> int:
-        weather = self.weather
-        if weather.tail_chance and self.random.random() < weather.tail_chance:
-            return self.random.randint(*weather.tail)
-        return self.random.randint(*weather.delay)
+        weather, chance = self.weather, self.random.random
+        tail = weather.tail_chance and chance() < weather.tail_chance
+        least, most = weather.tail if tail else weather.delay
+        return least + int(chance() * (most - least + 1))
 
     # Opening and closing.
 

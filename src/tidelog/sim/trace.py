@@ -1,39 +1,58 @@
 """What happened in a run: a digest of everything, and the last events as a readable transcript.
 
 The digest covers every delivered input and every effect in order. Nothing goes into it that depends on memory
-addresses or on the hash seed, so the same seed gives the same digest in every process.
+addresses or on the hash seed, so the same seed gives the same digest in every process. What comes and goes on
+connections is the most of it and is digested by length and checksum; text for a reader is made when somebody reads.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 from tidelog.effects import FileSlice
+from tidelog.ports import Buffer
 
 TRANSCRIPT_EVENTS = 120
 _SHOWN = 600
+_LINES = 1_000
+"""So many lines go into the hash at once."""
+
+_AS_IT_IS = (int, bool, float, type(None))
 
 
 def plain(value: Any) -> Any:
     """The value as text that is the same in every process."""
+    kind = type(value)
+    if kind is str or kind in _AS_IT_IS:
+        return value if kind is str else repr(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return f"{len(value)}B:{sha256(value).hexdigest()[:12]}"
-    if isinstance(value, FileSlice):
-        return f"{value.file.path}[{value.position}+{value.length}]"
+        return mark(value)
+    if isinstance(value, tuple):
+        return _plain_tuple(value)
     if isinstance(value, set | frozenset):
         return sorted(str(plain(item)) for item in value)
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        named = ", ".join(f"{name}={plain(item)}" for name, item in zip(value._fields, value, strict=True))
-        return f"{type(value).__name__}({named})"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
-    if hasattr(value, "path"):
-        return f"file {value.path}"
-    return value if isinstance(value, str) else repr(value)
+    return f"file {value.path}" if hasattr(value, "path") else str(value) if isinstance(value, str) else repr(value)
+
+
+def _plain_tuple(value: tuple[Any, ...]) -> Any:
+    if isinstance(value, FileSlice):
+        return f"{value.file.path}[{value.position}+{value.length}]"
+    names: tuple[str, ...] | None = getattr(value, "_fields", None)
+    if names is None:
+        return [plain(item) for item in value]
+    return f"{type(value).__name__}({', '.join([f'{n}={plain(item)}' for n, item in zip(names, value, strict=True)])})"
+
+
+def mark(data: Buffer) -> str:
+    """Bytes by length and checksum."""
+    return f"{len(data)}B:{crc32(data):08x}"
 
 
 @dataclass(slots=True)
@@ -53,32 +72,47 @@ class Entry:
 
 class Trace:
     def __init__(self) -> None:
-        self.hash = sha256()
-        self.last: deque[Entry] = deque(maxlen=TRANSCRIPT_EVENTS)
+        self.last: deque[tuple[int, int, str, str, str]] = deque(maxlen=TRANSCRIPT_EVENTS)
         self.kept: list[Entry] | None = None
         """All entries where someone wants the whole story; None keeps the last ones only."""
         self.step = 0
         self.counts: dict[str, int] = {}
+        self._hash = sha256()
+        self._lines: list[str] = []
 
     def __repr__(self) -> str:
-        return f"Trace({self.step} steps, {self.hash.hexdigest()[:16]})"
+        return f"Trace({self.step} steps, {self.digest[:16]})"
 
     def add(self, micros: int, who: str, what: str, detail: Any) -> None:
-        text = str(plain(detail))
-        self.hash.update(f"{micros} {who} {what} {text}\n".encode())
+        self.line(micros, who, what, str(plain(detail)))
+
+    def talked(self, micros: int, who: str, what: str, connection: int, buffers: Iterable[Buffer]) -> None:
+        """Bytes that came or went on a connection."""
+        self.line(micros, who, what, f"#{connection} {' '.join([mark(data) for data in buffers])}")
+
+    def line(self, micros: int, who: str, what: str, text: str) -> None:
+        self._lines.append(f"{micros} {who} {what} {text}\n")
+        if len(self._lines) >= _LINES:
+            self._digest_lines()
         self.counts[what] = self.counts.get(what, 0) + 1
         self.remark(micros, who, what, text)
 
     def remark(self, micros: int, who: str, what: str, text: str) -> None:
         """For the reader only: the digest does not know of it."""
-        entry = Entry(self.step, micros / 1000, who, what, text)
-        self.last.append(entry)
+        self.last.append((self.step, micros, who, what, text))
         if self.kept is not None:
-            self.kept.append(entry)
+            self.kept.append(Entry(self.step, micros / 1000, who, what, text))
+
+    def _digest_lines(self) -> None:
+        self._hash.update("".join(self._lines).encode())
+        self._lines.clear()
 
     @property
     def digest(self) -> str:
-        return self.hash.hexdigest()
+        self._digest_lines()
+        return self._hash.hexdigest()
 
     def transcript(self) -> str:
-        return "\n".join(str(entry) for entry in self.last)
+        return "\n".join(
+            str(Entry(step, micros / 1000, who, what, text)) for step, micros, who, what, text in self.last
+        )

@@ -100,24 +100,25 @@ class World:
     def run(self, duration: int, until: Callable[[], bool] | None = None) -> bool:
         """Let `duration` microseconds pass, or less, until the condition holds; whether it does."""
         end = self.micros + duration
-        while self._heap and self._heap[0][0] <= end:
-            if until is not None and until():
-                return True
-            self.micros, _, action = heapq.heappop(self._heap)
-            self._act(action)
-        if until is not None and until():
-            return True
-        self.micros = end
-        return False
-
-    def _act(self, action: Callable[[], None]) -> None:
         try:
-            action()
+            holds = self._run_to(end, until)
         except Violation:
             raise
         except Exception as error:
             what = str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
             raise self.violation(f"{what}\n{''.join(format_exception(error))}{what}") from error
+        if not holds:
+            self.micros = end
+        return holds
+
+    def _run_to(self, end: int, until: Callable[[], bool] | None) -> bool:
+        heap, pop = self._heap, heapq.heappop
+        while heap and heap[0][0] <= end:
+            if until is not None and until():
+                return True
+            self.micros, _, action = pop(heap)
+            action()
+        return until is not None and until()
 
     def violation(self, what: str) -> Violation:
         return Violation(f"seed {self.seed}, step {self.trace.step}: {what}\n{self.trace.transcript()}\n{what}")
