@@ -24,10 +24,13 @@ RETRY_MS = 100
 class Controller:
     """`leading` once elected (requests then wait until the tree is read); `leader_id` is -1 while nobody is known."""
 
-    def __init__(self, broker_id: int, config: BrokerConfig, *, entropy: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, broker_id: int, config: BrokerConfig, *, entropy: Callable[[int], bytes], trusts_restarts: bool = False
+    ) -> None:
         self.broker_id = broker_id
         self.config = config
         self.entropy = entropy
+        self.trusts_restarts = trusts_restarts
         self.leader_id = -1
         self.reign: Reign | None = None
         self.session = 0
@@ -175,6 +178,7 @@ class Controller:
         number = tree.parse_controller_epoch(epoch.data)
         self.out.append(Event("controller.elected", {"broker": self.broker_id, "epoch": number}))
         term = Term(self.broker_id, self.config, self.entropy, number, epoch.version)
+        term.trusts_restarts = self.trusts_restarts
         self.reign = Reign(term, self.last_token, self.now)
 
     def _resign(self, why: str) -> None:

@@ -16,11 +16,13 @@ from tidelog.model import NO_EPOCH, NO_LEADER
 
 
 class Life(NamedTuple):
-    """A live broker: its epoch, the epoch it proves to have ended cleanly (or -1), and whether it is shutting down."""
+    """A live broker: its epoch, the epoch it proves to have ended cleanly (or -1), and whether it is shutting down.
+    `trusted`: it counts whatever its epoch, as it did before broker epochs (the lab's oldest generation only)."""
 
     epoch: int
     clean_epoch: int = NO_EPOCH
     leaving: bool = False
+    trusted: bool = False
 
 
 Lives = Mapping[int, Life]
@@ -40,7 +42,9 @@ UNCHANGED = Election(None)
 
 def counts(broker: int, recorded: int, lives: Lives) -> bool:
     life = lives.get(broker)
-    return life is not None and recorded != NO_EPOCH and recorded in (life.epoch, life.clean_epoch)
+    if life is None:
+        return False
+    return life.trusted or (recorded != NO_EPOCH and recorded in (life.epoch, life.clean_epoch))
 
 
 def first_state(replicas: Sequence[int], lives: Lives) -> LeadershipState:

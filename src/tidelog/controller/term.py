@@ -20,7 +20,10 @@ LOUD = 20
 
 
 class Term:
-    """`epoch` is the controller epoch; `cluster` the image; `effects` collects what the current input asks for."""
+    """`epoch` is the controller epoch; `cluster` the image; `effects` collects what the current input asks for.
+    `trusts_restarts` is of the oldest truncation generation only."""
+
+    trusts_restarts = False
 
     def __init__(
         self, broker_id: int, config: BrokerConfig, entropy: Callable[[int], bytes], epoch: int, epoch_version: int

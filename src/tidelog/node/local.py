@@ -68,7 +68,9 @@ class LocalBroker:
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, wake_producers)
         self.forwarding = Forwarding(effects)
         self.groups = GroupCoordinator(config, entropy=entropy)
-        self.controller = Controller(self.broker_id, config, entropy=entropy)
+        self.controller = Controller(
+            self.broker_id, config, entropy=entropy, trusts_restarts=generation.trusts_restarts
+        )
         self.membership = Membership(
             self.broker_id,
             endpoints,

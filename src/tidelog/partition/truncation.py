@@ -1,7 +1,8 @@
 """Where a follower cuts its log before it follows a new leader: four generations of Kafka behind one switch.
 
 Production runs KIP_320 only. The older ones exist for the lab and as mutants of the simulator: they lose acknowledged
-records or let logs diverge (REPLICATION: truncation, by generation).
+records or let logs diverge (REPLICATION: truncation, by generation). The oldest brings the controller of its time,
+which looks at who is there and not at whether it is the same process as before.
 """
 
 from typing import NamedTuple
@@ -19,16 +20,20 @@ class EpochEnd(NamedTuple):
 class Generation(NamedTuple):
     """`to_high_watermark`: cut to HW on becoming a follower. `asks`: send OffsetsForLeaderEpoch before fetching.
     `trusts_epoch`: use the epoch in its answer (KIP-279). `fenced`: requests carry the current leader epoch, and a
-    fetch carries the last fetched one (KIP-320)."""
+    fetch carries the last fetched one (KIP-320). `trusts_restarts`: a broker that is back at once keeps its place in
+    the ISR (before broker epochs, KIP-903)."""
 
     name: str
     to_high_watermark: bool
     asks: bool
     trusts_epoch: bool
     fenced: bool
+    trusts_restarts: bool = False
 
 
-HIGH_WATERMARK = Generation("high_watermark", to_high_watermark=True, asks=False, trusts_epoch=False, fenced=False)
+HIGH_WATERMARK = Generation(
+    "high_watermark", to_high_watermark=True, asks=False, trusts_epoch=False, fenced=False, trusts_restarts=True
+)
 KIP_101 = Generation("kip_101", to_high_watermark=False, asks=True, trusts_epoch=False, fenced=False)
 KIP_279 = Generation("kip_279", to_high_watermark=False, asks=True, trusts_epoch=True, fenced=False)
 KIP_320 = Generation("kip_320", to_high_watermark=False, asks=False, trusts_epoch=True, fenced=True)
