@@ -48,4 +48,4 @@ def test_damaged_records_do_not_end_the_broker(heard, monkeypatch):
     monkeypatch.setattr(log, "read", rotten)
     broker.lead(topic=GROUP_TOPIC, epoch=1, partition_epoch=1)
     assert heard == [("elected", 0), ("loaded", 0)]
-    assert [event.kind for event in broker.events if event.level == "error"] == ["groups.incomplete"]
+    assert [event.kind for event in broker.events if event.level == "error"] == ["coordinator.incomplete"]

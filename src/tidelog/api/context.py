@@ -1,6 +1,6 @@
 """What a handler sees: the request's circumstances, and the broker as far as handlers may touch it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from tidelog.config.topic import TopicConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
+from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
@@ -67,6 +68,12 @@ class Broker(Protocol):
     def groups(self) -> GroupCoordinator: ...
 
     @property
+    def transactions(self) -> TransactionCoordinator: ...
+
+    @property
+    def verifying(self) -> "Verification": ...
+
+    @property
     def controller(self) -> Controller: ...
 
     @property
@@ -115,6 +122,38 @@ class ProducerIds(Protocol):
 
     def give(self) -> int | None:
         """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
+
+    def fill(self) -> None:
+        """Fetch a block, unless that is under way."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `give` gives one now."""
+
+
+class Question(Protocol):
+    """A question to a transaction's coordinator; Signal(("verified", producer id)) tells when it is answered."""
+
+    def code(self, partition: TopicPartition) -> ErrorCode:
+        """What the coordinator said of the partition; NETWORK_EXCEPTION while, or where, it said nothing."""
+
+
+class Verification(Protocol):
+    """Whether partitions are in transactions (KIP-890), as their coordinators know."""
+
+    def is_busy(self, producer_id: int) -> bool:
+        """Whether a question about this producer is open; its requests wait, so that they keep their order."""
+
+    def ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> Question:
+        """Without `verify_only` the partitions are in the transaction from the answer on."""
 
 
 class Configs(Protocol):

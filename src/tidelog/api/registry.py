@@ -66,8 +66,24 @@ APIS: dict[int, Api] = {
         _api(19, "CreateTopics", 2, 7, "topics.create_topics", "Cluster CREATE, or Topic CREATE"),
         _api(20, "DeleteTopics", 1, 6, "topics.delete_topics", "Topic DELETE"),
         _api(21, "DeleteRecords", 0, 2, "records.delete_records", "Topic DELETE"),
-        _api(22, "InitProducerId", 0, 5, "transactions.init_producer_id", "Cluster IDEMPOTENT_WRITE, or Topic WRITE"),
+        _api(
+            22,
+            "InitProducerId",
+            0,
+            5,
+            "transactions.init_producer_id",
+            "TransactionalId or Topic WRITE, or Cluster IDEMPOTENT_WRITE",
+        ),
         _api(23, "OffsetForLeaderEpoch", 2, 4, "records.offset_for_leader_epoch", "Topic DESCRIBE"),
+        _api(
+            24, "AddPartitionsToTxn", 0, 5, "transactions.add_partitions_to_txn", "TransactionalId WRITE, Topic WRITE"
+        ),
+        _api(25, "AddOffsetsToTxn", 0, 4, "transactions.add_offsets_to_txn", "TransactionalId WRITE, Group READ"),
+        _api(26, "EndTxn", 0, 5, "transactions.end_txn", "TransactionalId WRITE"),
+        _api(27, "WriteTxnMarkers", 1, 2, "transactions.write_txn_markers", "Cluster ALTER or CLUSTER_ACTION"),
+        _api(
+            28, "TxnOffsetCommit", 0, 5, "transactions.txn_offset_commit", "TransactionalId WRITE, Group and Topic READ"
+        ),
         _api(32, "DescribeConfigs", 1, 4, "topics.describe_configs", "Topic or Cluster DESCRIBE_CONFIGS"),
         _api(33, "AlterConfigs", 0, 2, "topics.alter_configs", "Topic or Cluster ALTER_CONFIGS"),
         _api(35, "DescribeLogDirs", 1, 5, "cluster.describe_log_dirs", "Cluster DESCRIBE"),
@@ -78,6 +94,9 @@ APIS: dict[int, Api] = {
         _api(47, "OffsetDelete", 0, 0, "groups.offset_delete", "Group DELETE, Topic READ"),
         _api(56, "AlterPartition", 3, 3, "cluster.alter_partition", "Cluster CLUSTER_ACTION", caller="broker"),
         _api(60, "DescribeCluster", 0, 2, "cluster.describe_cluster", "Cluster DESCRIBE"),
+        _api(61, "DescribeProducers", 0, 0, "transactions.describe_producers", "Topic READ"),
+        _api(65, "DescribeTransactions", 0, 0, "transactions.describe_transactions", "TransactionalId DESCRIBE"),
+        _api(66, "ListTransactions", 0, 2, "transactions.list_transactions", "TransactionalId DESCRIBE"),
         _api(74, "ListConfigResources", 0, 1, "topics.list_config_resources", "Cluster DESCRIBE_CONFIGS"),
         _api(75, "DescribeTopicPartitions", 0, 0, "cluster.describe_topic_partitions", "Topic DESCRIBE"),
     )

@@ -28,16 +28,25 @@ class Change(NamedTuple):
     value: Any
 
 
+class Transaction(NamedTuple):
+    """The transaction that changes belong to: they count when a marker commits it."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 @dataclass(slots=True)
 class Result:
     """What an operation came to. A None response means that nobody waits for this operation itself.
 
-    `settled` is called with NONE once the changes are committed, or with the code that came instead.
+    `settled` is called with NONE once the changes are committed, or with the code that came instead. With a
+    `transaction` the changes are part of it.
     """
 
     response: Any = None
     changes: list[Change] = field(default_factory=list)
     settled: "Callable[[ErrorCode], Result] | None" = None
+    transaction: Transaction | None = None
 
 
 Run = Callable[[], Result]
@@ -53,6 +62,12 @@ class Machine(Protocol):
         """None where the record is of a kind that this machine does not hold."""
 
     def replay(self, offset: int, change: Change) -> None: ...
+
+    def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
+        """The change counts when the producer's transaction is committed."""
+
+    def replay_end(self, offset: int, producer_id: int, *, committed: bool) -> None:
+        """A marker ended the producer's transaction."""
 
     def commit(self, high_watermark: int) -> None:
         """Changes below the high watermark may be shown to readers."""

@@ -27,7 +27,7 @@ from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
 from tidelog.wire import records
-from tidelog.wire.records import BatchHeader, Record
+from tidelog.wire.records import TRANSACTIONAL, BatchHeader, Record
 
 START = Time(0, 0)
 
@@ -182,25 +182,46 @@ class Shard:
     # The log's side.
 
     def _append(self, operation: _Operation, result: Result) -> None:
-        timestamp = self.now.wall
-        encoded = (self.machine.encode(change) for change in result.changes)
-        content = [Record(timestamp=timestamp, key=key, value=value) for key, value in encoded]
         token = next(self.desk.tokens)
         self._appending = operation, result
         self.desk.appends[token] = self
-        batch = records.build(content, compression=self.desk.compression)
-        self.desk.effects.append(effects.Append(token, self.partition, batch))
+        self.desk.effects.append(effects.Append(token, self.partition, self._batch(result)))
+
+    def _batch(self, result: Result) -> bytes:
+        timestamp, transaction = self.now.wall, result.transaction
+        encoded = (self.machine.encode(change) for change in result.changes)
+        content = [Record(timestamp=timestamp, key=key, value=value) for key, value in encoded]
+        if transaction is None:
+            return records.build(content, compression=self.desk.compression)
+        return records.build(
+            content,
+            compression=self.desk.compression,
+            attributes=TRANSACTIONAL,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+        )
 
     def appended(self, base_offset: int, last_offset: int) -> None:
         assert self._appending is not None
         operation, result = self._appending
-        assert last_offset - base_offset + 1 == len(result.changes)
-        for offset, change in enumerate(result.changes, base_offset):
-            self.machine.replay(offset, change)
+        self._replay(base_offset, last_offset, result)
         self.end_offset = last_offset + 1
         self._appending = None
         self._conclude(operation, result)
         self._run_queue()
+
+    def _replay(self, base_offset: int, last_offset: int, result: Result) -> None:
+        assert last_offset - base_offset + 1 == len(result.changes)
+        for offset, change in enumerate(result.changes, base_offset):
+            if result.transaction is None:
+                self.machine.replay(offset, change)
+            else:
+                self.machine.replay_pending(offset, change, result.transaction.producer_id)
+
+    def transaction_ended(self, offset: int, producer_id: int, *, committed: bool) -> None:
+        """A marker was appended: whatever the coordinator itself has not appended yet comes after it."""
+        self.machine.replay_end(offset, producer_id, committed=committed)
+        self.end_offset = max(self.end_offset, offset + 1)
 
     def append_failed(self, code: ErrorCode) -> None:
         assert self._appending is not None
@@ -253,8 +274,8 @@ class Shard:
     # Leadership.
 
     def load(self, content: Buffer) -> None:
-        """Replay whole batches. What cannot be read is told of and passed over, as are control batches and records of
-        unknown kinds: a shard that never came up would cost every group of it."""
+        """Replay whole batches. What cannot be read is told of and passed over, as are records of unknown
+        kinds: a shard that never came up would cost every group of it."""
         for batch in records.batches(content):
             try:
                 self._load_batch(content, batch)
@@ -263,15 +284,20 @@ class Shard:
             self.end_offset = batch.next_offset
 
     def _load_batch(self, content: Buffer, batch: BatchHeader) -> None:
-        if batch.is_control:
-            return
         for record in records.records(content, batch):
+            if batch.is_control:
+                marker = records.read_marker(record)
+                if marker is not None:
+                    self.machine.replay_end(record.offset, batch.producer_id, committed=marker.committed)
+                continue
             try:
                 change = None if record.key is None else self.machine.decode(record.key, record.value)
             except CorruptLog as error:
                 self._unreadable(record.offset, error)
                 continue
-            if change is not None:
+            if change is not None and batch.is_transactional:
+                self.machine.replay_pending(record.offset, change, batch.producer_id)
+            elif change is not None:
                 self.machine.replay(record.offset, change)
 
     def _unreadable(self, offset: int, error: Exception) -> None:

@@ -107,6 +107,11 @@ class Shards(Generic[M]):
         if shard.is_alive:
             shard.appended(base_offset, last_offset)
 
+    def transaction_ended(self, partition: int, offset: int, producer_id: int, *, committed: bool) -> None:
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.transaction_ended(offset, producer_id, committed=committed)
+
     def append_failed(self, token: int, code: ErrorCode) -> None:
         shard = self.desk.appends.pop(token)
         if shard.is_alive:

@@ -1,85 +1,109 @@
-"""What a broker does for its group coordinator: whoever leads a partition of the groups' topic coordinates its groups.
+"""What a broker does for its coordinators: whoever leads a partition of an internal topic coordinates what it holds.
 
-The coordinator replays the partition's log before it serves, its records are appended as leader, and its answers wait
+A coordinator replays the partition's log before it serves, its records are appended as leader, and its answers wait
 for the high watermark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
-from tidelog.coordinator.group import GroupCoordinator
 from tidelog.effects import Append, Effect, Event
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
-from tidelog.model import GROUP_TOPIC, Time
+from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
+from tidelog.ports import Buffer
 from tidelog.wire.records import batches
 
 LOAD_BYTES = 1 << 20
 
 
+class Coordinator(Protocol):
+    """What coordinators of groups and of transactions have in common. Partitions are those of its topic."""
+
+    def elected(self, partition: int, epoch: int, now: Time) -> list[Effect]: ...
+
+    def load(self, partition: int, batches: Iterable[Buffer], now: Time) -> list[Effect]: ...
+
+    def loaded(self, partition: int, now: Time) -> list[Effect]: ...
+
+    def resigned(self, partition: int, now: Time) -> list[Effect]: ...
+
+    def appended(self, token: int, base_offset: int, last_offset: int, now: Time) -> list[Effect]: ...
+
+    def append_failed(self, token: int, code: ErrorCode, now: Time) -> list[Effect]: ...
+
+    def committed(self, partition: int, high_watermark: int, now: Time) -> list[Effect]: ...
+
+
 class Coordinating:
-    def __init__(self, groups: GroupCoordinator, replicas: HeldReplicas, effects: list[Effect]) -> None:
-        self._groups = groups
+    """`coordinators` by their topic."""
+
+    def __init__(self, coordinators: Mapping[str, Coordinator], replicas: HeldReplicas, effects: list[Effect]) -> None:
+        self._coordinators = coordinators
         self._replicas = replicas
         self._effects = effects
-        self._epochs: dict[int, int] = {}
-        """The partitions whose groups this broker coordinates, and the leader epoch since which it does."""
+        self._epochs: dict[TopicPartition, int] = {}
+        """The partitions that this broker coordinates, and the leader epoch since which it does."""
 
     def __repr__(self) -> str:
-        return f"<Coordinating {sorted(self._epochs)}>"
+        return f"<Coordinating {sorted(map(str, self._epochs))}>"
 
     def append(self, wish: Append, now: Time) -> Partition | None:
         """A coordinator's records: appended as leader, with as many in-sync replicas as acks=all needs. The partition
         that has them now, None where it refused."""
         partition = self._replicas.get(*wish.partition)
+        coordinator = self._coordinators[wish.partition.topic]
         try:
             if partition is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             appended = partition.append(wish.batch, -1, now, from_client=False)
         except ApiError as error:
-            self._effects.extend(self._groups.append_failed(wish.token, error.code, now))
+            self._effects.extend(coordinator.append_failed(wish.token, error.code, now))
         except DiskFailed as failure:
             self._replicas.folder_failed(failure.folder, failure.reason)
-            self._effects.extend(self._groups.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, now))
+            self._effects.extend(coordinator.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, now))
         else:
-            self._effects.extend(self._groups.appended(wish.token, appended.first_offset, appended.last_offset, now))
+            self._effects.extend(coordinator.appended(wish.token, appended.first_offset, appended.last_offset, now))
             return partition
         return None
 
     def committed(self, partition: Partition, now: Time) -> None:
         """A partition that this broker leads may have a higher high watermark."""
-        if partition.name.topic == GROUP_TOPIC:
-            self._effects.extend(self._groups.committed(partition.name.partition, partition.high_watermark, now))
+        coordinator = self._coordinators.get(partition.name.topic)
+        if coordinator is not None:
+            self._effects.extend(coordinator.committed(partition.name.partition, partition.high_watermark, now))
 
     def role_changed(self, partition: Partition, now: Time) -> None:
-        if partition.name.topic != GROUP_TOPIC:
+        coordinator = self._coordinators.get(partition.name.topic)
+        if coordinator is None:
             return
         try:
-            self._take_or_leave(partition, now)
+            self._take_or_leave(coordinator, partition, now)
         except DiskFailed as failure:
             self._replicas.folder_failed(failure.folder, failure.reason)
 
-    def _take_or_leave(self, partition: Partition, now: Time) -> None:
+    def _take_or_leave(self, coordinator: Coordinator, partition: Partition, now: Time) -> None:
         index = partition.name.partition
         if not isinstance(partition.role, Leader):
-            if self._epochs.pop(index, None) is not None:
-                self._effects.extend(self._groups.resigned(index, now))
-        elif self._epochs.get(index) != partition.epoch:
-            self._epochs[index] = partition.epoch
-            self._effects.extend(self._groups.elected(index, partition.epoch, now))
-            self._load(partition, now)
-            self._effects.extend(self._groups.loaded(index, now))
+            if self._epochs.pop(partition.name, None) is not None:
+                self._effects.extend(coordinator.resigned(index, now))
+        elif self._epochs.get(partition.name) != partition.epoch:
+            self._epochs[partition.name] = partition.epoch
+            self._effects.extend(coordinator.elected(index, partition.epoch, now))
+            self._load(coordinator, partition, now)
+            self._effects.extend(coordinator.loaded(index, now))
             self.committed(partition, now)
 
-    def _load(self, partition: Partition, now: Time) -> None:
+    def _load(self, coordinator: Coordinator, partition: Partition, now: Time) -> None:
         """Damaged records cost what follows them, not the broker: as Kafka, it serves what it could read."""
         try:
             for piece in _content(partition):
-                self._effects.extend(self._groups.load(partition.name.partition, [piece], now))
+                self._effects.extend(coordinator.load(partition.name.partition, [piece], now))
         except ApiError as error:
             fields = {"partition": str(partition.name), "reason": str(error)}
-            self._effects.append(Event("groups.incomplete", fields, level="error"))
+            self._effects.append(Event("coordinator.incomplete", fields, level="error"))
 
 
 def _content(partition: Partition) -> Iterator[bytes]:

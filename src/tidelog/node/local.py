@@ -13,9 +13,10 @@ from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
+from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
 from tidelog.errors import ErrorCode
-from tidelog.model import Endpoint, Time, TopicPartition
+from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
@@ -25,6 +26,7 @@ from tidelog.node.membership import Membership
 from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
+from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import Generation
@@ -49,7 +51,7 @@ class LocalBroker:
         on_role: Callable[[Partition], None],
         on_registered: Callable[[int], None],
         on_moved: Callable[[int], None],
-        wake_producers: Callable[[], None],
+        wake: Callable[[tuple[Any, ...]], None],
     ) -> None:
         self.broker_id = config.broker_id
         self.config = config
@@ -65,9 +67,11 @@ class LocalBroker:
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
         self.configs = ConfigMirror(store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed)
-        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, wake_producers)
+        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: wake(("producer-ids",)))
         self.forwarding = Forwarding(effects)
         self.groups = GroupCoordinator(config, entropy=entropy)
+        self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.give)
+        self.verifying = Verifying(self.image, effects, lambda producer_id: wake(("verified", producer_id)))
         self.controller = Controller(
             self.broker_id, config, entropy=entropy, trusts_restarts=generation.trusts_restarts
         )
@@ -127,7 +131,16 @@ class LocalBroker:
         for partition in self.replicas:
             partition.config = partition.log.config = self.topic_config(partition.name.topic)
 
-    # What handlers ask for.
+    # What handlers and coordinators ask for.
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """NO_LEADER where nobody leads, None where the partition is gone: the cluster has the topic of transactions,
+        so this broker was told of all topics, and not this one."""
+        topic = self.image.topics.get(partition.topic)
+        found = None if topic is None else topic.partitions.get(partition.partition)
+        if found is not None:
+            return found.leader if found.leader in self.image.brokers else NO_LEADER
+        return None if TRANSACTION_TOPIC in self.image.topics else NO_LEADER
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.replicas.topic_name(topic_id) or self.image.topic_names.get(topic_id)

@@ -84,7 +84,7 @@ class Node:
             forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
             markers.OWNER: lambda token, answer: broker.transactions.answered(token, answer, self.now),
-            verifying.OWNER: lambda token, answer: broker.verifying.answered(token, answer),
+            verifying.OWNER: broker.verifying.answered,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
             UNATTENDED: lambda _token, _answer: None,
         }

@@ -14,7 +14,7 @@ from tidelog.effects import Ask, Close, Connect, Effect, Send
 from tidelog.model import Endpoint
 from tidelog.wire.codec import decode_response, encode_request
 
-VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 56: 3}
+VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 24: 5, 27: 2, 56: 3}
 """The version in which brokers ask each other; forwarded requests keep their own."""
 
 

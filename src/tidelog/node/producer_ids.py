@@ -31,6 +31,11 @@ class ProducerIdBlocks:
         self.fill()
         return None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether `give` gives one now."""
+        return self._next < self._end
+
     def restart(self) -> None:
         """A new session: what was under way is lost, a block at hand is still this broker's."""
         self._busy = False

@@ -9,7 +9,7 @@ from tidelog.api.cluster.auto_create import auto_create
 from tidelog.api.context import Context
 from tidelog.coordinator.placement import partition_for
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import GROUP_TOPIC, Endpoint
+from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint
 from tidelog.wire.messages.groups.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -18,7 +18,8 @@ from tidelog.wire.messages.groups.find_coordinator import (
 
 BATCH_VERSION = 4
 GROUP, TRANSACTION = 0, 1
-KEY_TYPES = (GROUP, TRANSACTION)
+TOPICS = {GROUP: GROUP_TOPIC, TRANSACTION: TRANSACTION_TOPIC}
+"""Where the coordinators of each type of key keep what they know."""
 NO_NODE = -1
 
 
@@ -56,24 +57,22 @@ def _coordinator(key: str, found: Found) -> Coordinator:
 
 
 def _find(request: FindCoordinatorRequest, key: str, context: Context) -> Found:
-    """Until transactions are served nobody coordinates one."""
-    if request.key_type not in KEY_TYPES:
+    topic = TOPICS.get(request.key_type)
+    if topic is None:
         return Found(ErrorCode.INVALID_REQUEST)
-    if request.key_type != GROUP:
-        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     try:
-        node_id, endpoint = _leader(key, context)
+        node_id, endpoint = _leader(topic, key, context)
     except ApiError as error:
         return Found(error.code)
     return Found(ErrorCode.NONE, node_id, endpoint.host, endpoint.port)
 
 
-def _leader(key: str, context: Context) -> tuple[int, Endpoint]:
+def _leader(name: str, key: str, context: Context) -> tuple[int, Endpoint]:
     """ApiError COORDINATOR_NOT_AVAILABLE where the partition has no leader that the caller's listener reaches."""
     image = context.broker.image
-    topic = image.topics.get(GROUP_TOPIC)
+    topic = image.topics.get(name)
     if topic is None:
-        auto_create([GROUP_TOPIC], context)
+        auto_create([name], context)
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = topic.partitions.get(partition_for(key, len(topic.partitions)))
     leader = None if partition is None else image.brokers.get(partition.leader)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidelog.api.context import Context
-from tidelog.api.records import closest
-from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
+from tidelog.api.records import answers, closest
+from tidelog.api.records.leaders import MOVED, endpoints, find
 from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from tidelog.effects import FileSlice, Later, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
@@ -17,12 +17,10 @@ from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -31,9 +29,6 @@ CONSUMER = -1
 READ_COMMITTED = 1
 TOPIC_IDS_SINCE = 13
 FOLLOWER_READS_SINCE = 11
-LEADER_TOLD_SINCE = 16
-NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""Refused before anything was read: the list of aborted transactions is then empty, otherwise null."""
 
 
 @dataclass(slots=True)
@@ -240,11 +235,11 @@ def _collect(context: Context, reader: Reader) -> Outcome:
         try:
             answer = _read(context, reader, wanted, outcome)
         except ApiError as error:
-            answer = _refusal(context, wanted, error.code)
+            answer = answers.refusal(context, wanted, error.code)
             outcome.urgent = True
         except DiskFailed as failure:
             context.broker.folder_failed(failure.folder, failure.reason)
-            answer = _refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+            answer = answers.refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
             outcome.urgent = True
         outcome.answers[name] = answer
     return outcome
@@ -273,10 +268,7 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
     records = _take(partition, reader, wanted, outcome, limit)
     answer = _data(partition, records, committed_only=reader.committed_only)
     if reader.committed_only and isinstance(records, FileSlice):
-        answer.aborted_transactions = [
-            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in partition.log.aborted(wanted.offset, records, limit)
-        ]
+        answer.aborted_transactions = answers.aborted(partition, wanted.offset, records, limit)
     return answer
 
 
@@ -338,25 +330,6 @@ def _data(
         preferred_read_replica=preferred,
         records=records,
     )
-
-
-def _refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData:
-    answer = PartitionData(
-        partition_index=wanted.name.partition,
-        error_code=code,
-        high_watermark=-1,
-        last_stable_offset=-1,
-        log_start_offset=-1,
-        aborted_transactions=[] if code in NOT_READ else None,
-        records=b"",
-    )
-    if code == ErrorCode.OFFSET_OUT_OF_RANGE and context.listener == context.broker.inter_broker_listener:
-        partition = find(context.broker, *wanted.name)
-        answer.log_start_offset = partition.log.log_start_offset
-    if code in MOVED and context.version >= LEADER_TOLD_SINCE:
-        leader, epoch = present_leader(context.broker, *wanted.name)
-        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-    return answer
 
 
 def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchResponse:

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from tidelog.api.context import Context
+from tidelog.api.records import transactional
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.effects import Close, Committed, Condition, Later, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
-from tidelog.model import INTERNAL_TOPICS
+from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import ACKS_ALL, Partition
 from tidelog.ports import Buffer
@@ -51,6 +52,17 @@ class Pending(NamedTuple):
 
 
 def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later | None:
+    if request.transactional_id is not None:
+        held: ProduceResponse | Later | None = transactional.verify(request, context, _append_all)
+        if held is not None:
+            return held
+    return _append_all(context, request, {})
+
+
+def _append_all(
+    context: Context, request: ProduceRequest, unverified: dict[TopicPartition, ApiError]
+) -> ProduceResponse | Later | None:
+    """Append what may be appended; `unverified` are partitions that the transaction's coordinator refused."""
     response = ProduceResponse(responses=[])
     pending: list[Pending] = []
     refused = None
@@ -62,6 +74,8 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later
             try:
                 if name is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+                if unverified and (name, data.index) in unverified:
+                    raise unverified[TopicPartition(name, data.index)]
                 wait = _append(context, request, name, data, answer)
                 if wait is not None:
                     pending.append(wait)
@@ -120,9 +134,8 @@ def _check_attributes(request: ProduceRequest, version: int, records: Buffer) ->
     attributes = records[LAST_ATTRIBUTES_BYTE] if records[MAGIC_POSITION] == MAGIC else 0
     if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
-    if attributes & TRANSACTIONAL:
-        named = request.transactional_id is not None
-        raise ApiError(ErrorCode.INVALID_TXN_STATE if named else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if attributes & TRANSACTIONAL and request.transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 def _finish(

@@ -1,21 +1,31 @@
-"""InitProducerId (22): an id for an idempotent producer (KIP-98); ids come in blocks from the metadata tree."""
+"""InitProducerId (22): an id for an idempotent producer (KIP-98), or the next epoch of a transactional id (KIP-360).
 
-from tidelog.api.context import Context
+Ids come in blocks from the metadata tree. A transactional id may need one, so its request waits until there is one.
+"""
+
+from tidelog.api.context import Context, Handed
+from tidelog.api.transactions.handing import fencing, hand_over
+from tidelog.coordinator.transaction import Init, Inited
 from tidelog.effects import Later, Signal
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 WAIT_MS = 10_000
+FENCED_SINCE = 4
 
 
-def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse | Later:
-    if request.transactional_id == "":
-        return _refusal(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse | Later | Handed:
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refusal(ErrorCode.INVALID_REQUEST)
-    return _give(context, context.now.mono + WAIT_MS)
+    deadline = context.now.mono + WAIT_MS
+    if request.transactional_id is None:
+        return _give(context, deadline)
+    if request.transactional_id == "":
+        return _refusal(ErrorCode.INVALID_REQUEST)
+    if not 0 < request.transaction_timeout_ms <= context.broker.config.transaction_max_timeout_ms:
+        return _refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    asked = Init(request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch)
+    return _begin(context, asked, deadline)
 
 
 def _refusal(code: ErrorCode) -> InitProducerIdResponse:
@@ -29,3 +39,17 @@ def _give(context: Context, deadline: int) -> InitProducerIdResponse | Later:
     if context.now.mono >= deadline:
         return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return Later((Signal(("producer-ids",)),), deadline, _give, (deadline,))
+
+
+def _begin(context: Context, asked: Init, deadline: int) -> Later | Handed:
+    ids = context.broker.producer_ids
+    if not ids.is_ready and context.now.mono < deadline:
+        ids.fill()
+        return Later((Signal(("producer-ids",)),), deadline, _begin, (asked, deadline))
+
+    def finish(inited: Inited) -> InitProducerIdResponse:
+        if inited.code:
+            return _refusal(fencing(inited.code, context.version, FENCED_SINCE))
+        return InitProducerIdResponse(producer_id=inited.producer_id, producer_epoch=inited.epoch)
+
+    return hand_over(asked, context, finish)

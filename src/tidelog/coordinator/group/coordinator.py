@@ -84,6 +84,13 @@ class GroupCoordinator:
     def append_failed(self, token: int, code: ErrorCode, now: Time) -> list[Effect]:
         return self._input(now, self._shards.append_failed, token, code)
 
+    def transaction_ended(
+        self, partition: int, offset: int, producer_id: int, now: Time, *, committed: bool
+    ) -> list[Effect]:
+        """A marker was appended to the partition at this offset, by its transaction's coordinator."""
+        ended = partial(self._shards.transaction_ended, committed=committed)
+        return self._input(now, ended, partition, offset, producer_id)
+
     def committed(self, partition: int, high_watermark: int, now: Time) -> list[Effect]:
         return self._input(now, self._shards.committed, partition, high_watermark)
 

@@ -36,8 +36,8 @@ def delete_groups(machine: GroupMachine, group_ids: Iterable[str]) -> Result:
 def _delete_group(machine: GroupMachine, group: Group) -> list[Change]:
     if group.state in WITH_MEMBERS:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-    positions = machine.offsets.newest(group.group_id)
-    tombstones = [offset_tombstone(group.group_id, topic, partition) for topic, partition in positions]
+    positions = {*machine.offsets.newest(group.group_id), *machine.pending.of_group(group.group_id)}
+    tombstones = [offset_tombstone(group.group_id, topic, partition) for topic, partition in sorted(positions)]
     return [*tombstones, group_tombstone(group.group_id)]
 
 
@@ -64,7 +64,7 @@ def _deleted_topic(topic: OffsetDeleteRequestTopic, code: ErrorCode) -> OffsetDe
 
 
 def _tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequestTopic) -> list[Change]:
-    positions = machine.offsets.newest(group_id)
+    positions = {*machine.offsets.newest(group_id), *machine.pending.of_group(group_id)}
     indexes = (partition.partition_index for partition in topic.partitions)
     return [
         offset_tombstone(group_id, topic.name, index)

@@ -1,6 +1,7 @@
 """The state machine of one shard of the group coordinator.
 
-Lasting state, changed by replay only: `saved`, the last record of each group, and `offsets`. Soft state, which a
+Lasting state, changed by replay only: `saved`, the last record of each group, `offsets`, and `pending`, those of open
+transactions. Soft state, which a
 failover may forget: `groups`, the groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded.
 """
 
@@ -14,6 +15,7 @@ from tidelog.coordinator.group import records
 from tidelog.coordinator.group.group import LOADED, Group
 from tidelog.coordinator.group.member import Member
 from tidelog.coordinator.group.membership.responses import join_error, sync_error
+from tidelog.coordinator.group.offsets.pending import PendingOffsets
 from tidelog.coordinator.group.offsets.table import OffsetTable, committed_from
 from tidelog.coordinator.group.state import GroupState
 from tidelog.coordinator.shard import Shard
@@ -56,6 +58,7 @@ class GroupMachine:
         self._rules = rules
         self.saved: dict[str, GroupMetadataValue] = {}
         self.offsets = OffsetTable()
+        self.pending = PendingOffsets()
         self.groups: dict[str, Group] = {}
 
     def __repr__(self) -> str:
@@ -148,10 +151,37 @@ class GroupMachine:
     def _replay_offset(self, offset: int, change: Change) -> None:
         """A commit makes a group that has no members where there was none: a simple consumer group."""
         key = change.key
-        committed = None if change.value is None else committed_from(change.value)
-        self.offsets.set(key.group, TopicPartition(key.topic, key.partition), committed, offset)
-        if committed is not None and key.group not in self.groups:
-            self.create(key.group, LOADED if self.shard.is_loading else offset)
+        partition = TopicPartition(key.topic, key.partition)
+        committed = None if change.value is None else committed_from(change.value, offset)
+        self.offsets.set(key.group, partition, committed, offset)
+        if committed is None:
+            self.pending.drop(key.group, partition)
+        else:
+            self._ensure_group(key.group, offset)
+
+    def _ensure_group(self, group_id: str, offset: int) -> None:
+        if group_id not in self.groups:
+            self.create(group_id, LOADED if self.shard.is_loading else offset)
+
+    def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
+        """Only positions are committed in transactions; whatever else says so counts as it is."""
+        if not isinstance(change.key, OffsetCommitKey) or change.value is None:
+            self.replay(offset, change)
+            return
+        key = change.key
+        where = TopicPartition(key.topic, key.partition)
+        self.pending.add(producer_id, key.group, where, committed_from(change.value, offset))
+        self._ensure_group(key.group, offset)
+
+    def replay_end(self, offset: int, producer_id: int, *, committed: bool) -> None:
+        """A commit makes the producer's positions valid, unless a later one was written meanwhile."""
+        positions = self.pending.take(producer_id)
+        if not committed:
+            return
+        for (group_id, partition), position in positions.items():
+            newest = self.offsets.newest(group_id).get(partition)
+            if newest is None or newest.record_offset < position.record_offset:
+                self.offsets.set(group_id, partition, position, offset)
 
     def _replay_group_tombstone(self, group_id: str) -> None:
         self.saved.pop(group_id, None)

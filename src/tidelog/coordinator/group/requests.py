@@ -11,7 +11,7 @@ from tidelog.coordinator.gathering import Gatherings
 from tidelog.coordinator.group import deletion, describe
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.membership import heartbeat, join, leave, responses, sync
-from tidelog.coordinator.group.offsets import commit, fetch
+from tidelog.coordinator.group.offsets import commit, fetch, transactional
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shards import Shards
 from tidelog.errors import ErrorCode
@@ -35,6 +35,7 @@ from tidelog.wire.messages.groups.offset_commit import (
 from tidelog.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
+from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class Caller(NamedTuple):
@@ -145,6 +146,16 @@ def _commit(requests: Requests, token: int, request: OffsetCommitRequest, caller
     )
 
 
+def _commit_in_transaction(requests: Requests, token: int, request: TxnOffsetCommitRequest, caller: Caller) -> None:
+    requests.write(
+        request.group_id,
+        caller,
+        token,
+        lambda machine: transactional.commit(machine, request),
+        partial(transactional.commit_error, request),
+    )
+
+
 def _fetch(requests: Requests, token: int, request: OffsetFetchRequest, caller: Caller) -> None:
     def combine(groups: Sequence[Any]) -> OffsetFetchResponse:
         return OffsetFetchResponse(groups=list(groups))
@@ -244,6 +255,7 @@ _HANDLERS: dict[type, Callable[[Requests, int, Any, Caller], None]] = {
     HeartbeatRequest: _heartbeat,
     LeaveGroupRequest: _leave,
     OffsetCommitRequest: _commit,
+    TxnOffsetCommitRequest: _commit_in_transaction,
     OffsetFetchRequest: _fetch,
     OffsetDeleteRequest: _delete_offsets,
     DeleteGroupsRequest: _delete_groups,

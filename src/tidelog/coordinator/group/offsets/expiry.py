@@ -40,9 +40,14 @@ def expire(machine: GroupMachine) -> Result:
 def _expired(machine: GroupMachine, group: Group) -> list[Change]:
     """Tombstones for what is expired of the group, and for the group itself if nothing of it is left."""
     positions = machine.offsets.newest(group.group_id)
-    gone = [where for where, committed in positions.items() if _is_gone(machine, group, where, committed)]
+    pending = machine.pending.of_group(group.group_id)
+    gone = [
+        where
+        for where, committed in positions.items()
+        if where not in pending and _is_gone(machine, group, where, committed)
+    ]
     tombstones = [offset_tombstone(group.group_id, *where) for where in gone]
-    if len(gone) == len(positions) and group.is_in(GroupState.EMPTY):
+    if len(gone) == len(positions) and not pending and group.is_in(GroupState.EMPTY):
         tombstones.append(group_tombstone(group.group_id))
     return tombstones
 

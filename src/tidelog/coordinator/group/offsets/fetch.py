@@ -28,7 +28,22 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
         response.topics = _all_topics(positions)
     else:
         response.topics = [_topic(topic, positions.get) for topic in request.topics]
+    if newest:
+        _mark_unstable(response, machine.pending.of_group(request.group_id))
     return response
+
+
+def _mark_unstable(response: OffsetFetchResponseGroup, pending: set[TopicPartition]) -> None:
+    """Whoever asks for stable positions is told to come again where a transaction has yet to decide."""
+    for topic in response.topics if pending else ():
+        for number, partition in enumerate(topic.partitions):
+            if TopicPartition(topic.name, partition.partition_index) in pending:
+                topic.partitions[number] = OffsetFetchResponsePartitions(
+                    partition_index=partition.partition_index,
+                    committed_offset=NO_OFFSET,
+                    metadata="",
+                    error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+                )
 
 
 def fetch_error(request: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:

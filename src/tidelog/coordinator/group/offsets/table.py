@@ -11,7 +11,9 @@ from tidelog.wire.messages.groups.group_records import OffsetCommitValue
 
 
 class Committed(NamedTuple):
-    """A committed position. Times are wall milliseconds; `expire_timestamp` is set by old clients only."""
+    """A committed position. Times are wall milliseconds; `expire_timestamp` is set by old clients only.
+    `record_offset` is where its record is in the log: of two positions the one that was written later counts, even if
+    the earlier one became valid later, with its transaction."""
 
     offset: int
     leader_epoch: int
@@ -19,9 +21,10 @@ class Committed(NamedTuple):
     commit_timestamp: int
     expire_timestamp: int
     topic_id: bytes
+    record_offset: int = -1
 
 
-def committed_from(value: OffsetCommitValue) -> Committed:
+def committed_from(value: OffsetCommitValue, record_offset: int = -1) -> Committed:
     return Committed(
         value.offset,
         value.leader_epoch,
@@ -29,6 +32,7 @@ def committed_from(value: OffsetCommitValue) -> Committed:
         value.commit_timestamp,
         value.expire_timestamp,
         value.topic_id,
+        record_offset,
     )
 
 

@@ -1,0 +1,130 @@
+"""What a produce request of a transactional producer waits for before its batches are appended (KIP-890).
+
+The first batch of a transaction in a partition waits for the transaction's coordinator: to verify that the producer
+had added the partition, or, from Produce v12 on, to add it. Requests of the same producer that come meanwhile wait
+behind it, so that their sequences keep their order.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from tidelog.api.context import Context
+from tidelog.api.transactions import verification
+from tidelog.api.transactions.verification import Asked
+from tidelog.effects import Later
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import Partition
+from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest
+from tidelog.wire.records import ATTRIBUTES_POSITION, HEADER_BYTES, MAGIC, MAGIC_POSITION, TRANSACTIONAL, BatchHeader
+from tidelog.wire.records import header as batch_header
+
+TOPIC_IDS_SINCE = 13
+ABORTABLE_SINCE = 11
+ADDS_SINCE = 12
+
+Refused = dict[TopicPartition, ApiError]
+Proceed = Callable[[Context, ProduceRequest, Refused], Any]
+
+
+class Batch(NamedTuple):
+    """A transactional batch of the request."""
+
+    name: TopicPartition
+    header: BatchHeader
+
+
+def verify(request: ProduceRequest, context: Context, proceed: Proceed) -> Any:
+    """None where nothing has to be waited for, else what the request waits for, or the answer."""
+    found = list(_transactional(request, context))
+    producers = {batch.header.producer_id for batch in found}
+    if not found:
+        return None
+    if len(producers) > 1:
+        error = ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of more than one producer")
+        return proceed(context, request, {batch.name: error for batch in found})
+    deadline = context.now.mono + max(request.timeout_ms, 0)
+    return _hold_back(context, request, found, proceed, deadline)
+
+
+def _hold_back(
+    context: Context, request: ProduceRequest, found: list[Batch], proceed: Proceed, deadline: int
+) -> Later | None:
+    broker, first = context.broker, found[0].header
+    if broker.verifying.is_busy(first.producer_id):
+        _own(request)
+        return verification.wait(first.producer_id, deadline, _again, (request, found, proceed, deadline))
+    adds = context.version >= ADDS_SINCE
+    unknown = [partition for batch in found if (partition := _unverified(context, batch)) is not None]
+    if not unknown or not (adds or broker.config.transaction_partition_verification_enable):
+        return None
+    transactional_id = request.transactional_id or ""
+    asked = verification.ask(
+        context, transactional_id, first.producer_id, first.producer_epoch, unknown, verify_only=not adds
+    )
+    _own(request)
+    return verification.wait(first.producer_id, deadline, _verified, (request, proceed, asked))
+
+
+def _again(context: Context, request: ProduceRequest, found: list[Batch], proceed: Proceed, deadline: int) -> Any:
+    """The question before this request was answered, or it took too long."""
+    if context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):
+        error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified in time")
+        return proceed(context, request, {batch.name: error for batch in found})
+    held = _hold_back(context, request, found, proceed, deadline)
+    return proceed(context, request, {}) if held is None else held
+
+
+def _verified(context: Context, request: ProduceRequest, proceed: Proceed, asked: Asked) -> Any:
+    refused: Refused = {}
+    for name in asked.guards:
+        try:
+            asked.check(name, abortable=context.version >= ABORTABLE_SINCE)
+        except ApiError as error:
+            is_early = error.code == ErrorCode.CONCURRENT_TRANSACTIONS and context.version < ADDS_SINCE
+            refused[name] = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, error.message) if is_early else error
+    return proceed(context, request, refused)
+
+
+def _own(request: ProduceRequest) -> None:
+    """Records are views that die with this turn."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, memoryview):
+                data.records = bytearray(data.records)
+
+
+def _transactional(request: ProduceRequest, context: Context) -> Iterator[Batch]:
+    for topic in request.topic_data:
+        name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
+        for data in topic.partition_data if name is not None else ():
+            header = _header(data)
+            if header is not None and header.is_transactional and header.producer_id >= 0:
+                yield Batch(TopicPartition(name or "", data.index), header)
+
+
+def _header(data: PartitionProduceData) -> BatchHeader | None:
+    """None where there is no transactional batch; what is wrong with it is said when it is appended."""
+    records = data.records
+    if not isinstance(records, memoryview | bytes | bytearray) or len(records) < HEADER_BYTES:
+        return None
+    if records[MAGIC_POSITION] != MAGIC or not records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL:
+        return None
+    try:
+        return batch_header(records)
+    except ApiError:
+        return None
+
+
+def _unverified(context: Context, batch: Batch) -> Partition | None:
+    """The partition, if this batch would begin a transaction there. A batch that comes again begins none."""
+    partition = context.broker.replicas.get(*batch.name)
+    if partition is None or not isinstance(partition.role, Leader):
+        return None
+    header, producers = batch.header, partition.log.producers
+    if producers.has_open(header.producer_id, header.producer_epoch):
+        return None
+    known = producers.get(header.producer_id)
+    is_again = known is not None and known.epoch == header.producer_epoch and known.duplicate_of(header) is not None
+    return None if is_again else partition

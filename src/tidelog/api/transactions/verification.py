@@ -1,0 +1,69 @@
+"""No transaction begins in a partition of which its coordinator does not know (KIP-890): what a leader asks first.
+
+A guard in the partition's log makes an answer void that a marker overtook: the transaction it tells of is over.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.api.context import Context, Question
+from tidelog.effects import Later, Signal
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.producers import Producers
+from tidelog.model import TopicPartition
+from tidelog.partition.partition import Partition
+
+UNVERIFIED = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The coordinator could not answer: the producer is to come again, without looking for other leaders."""
+
+
+class Asked(NamedTuple):
+    """A question on its way. The guards are of the producers that each log had when it was asked."""
+
+    question: Question
+    producer_id: int
+    guards: dict[TopicPartition, tuple[Producers, int]]
+
+    def check(self, partition: TopicPartition, *, abortable: bool) -> None:
+        """ApiError unless the partition is in the transaction. `abortable`: the client knows TRANSACTION_ABORTABLE."""
+        code = self.question.code(partition)
+        producers, guard = self.guards[partition]
+        holds = producers.holds(self.producer_id, guard)
+        if code == ErrorCode.NONE and not holds:
+            code = ErrorCode.INVALID_TXN_STATE
+        if code == ErrorCode.PRODUCER_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        if code in UNVERIFIED:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction could not be verified: {code.name}")
+        if code == ErrorCode.TRANSACTION_ABORTABLE and not abortable:
+            code = ErrorCode.INVALID_TXN_STATE
+        if code != ErrorCode.NONE:
+            raise ApiError(code, "the partition could not be verified to be in the transaction")
+
+
+def ask(
+    context: Context,
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    partitions: Sequence[Partition],
+    *,
+    verify_only: bool,
+) -> Asked:
+    guards = {
+        partition.name: (partition.log.producers, partition.log.producers.guard(producer_id))
+        for partition in partitions
+    }
+    question = context.broker.verifying.ask(transactional_id, producer_id, epoch, list(guards), verify_only=verify_only)
+    return Asked(question, producer_id, guards)
+
+
+def wait(producer_id: int, deadline: int, resume: Callable[..., Any], arguments: tuple[Any, ...]) -> Later:
+    return Later((Signal(("verified", producer_id)),), deadline, resume, arguments)

@@ -1,0 +1,80 @@
+"""TxnOffsetCommit: positions that count once a producer's transaction is committed."""
+
+from tidelog.coordinator.contract import Change, Result, Transaction
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.records import NO_EXPIRY
+from tidelog.coordinator.group.state import GroupState
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.wire.messages.transactions.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+def commit(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Result:
+    """ApiError with the code for every partition."""
+    _check_transactional(machine, request)
+    result = Result(TxnOffsetCommitResponse())
+    result.transaction = Transaction(request.producer_id, request.producer_epoch)
+    for topic in request.topics:
+        answer = TxnOffsetCommitResponseTopic(name=topic.name)
+        result.response.topics.append(answer)
+        for partition in topic.partitions:
+            code = ErrorCode.NONE
+            if len(partition.committed_metadata or "") > machine.config.offset_metadata_max_bytes:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                result.changes.append(_pending_change(machine, request.group_id, topic.name, partition))
+            answer.partitions.append(
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            )
+    return result
+
+
+def _pending_change(
+    machine: GroupMachine, group_id: str, topic: str, partition: TxnOffsetCommitRequestPartition
+) -> Change:
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=machine.wall,
+        expire_timestamp=NO_EXPIRY,
+    )
+    return Change(OffsetCommitKey(group=group_id, topic=topic, partition=partition.partition_index), value)
+
+
+def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest) -> None:
+    """A producer that names no generation is believed; one that does must be the member that it says (KIP-447)."""
+    group = machine.groups.get(request.group_id)
+    generation = request.generation_id
+    if group is None:
+        if generation >= 0:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        return
+    if generation < 0 and group.is_in(GroupState.EMPTY):
+        return
+    if generation >= 0 or request.member_id or request.group_instance_id is not None:
+        group.check_member(request.member_id, request.group_instance_id)
+        if generation != group.generation:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    """The code for every partition of the request."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,74 @@
+"""DescribeTransactions and ListTransactions, of what is committed."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.coordinator.transaction.machine import TransactionMachine
+from tidelog.coordinator.transaction.state import TransactionState
+from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.transactions import describe_transactions, list_transactions
+
+NO_DURATION = -1
+NAMES = {state.value: state for state in TransactionState}
+
+
+class Describe(NamedTuple):
+    transactional_ids: list[str]
+
+
+class ListAll(NamedTuple):
+    """Filters that are empty let everything pass; `pattern` must match the whole id."""
+
+    states: frozenset[TransactionState] = frozenset()
+    has_unknown_state: bool = False
+    producer_ids: frozenset[int] = frozenset()
+    duration_ms: int = NO_DURATION
+    pattern: re.Pattern[str] | None = None
+
+
+def describe(machine: TransactionMachine, transactional_id: str) -> describe_transactions.TransactionState:
+    transaction = machine.transactions.committed(transactional_id)
+    if transaction is None:
+        return described_error(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return describe_transactions.TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.value,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.started,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        topics=[describe_transactions.TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
+    )
+
+
+def described_error(transactional_id: str, code: ErrorCode) -> describe_transactions.TransactionState:
+    return describe_transactions.TransactionState(error_code=code, transactional_id=transactional_id)
+
+
+def list_all(machine: TransactionMachine, asked: ListAll) -> list[list_transactions.TransactionState]:
+    return [
+        list_transactions.TransactionState(
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            transaction_state=transaction.state.value,
+        )
+        for transaction in _passing((one for _, one in machine.transactions.committed_items()), asked, machine.wall)
+    ]
+
+
+def _passing(transactions: Iterable[Transaction], asked: ListAll, wall: int) -> Iterable[Transaction]:
+    for transaction in transactions:
+        if asked.producer_ids and transaction.producer_id not in asked.producer_ids:
+            continue
+        if (asked.states or asked.has_unknown_state) and transaction.state not in asked.states:
+            continue
+        if asked.duration_ms >= 0 and wall - transaction.started <= asked.duration_ms:
+            continue
+        if asked.pattern is not None and not asked.pattern.fullmatch(transaction.transactional_id):
+            continue
+        yield transaction

@@ -1,0 +1,91 @@
+"""EndTxn: the decision. Once it is committed the markers go out; the producer is answered at once.
+
+In transaction version 2 the decision raises the epoch, so a request with the epoch before it is the same one again. In
+the older version nothing tells a repeated end from one that comes too late but the state.
+"""
+
+from typing import NamedTuple
+
+from tidelog.coordinator.contract import Result
+from tidelog.coordinator.transaction.machine import TransactionMachine
+from tidelog.coordinator.transaction.state import COMPLETE, TransactionState
+from tidelog.coordinator.transaction.transaction import LAST_CLIENT_EPOCH, NO_PRODUCER_ID, RAISES_EPOCH, Transaction
+from tidelog.errors import ApiError, ErrorCode
+
+
+class EndTransaction(NamedTuple):
+    """`version` is the transaction version in which the client speaks."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    commit: bool
+    version: int = 0
+
+
+class Ended(NamedTuple):
+    """With the epoch for the next transaction."""
+
+    code: ErrorCode
+    producer_id: int = -1
+    epoch: int = -1
+
+
+def end(machine: TransactionMachine, asked: EndTransaction) -> Result:
+    """ApiError where the producer is not the present one, or there is nothing to end in this way."""
+    transaction = machine.find(asked.transactional_id)
+    if transaction is None:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_again = asked.version >= RAISES_EPOCH and _is_again(transaction, asked)
+    if transaction.producer_id != asked.producer_id and not is_again:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not is_again and (
+        asked.epoch != transaction.epoch or (transaction.is_prepared and asked.version >= RAISES_EPOCH)
+    ):
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state is TransactionState.ONGOING:
+        return _decide(machine, transaction, asked)
+    if transaction.is_prepared or (transaction.state in COMPLETE and (is_again or asked.version < RAISES_EPOCH)):
+        return _already(transaction, asked)
+    if asked.version >= RAISES_EPOCH and not asked.commit:
+        return _decide(machine, transaction, asked)  # an abort of nothing, which raises the epoch all the same
+    raise ApiError(ErrorCode.INVALID_TXN_STATE)
+
+
+def _is_again(transaction: Transaction, asked: EndTransaction) -> bool:
+    """Whether this end was answered before: its epoch was raised since, or used up."""
+    if transaction.producer_id == asked.producer_id:
+        return (
+            transaction.epoch == asked.epoch + 1
+            and transaction.state is not TransactionState.ONGOING
+            and (transaction.state is not TransactionState.EMPTY)
+        )
+    return (
+        transaction.previous_producer_id == asked.producer_id
+        and asked.epoch == LAST_CLIENT_EPOCH
+        and transaction.epoch == 0
+        and transaction.state in COMPLETE
+    )
+
+
+def _already(transaction: Transaction, asked: EndTransaction) -> Result:
+    if transaction.is_commit != asked.commit:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    if transaction.is_prepared:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Result(Ended(ErrorCode.NONE, transaction.producer_id, transaction.epoch))
+
+
+def _decide(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
+    """The last epoch of a producer id is spent on its marker; the next transaction gets another id."""
+    rotates = asked.version >= RAISES_EPOCH and transaction.is_exhausted
+    next_id = machine.new_producer_id() if rotates else NO_PRODUCER_ID
+    decided = transaction.ending(machine.wall, asked.version, commit=asked.commit, next_producer_id=next_id)
+    answer = Ended(ErrorCode.NONE, next_id, 0) if rotates else Ended(ErrorCode.NONE, decided.producer_id, decided.epoch)
+    return machine.change(answer, decided)
+
+
+def fence(machine: TransactionMachine, transaction: Transaction) -> Result:
+    """Abort an open transaction whatever its producer does, with an epoch that its producer was never given."""
+    aborted = transaction.ending(machine.wall, RAISES_EPOCH, commit=False)
+    return Result(changes=machine.change(None, aborted).changes)

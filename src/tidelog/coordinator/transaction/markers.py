@@ -1,0 +1,139 @@
+"""Markers on their way: which broker is asked to write which, and what its answer means.
+
+All that is due to one broker goes in one request. A partition that is gone needs no marker; a leader that refuses for
+now, or does not answer, is asked again, wherever the partition is led by then. One that knows a newer coordinator, or a
+newer epoch of the producer, is told nothing more by this one: somebody else decides.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tidelog import effects
+from tidelog.coordinator.shard import Desk
+from tidelog.coordinator.transaction.machine import TransactionMachine
+from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_LEADER, TopicPartition
+from tidelog.wire.messages.transactions.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+OWNER = "markers"
+IN_FLIGHT = 5
+"""Requests to one broker at a time; what becomes due meanwhile goes together in the next."""
+
+DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
+OVERTAKEN = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+
+Find = Callable[[TopicPartition], int | None]
+"""The broker that leads a partition, NO_LEADER where none does at present, None where the partition is gone."""
+
+
+class Work(NamedTuple):
+    """One transaction's markers for one broker."""
+
+    machine: TransactionMachine
+    transaction: Transaction
+    partitions: list[TopicPartition]
+
+
+class Markers:
+    """The queue of each broker, and the requests that are not answered."""
+
+    def __init__(self, desk: Desk, find: Find) -> None:
+        self._desk = desk
+        self._find = find
+        self._queues: dict[int, list[Work]] = {}
+        self._sent: dict[int, tuple[int, list[Work]]] = {}
+        self._in_flight: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Markers {sum(map(len, self._queues.values()))} queued, {len(self._sent)} requests>"
+
+    def send(self, machine: TransactionMachine, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
+        """Queue the transaction's markers by leader; `flush` sends them."""
+        by_broker: dict[int, list[TopicPartition]] = {}
+        gone: list[TopicPartition] = []
+        leaderless = False
+        for partition in partitions:
+            leader = self._find(partition)
+            if leader is None:
+                gone.append(partition)
+            elif leader == NO_LEADER:
+                leaderless = True
+            else:
+                by_broker.setdefault(leader, []).append(partition)
+        for broker, led in by_broker.items():
+            self._queues.setdefault(broker, []).append(Work(machine, transaction, led))
+        if gone or leaderless:
+            machine.marked(transaction.transactional_id, gone, again=leaderless)
+
+    def flush(self) -> None:
+        for broker in [broker for broker in self._queues if self._in_flight.get(broker, 0) < IN_FLIGHT]:
+            works = [work for work in self._queues.pop(broker) if _is_current(work)]
+            if works:
+                token = next(self._desk.tokens)
+                self._sent[token] = (broker, works)
+                self._in_flight[broker] = self._in_flight.get(broker, 0) + 1
+                request = WriteTxnMarkersRequest(markers=[_marker(work) for work in works])
+                self._desk.effects.append(effects.Ask(broker, request, OWNER, token))
+
+    def answered(self, token: int, response: WriteTxnMarkersResponse | None) -> None:
+        broker, works = self._sent.pop(token)
+        self._in_flight[broker] -= 1
+        if not self._in_flight[broker]:
+            del self._in_flight[broker]
+        codes = {} if response is None else dict(_codes(response))
+        for work in works:
+            if _is_current(work):
+                _take(work, codes)
+
+
+def _is_current(work: Work) -> bool:
+    shard, transactional_id = work.machine.shard, work.transaction.transactional_id
+    return shard.is_alive and work.machine.find(transactional_id) is work.transaction
+
+
+def _marker(work: Work) -> WritableTxnMarker:
+    transaction = work.transaction
+    topics: dict[str, list[int]] = {}
+    for topic, partition in work.partitions:
+        topics.setdefault(topic, []).append(partition)
+    return WritableTxnMarker(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        transaction_result=transaction.is_commit,
+        topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
+        coordinator_epoch=work.machine.shard.epoch,
+        transaction_version=transaction.version,
+    )
+
+
+def _codes(response: WriteTxnMarkersResponse) -> Iterator[tuple[tuple[int, TopicPartition], int]]:
+    for marker in response.markers:
+        for topic in marker.topics:
+            for partition in topic.partitions:
+                yield (marker.producer_id, TopicPartition(topic.name, partition.partition_index)), partition.error_code
+
+
+def _take(work: Work, codes: dict[tuple[int, TopicPartition], Any]) -> None:
+    """What no answer names is asked again."""
+    told = {
+        partition: codes.get((work.transaction.producer_id, partition), ErrorCode.NETWORK_EXCEPTION)
+        for partition in work.partitions
+    }
+    overtaken = [partition for partition, code in told.items() if code in OVERTAKEN]
+    if overtaken:
+        work.machine.shard.event(
+            "transaction.overtaken",
+            level="warning",
+            transactional_id=work.transaction.transactional_id,
+            epoch=work.transaction.epoch,
+            partitions=[str(partition) for partition in overtaken],
+        )
+        return
+    done = [partition for partition, code in told.items() if code in DONE]
+    work.machine.marked(work.transaction.transactional_id, done, again=len(done) < len(told))

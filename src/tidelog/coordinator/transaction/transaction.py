@@ -1,0 +1,133 @@
+"""One transactional id as its coordinator knows it, and its transitions: pure, each gives a new value.
+
+Epochs: a client is given epochs below 32766, so that there is always one left to fence it with; when they are used up
+the id gets another producer id. In transaction version 2 every end raises the epoch (KIP-890): a batch or an end that
+comes late belongs to an epoch that is over.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tidelog.coordinator.transaction.state import FOLLOWS, PREPARED, TransactionState
+from tidelog.model import TopicPartition
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TIME = -1
+LAST_EPOCH = 2**15 - 1
+LAST_CLIENT_EPOCH = LAST_EPOCH - 1
+RAISES_EPOCH = 2
+"""The transaction version in which every end raises the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Times are wall milliseconds. `version` is the transaction version in which the client speaks. `last_epoch`, by
+    which a repeated InitProducerId is known, is not in the log and so is lost in a failover."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int = NO_EPOCH
+    state: TransactionState = TransactionState.EMPTY
+    timeout_ms: int = 0
+    partitions: frozenset[TopicPartition] = frozenset()
+    started: int = NO_TIME
+    updated: int = NO_TIME
+    version: int = 0
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    last_epoch: int = NO_EPOCH
+
+    def __repr__(self) -> str:
+        return f"<{self.transactional_id!r} {self.state.value} producer {self.producer_id} epoch {self.epoch}>"
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the next epoch could not be fenced any more."""
+        return self.epoch >= LAST_CLIENT_EPOCH
+
+    @property
+    def is_prepared(self) -> bool:
+        return self.state in PREPARED
+
+    @property
+    def is_commit(self) -> bool:
+        return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+    def is_overdue(self, wall: int) -> bool:
+        return self.state is TransactionState.ONGOING and self.started + self.timeout_ms < wall
+
+    def check_follows(self, before: "Transaction") -> None:
+        """AssertionError where this cannot come after `before`."""
+        assert before.state in FOLLOWS[self.state], (before, self)
+        assert self.producer_id != before.producer_id or self.epoch >= before.epoch, (before, self)
+
+    # Transitions.
+
+    def renewed(self, timeout_ms: int, wall: int, *, expected: bool) -> "Transaction":
+        """For a producer that begins: the next epoch. `expected`: it named the present one, and may ask again."""
+        return self._empty(timeout_ms, wall, epoch=self.epoch + 1, last_epoch=self.epoch if expected else NO_EPOCH)
+
+    def repeated(self, timeout_ms: int, wall: int) -> "Transaction":
+        """The answer to a producer that asks again for what it was given."""
+        again = self._empty(timeout_ms, wall, epoch=self.epoch, last_epoch=self.last_epoch)
+        return replace(again, previous_producer_id=self.previous_producer_id)
+
+    def rotated(self, producer_id: int, timeout_ms: int, wall: int, *, expected: bool) -> "Transaction":
+        """Another producer id, for the epochs are used up."""
+        last = self.epoch if expected else NO_EPOCH
+        return replace(self._empty(timeout_ms, wall, epoch=0, last_epoch=last), producer_id=producer_id)
+
+    def _empty(self, timeout_ms: int, wall: int, *, epoch: int, last_epoch: int) -> "Transaction":
+        return replace(
+            self,
+            state=TransactionState.EMPTY,
+            epoch=epoch,
+            last_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            started=NO_TIME,
+            updated=wall,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
+
+    def with_partitions(self, added: Iterable[TopicPartition], wall: int, version: int) -> "Transaction":
+        is_new = self.state is not TransactionState.ONGOING
+        return replace(
+            self,
+            state=TransactionState.ONGOING,
+            partitions=frozenset(added) if is_new else self.partitions.union(added),
+            started=wall if is_new else self.started,
+            updated=wall,
+            version=version,
+        )
+
+    def ending(self, wall: int, version: int, *, commit: bool, next_producer_id: int = NO_PRODUCER_ID) -> "Transaction":
+        """The decision: from here on there is no other outcome."""
+        raised = version >= RAISES_EPOCH and self.epoch < LAST_EPOCH
+        return replace(
+            self,
+            state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
+            epoch=self.epoch + 1 if raised else self.epoch,
+            last_epoch=self.epoch if raised else self.last_epoch,
+            started=self.started if self.state is TransactionState.ONGOING else wall,
+            updated=wall,
+            version=version,
+            next_producer_id=next_producer_id,
+        )
+
+    def completed(self, wall: int) -> "Transaction":
+        """Every partition has its marker."""
+        is_rotated = self.next_producer_id != NO_PRODUCER_ID
+        return replace(
+            self,
+            state=TransactionState.COMPLETE_COMMIT if self.is_commit else TransactionState.COMPLETE_ABORT,
+            producer_id=self.next_producer_id if is_rotated else self.producer_id,
+            epoch=0 if is_rotated else self.epoch,
+            last_epoch=self.epoch if is_rotated else self.last_epoch,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+            updated=wall,
+        )
