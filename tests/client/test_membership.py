@@ -328,3 +328,30 @@ def test_a_client_that_can_reach_nobody_waits_quietly_though_its_coordinator_cou
     story.ground.run(30_000)
     story.ground.down.clear()
     assert story.ground.run_until(lambda: story.membership.stage is Stage.STABLE, 60_000)
+
+
+def test_a_consumer_that_closes_waits_quietly_for_its_last_commit():
+    story = GroupStory(heartbeat_interval_ms=1_000)
+    story.fill(b"0")
+    story.subscribe()
+    assert story.values() == [b"0"]
+    commit = story.ground.handlers[OFFSET_COMMIT]
+    story.ground.handlers[OFFSET_COMMIT] = lambda *asked: story.ground.later(5_000, lambda: commit(*asked))
+    story.ground.call(story.consumer.close, story.ground.now)
+    assert story.ground.run_until(lambda: story.consumer.is_closed, 10_000)
+    assert story.coordinator.committed[T0] == 1
+
+
+def test_a_member_that_was_expelled_commits_nothing_until_it_is_back():
+    """An empty group takes what is committed without a generation; so it could be of long ago."""
+    story = GroupStory(enable_auto_commit=False, heartbeat_interval_ms=500)
+    story.subscribe()
+    story.until_stable()
+    story.coordinator.mood = lambda key, _: ErrorCode.UNKNOWN_MEMBER_ID if key == HEARTBEAT else ErrorCode.NONE
+    story.ground.handlers[JOIN_GROUP] = lambda *_: None
+    story.ground.run(2_000)
+    assert story.membership.generation == -1
+    ticket = story.ground.call(story.consumer.commit, story.ground.now, {T0: CommittedOffset(3)})
+    (done,) = story.consumer.take_results()
+    assert (done.ticket, done.error) == (ticket, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert not story.ground.requests(OFFSET_COMMIT)

@@ -238,7 +238,7 @@ class Consumer(Client):
         moments = [self._lookups.deadline, self._fetcher.deadline]
         if self.group is not None:
             moments.append(self.group.offsets.deadline)
-            if self._is_subscribed:
+            if self._is_subscribed and not self._is_closing:
                 moments.append(self.group.membership.deadline)
         return min((moment for moment in moments if moment is not None), default=None)
 
