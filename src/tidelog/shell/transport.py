@@ -47,6 +47,12 @@ class _Blocking:
             self._finish()
             self._sockets.close()
 
+    def abandon(self) -> None:
+        """Drop the connections without a word to anybody, as a process that is killed does."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._sockets.close()
+
     def _finish(self) -> None:
         """What is to be done before the connections are closed."""
 

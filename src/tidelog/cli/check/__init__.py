@@ -1,0 +1,1 @@
+"""`tidelog check`: the history checker against any cluster."""

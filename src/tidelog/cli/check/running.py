@@ -1,0 +1,113 @@
+"""`tidelog check run`: the workload against a cluster, then the verdict."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.cli.check import telling
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
+
+if TYPE_CHECKING:
+    from tidelog.history.verdict import Verdict
+    from tidelog.shell.checking.recorder import Recorder
+    from tidelog.shell.checking.workload import Workload
+
+TICK_S = 0.25
+PLAIN_EVERY_S = 10.0
+"""How often a line is printed where the output is no terminal."""
+
+
+@click.command()
+@click.option("--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="The cluster.")
+@click.option("--seconds", type=click.FloatRange(1), default=60, show_default=True, help="How long to write and read.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("history.jsonl"), show_default=True,
+    help="The history.",
+)  # fmt: skip
+@click.option("--topics", type=click.IntRange(1, 100), default=2, show_default=True, help="How many topics.")
+@click.option("--partitions", type=click.IntRange(1, 1000), default=3, show_default=True, help="Partitions of a topic.")
+@click.option("--workers", type=click.IntRange(2, 64), default=4, show_default=True, help="Clients at a time.")
+@click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second, of all.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="What the clients' choices are drawn from."
+)
+@flag("keep", "Do not delete the topics; they are always kept where something is broken.")
+@flag("json", "Print the verdict as JSON.")
+def run(
+    bootstrap: str, seconds: float, out: Path, topics: int, partitions: int, workers: int, rate: float, seed: int,
+    keep: bool, json: bool,
+) -> None:  # fmt: skip
+    """Write unique values to topics of its own and read them, with clients that crash and change what they read; then
+    read everything once more and judge what was seen.
+
+    The exit code is 1 where something happened that Kafka's promises rule out.
+    """
+    from tidelog.cli.cluster import check_reachable
+    from tidelog.shell.checking import ground
+    from tidelog.shell.checking.workload import Plan, Workload
+
+    check_reachable(bootstrap)
+    plan = Plan(seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed)
+    place = ground.prepare(bootstrap, topics, partitions)
+    workload = Workload(place, plan, out)
+    _drive(workload, seconds)
+    verdict = _judged(out)
+    if verdict.is_good and not keep:
+        ground.remove(place)
+    telling.tell(verdict, as_json=json, extra={"history": str(out), "topics": place.topics})
+    click.get_current_context().exit(0 if verdict.is_good else 1)
+
+
+def _drive(workload: "Workload", seconds: float) -> None:
+    begun = time.monotonic()
+    with progress(workload.recorder) as tell:
+        workload.start()
+        while time.monotonic() - begun < seconds:
+            time.sleep(TICK_S)
+            workload.tick()
+            tell(f"{time.monotonic() - begun:.0f} of {seconds:.0f} s", is_pressing=False)
+        workload.finish(lambda line: tell(line, is_pressing=True))
+
+
+def _judged(file: Path) -> "Verdict":
+    from tidelog.history.text import parse
+    from tidelog.history.verdict import verify
+
+    with file.open(encoding="utf-8") as lines:
+        return verify(parse(lines))
+
+
+@contextmanager
+def progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
+    """`tell(text, is_pressing=…)` on stderr: a line that is redrawn on a terminal, in a pipe one now and then."""
+    from sys import stderr
+
+    is_terminal = stderr.isatty()
+    next_at = PLAIN_EVERY_S
+
+    def tell(text: str, *, is_pressing: bool) -> None:
+        nonlocal next_at
+        line = f"check: {text}, {_counts(recorder)}"
+        if is_terminal:
+            click.echo(f"\r{line}\x1b[K", err=True, nl=False)
+        elif is_pressing or recorder.seconds >= next_at:
+            next_at = recorder.seconds + PLAIN_EVERY_S
+            click.echo(line, err=True)
+
+    try:
+        yield tell
+    finally:
+        if is_terminal:
+            click.echo("", err=True)
+
+
+def _counts(recorder: "Recorder") -> str:
+    from tidelog.history.operation import INFO, OK, POLL, SEND
+
+    outcomes = recorder.outcomes
+    unknown = sum(count for (_, type_), count in outcomes.items() if type_ == INFO)
+    return f"{outcomes[SEND, OK]} sends and {outcomes[POLL, OK]} polls answered, {unknown} calls without an answer"

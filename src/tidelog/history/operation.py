@@ -1,0 +1,117 @@
+"""One line of a history, and the two lines that make a call: what a client set out to do, and how it ended.
+
+A key is a number that stands for one partition; a value is written at most once to its key. Operations that move
+records hold micro-operations: `Send` and `Poll`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+INVOKE, OK, FAIL, INFO = "invoke", "ok", "fail", "info"
+TYPES = (INVOKE, OK, FAIL, INFO)
+
+SEND, POLL, TXN = "send", "poll", "txn"
+MOVES_RECORDS = frozenset({SEND, POLL, TXN})
+ASSIGN, SUBSCRIBE, CRASH, DEBUG, COMMIT, COMMITTED = "assign", "subscribe", "crash", "debug", "commit", "committed"
+
+SCAN_BEGINS, SCAN_ENDS = "scan-begins", "scan-ends"
+"""What a `debug` operation says around the polls that read everything from the beginning to the end."""
+
+Value = int | str
+"""A text where a record's value is none that a workload writes."""
+
+
+class Send(NamedTuple):
+    """`offset` is None where it is not known, or not yet."""
+
+    key: int
+    offset: int | None
+    value: Value
+
+
+class Poll(NamedTuple):
+    """key → (offset, value) in the order in which they were handed out; empty before the answer."""
+
+    records: Mapping[int, Sequence[tuple[int, Value]]]
+
+
+class Operation(NamedTuple):
+    """`line` is its line in the file; `rebalanced` are the keys that the group gave or took meanwhile."""
+
+    line: int
+    number: int
+    t_ns: int
+    process: int
+    type: str
+    f: str
+    value: Any
+    rebalanced: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line: which partition each key stands for, and what the workload said of itself."""
+
+    partitions: Sequence[tuple[str, int]]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def name(self, key: int) -> str:
+        """The key as a person knows it."""
+        if key >= len(self.partitions):
+            return f"key {key}"
+        topic, partition = self.partitions[key]
+        return f"{topic}-{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    header: Header
+    operations: Sequence[Operation]
+
+
+class Call(NamedTuple):
+    """An invocation and its end; without an end nobody knows what became of it."""
+
+    number: int
+    invoke: Operation
+    end: Operation | None
+
+    @property
+    def outcome(self) -> str:
+        return INFO if self.end is None else self.end.type
+
+    @property
+    def line(self) -> int:
+        """Where the evidence stands: the end, or the invocation where there is none."""
+        return self.invoke.line if self.end is None else self.end.line
+
+    @property
+    def moves(self) -> Sequence[Send | Poll]:
+        """The micro-operations, as far as they are known."""
+        if self.invoke.f not in MOVES_RECORDS:
+            return ()
+        known = self.end.value if self.end is not None and self.end.value is not None else self.invoke.value
+        return known or ()
+
+    @property
+    def sends(self) -> list[Send]:
+        return [move for move in self.moves if isinstance(move, Send)]
+
+    @property
+    def polls(self) -> list[Poll]:
+        return [move for move in self.moves if isinstance(move, Poll)]
+
+
+def calls(operations: Sequence[Operation]) -> list[Call]:
+    """In the order of their invocations."""
+    open_calls: dict[int, int] = {}
+    found: list[Call] = []
+    for operation in operations:
+        if operation.type == INVOKE:
+            open_calls[operation.process] = len(found)
+            found.append(Call(len(found), operation, None))
+        else:
+            place = open_calls.pop(operation.process)
+            found[place] = found[place]._replace(end=operation)
+    return found

@@ -1,0 +1,76 @@
+"""Where a workload takes place: topics of its own, each partition of which is a key of the history."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidelog.client.results import code_of
+from tidelog.effects import CONTROLLER
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+
+MOST_REPLICAS = 3
+TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """`partitions[key]` is the partition of a key; `group` the one that those who subscribe are in."""
+
+    bootstrap: str
+    partitions: Sequence[TopicPartition]
+    group: str
+
+    @property
+    def topics(self) -> list[str]:
+        return sorted({partition.topic for partition in self.partitions})
+
+    def key_of(self, topic: str, partition: int) -> int:
+        return self.partitions.index(TopicPartition(topic, partition))
+
+    def keys_of(self, topics: Sequence[str]) -> list[int]:
+        return [key for key, partition in enumerate(self.partitions) if partition.topic in topics]
+
+
+def prepare(bootstrap: str, topics: int, partitions: int) -> Ground:
+    """Create topics of unused names, three times replicated where there are so many brokers. ApiError where the cluster
+    refuses or does not answer."""
+    run = os.urandom(4).hex()
+    names = [f"tidelog-check-{run}-{number}" for number in range(topics)]
+    with Admin(bootstrap, default_api_timeout_ms=TIMEOUT_MS) as admin:
+        replicas = min(MOST_REPLICAS, len(admin.ask(MetadataRequest(topics=[])).brokers))
+        wanted = [_topic(name, partitions, replicas) for name in names]
+        for result in admin.ask(CreateTopicsRequest(topics=wanted), CONTROLLER).topics:
+            if result.error_code:
+                raise ApiError(ErrorCode(code_of(result.error_code)), result.error_message)
+        _await_leaders(admin, names, partitions)
+    places = [TopicPartition(name, partition) for name in names for partition in range(partitions)]
+    return Ground(bootstrap, places, f"tidelog-check-{run}")
+
+
+def remove(ground: Ground) -> None:
+    """Delete the topics. ApiError where the cluster does not answer."""
+    states = [DeleteTopicState(name=name, topic_id=bytes(16)) for name in ground.topics]
+    request = DeleteTopicsRequest(topics=states, topic_names=ground.topics)
+    with Admin(ground.bootstrap, default_api_timeout_ms=TIMEOUT_MS) as admin:
+        admin.ask(request, CONTROLLER)
+
+
+def _topic(name: str, partitions: int, replicas: int) -> CreatableTopic:
+    least = CreatableTopicConfig(name="min.insync.replicas", value=str(min(2, replicas)))
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=[least])
+
+
+def _await_leaders(admin: Admin, names: Sequence[str], partitions: int) -> None:
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
+    )
+    while True:
+        found = admin.ask(request).topics
+        led = [each for topic in found for each in topic.partitions if each.leader_id >= 0]
+        if len(led) == len(names) * partitions:
+            return

@@ -1,0 +1,207 @@
+"""One process of a workload: a producer and a consumer, whose calls are written down with what they saw."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidelog.client.results import NO_OFFSET, Assigned, ConsumerRecord, Delivery, Event, Lost, Revoked
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.history.operation import (
+    ASSIGN,
+    COMMIT,
+    CRASH,
+    FAIL,
+    INFO,
+    OK,
+    POLL,
+    SEND,
+    SUBSCRIBE,
+    Poll,
+    Send,
+    Value,
+)
+from tidelog.shell.checking.ground import Ground
+from tidelog.shell.checking.knowledge import Knowledge
+from tidelog.shell.checking.recorder import Recorder
+from tidelog.shell.transport import Consumer, Producer
+
+DELIVERY_MS = 15_000
+REQUEST_MS = 5_000
+SESSION_MS = 6_000
+POLL_S = 0.1
+
+REFUSED = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_TIMESTAMP,
+    }
+)
+"""What a broker says of a batch that it has not appended and never will; after anything else nobody knows."""
+
+
+class Process:
+    """`is_retired` once a call got no clear answer: nothing more may be asked of it then."""
+
+    def __init__(self, ground: Ground, recorder: Recorder, knowledge: Knowledge, *, subscribes: bool) -> None:
+        self.number = knowledge.new_process()
+        self.is_retired = False
+        self._ground = ground
+        self._recorder = recorder
+        self._knowledge = knowledge
+        self._rebalanced: set[int] = set()
+        self._assigned: list[int] = []
+        self._to_commit: dict[int, int] = {}
+        self.producer = Producer(
+            ground.bootstrap, delivery_timeout_ms=DELIVERY_MS, request_timeout_ms=REQUEST_MS, linger_ms=0
+        )
+        self.consumer = Consumer(
+            ground.bootstrap,
+            ground.group if subscribes else None,
+            on_event=self._happened,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            request_timeout_ms=REQUEST_MS,
+            default_api_timeout_ms=DELIVERY_MS,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=SESSION_MS // 6,
+            fetch_max_wait_ms=100,
+        )
+
+    def __repr__(self) -> str:
+        return f"Process({self.number}, reads {self._assigned or 'nothing'})"
+
+    def begin(self, f: str, value: Any) -> None:
+        self._recorder.invoke(self.number, f, value)
+
+    def end(self, type_: str, f: str, value: Any) -> None:
+        rebalanced, self._rebalanced = self._rebalanced, set()
+        self._recorder.end(self.number, type_, f, value, rebalanced)
+        self.is_retired |= type_ == INFO
+
+    # Writing.
+
+    def send(self, keys: Sequence[int]) -> None:
+        """A new value to each of these keys, all on their way at once; waits until the fate of all is told."""
+        values = [(key, self._knowledge.new_value(key)) for key in keys]
+        self.begin(SEND, [Send(key, None, value) for key, value in values])
+        told: dict[int, Delivery] = {}
+        tickets: list[int] = []
+        try:
+            for key, value in values:
+                topic, partition = self._ground.partitions[key]
+                tickets.append(self.producer.send(topic, b"%d" % value, partition=partition))
+            told = {delivery.ticket: delivery for delivery in self.producer.flush(DELIVERY_MS / 1000 + POLL_S)}
+        except ApiError:
+            tickets += [-1] * (len(values) - len(tickets))
+        deliveries = [told.get(ticket) for ticket in tickets]
+        moves = [Send(key, _offset(delivery), value) for (key, value), delivery in zip(values, deliveries, strict=True)]
+        for move in moves:
+            if move.offset is not None:
+                self._knowledge.acknowledged(move.key, move.offset)
+        self.end(_outcome(deliveries), SEND, moves)
+
+    # Reading.
+
+    def assign(self, starts: Mapping[int, int]) -> None:
+        """Read these keys; one that was not read before from its offset on."""
+        self.begin(ASSIGN, sorted(starts))
+        places = self._ground.partitions
+        self.consumer.assign([places[key] for key in starts])
+        for key in set(starts) - set(self._assigned):
+            self.consumer.seek(places[key], starts[key])
+        self._assigned = sorted(starts)
+        self.end(OK, ASSIGN, self._assigned)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        keys = self._ground.keys_of(topics)
+        self.begin(SUBSCRIBE, keys)
+        self.consumer.subscribe(topics)
+        self._assigned = keys
+        self.end(OK, SUBSCRIBE, keys)
+
+    def poll(self, timeout_s: float = POLL_S) -> int:
+        """How many records came."""
+        self.begin(POLL, [Poll({})])
+        try:
+            records = self.consumer.poll(timeout_s)
+        except ApiError:
+            self.end(INFO, POLL, None)  # no records are lost with it: they are handed out before anything is raised
+            return 0
+        found = self._by_key(records)
+        for key, placed in found.items():
+            self._to_commit[key] = placed[-1][0] + 1
+            self._knowledge.read(key, placed[-1][0])
+        self.end(OK, POLL, [Poll(found)])
+        return len(records)
+
+    def commit(self) -> None:
+        """Commit for the group what was read since the last time."""
+        offsets, self._to_commit = self._to_commit, {}
+        owned = {self._ground.key_of(*partition) for partition in self.consumer.assignment}
+        offsets = {key: offset for key, offset in offsets.items() if key in owned}
+        if not offsets:
+            return
+        self.begin(COMMIT, offsets)
+        try:
+            self.consumer.commit({self._ground.partitions[key]: offset for key, offset in offsets.items()})
+        except ApiError:
+            self.end(INFO, COMMIT, offsets)
+        else:
+            self.end(OK, COMMIT, offsets)
+
+    # The end.
+
+    def crash(self) -> None:
+        """As if it were killed: nobody is told."""
+        self.begin(CRASH, None)
+        self.abandon()
+        self.end(OK, CRASH, None)
+        self.is_retired = True
+
+    def abandon(self) -> None:
+        self.producer.abandon()
+        self.consumer.abandon()
+
+    def leave(self) -> None:
+        """Leave the group, so that nobody waits for this member."""
+        self.producer.abandon()
+        self.consumer.close()
+
+    def _by_key(self, records: Sequence[ConsumerRecord]) -> dict[int, list[tuple[int, Value]]]:
+        found: dict[int, list[tuple[int, Value]]] = {}
+        for record in records:
+            key = self._ground.key_of(record.topic, record.partition)
+            found.setdefault(key, []).append((record.offset, _value(record.value)))
+        return found
+
+    def _happened(self, event: Event) -> None:
+        if isinstance(event, Assigned | Revoked | Lost):
+            keys = {self._ground.key_of(*partition) for partition in event.partitions}
+            self._rebalanced |= keys
+            for key in keys:
+                self._to_commit.pop(key, None)
+
+
+def _offset(delivery: Delivery | None) -> int | None:
+    if delivery is None or not delivery.is_acknowledged or delivery.offset == NO_OFFSET:
+        return None
+    return delivery.offset
+
+
+def _outcome(deliveries: Sequence[Delivery | None]) -> str:
+    if all(delivery is not None and delivery.is_acknowledged for delivery in deliveries):
+        return OK
+    if all(delivery is not None and delivery.error in REFUSED for delivery in deliveries):
+        return FAIL
+    return INFO
+
+
+def _value(raw: bytes | None) -> Value:
+    """What a workload writes is a number; anything else is told as it is."""
+    text = (raw or b"").decode("utf-8", "backslashreplace")
+    return int(text) if text.isdecimal() else text

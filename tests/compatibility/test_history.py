@@ -1,0 +1,58 @@
+"""The history checker runs unchanged against processes of ours whose leaders die, and against a real Apache Kafka 4.3.1."""
+
+import time
+
+import pytest
+
+from tests.compatibility.differential import brokers
+from tests.compatibility.support import LOOK_AGAIN_S
+from tidelog.history.text import parse
+from tidelog.history.verdict import verify
+from tidelog.shell.checking import ground
+from tidelog.shell.checking.workload import Plan, Workload
+
+pytestmark = pytest.mark.processes
+
+KILLS = 4
+
+
+def judged(file):
+    with file.open(encoding="utf-8") as lines:
+        return verify(parse(lines))
+
+
+def await_more(workload, count):
+    """Until so many more sends are acknowledged; the test's timeout ends a wait in vain."""
+    goal = workload.recorder.acknowledged + count
+    while workload.recorder.acknowledged < goal:
+        workload.tick()
+        time.sleep(LOOK_AGAIN_S)
+
+
+def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):
+    place = ground.prepare(cluster.bootstrap, topics=2, partitions=3)
+    workload = Workload(place, Plan(seconds=20, seed=3), tmp_path / "h.jsonl")
+    workload.start()
+    for kill in range(KILLS):
+        await_more(workload, 100)
+        cluster.kill(kill % 3)
+        await_more(workload, 50)
+        cluster.start_broker(kill % 3)
+        cluster.wait_ready()
+    workload.finish()
+    verdict = judged(tmp_path / "h.jsonl")
+    assert verdict.is_good, verdict.as_json()
+    assert verdict.figures["scans"] == 2
+
+
+@pytest.mark.kafka
+def test_apache_kafka_passes_the_same_checks(kafka_libs, tmp_path):
+    with brokers.kafka(tmp_path / "kafka", kafka_libs) as port:
+        place = ground.prepare(f"127.0.0.1:{port}", topics=2, partitions=2)
+        workload = Workload(place, Plan(seconds=8, seed=4), tmp_path / "h.jsonl")
+        workload.start()
+        await_more(workload, 300)
+        workload.finish()
+    verdict = judged(tmp_path / "h.jsonl")
+    assert verdict.is_good, verdict.as_json()
+    assert verdict.figures["values_read"] == verdict.figures["values_certain"] > 300

@@ -1,0 +1,108 @@
+"""The workload on real sockets: what it writes down is a whole history, and a consumer that lies is found out."""
+
+import time
+
+import pytest
+
+from tests.compatibility.support import LOOK_AGAIN_S
+from tidelog.errors import ErrorCode
+from tidelog.history.operation import FAIL, INFO, OK, SEND, Header
+from tidelog.history.text import NotAHistory, parse
+from tidelog.history.verdict import verify
+from tidelog.model import TopicPartition
+from tidelog.shell import transport
+from tidelog.shell.checking import ground, process
+from tidelog.shell.checking.knowledge import Knowledge
+from tidelog.shell.checking.recorder import Recorder
+from tidelog.shell.checking.workload import Plan, Workload
+from tidelog.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(brokers=3) as started:
+        yield started
+
+
+def run_until(workload, enough):
+    """Until so many sends are acknowledged; the test's timeout ends a wait in vain."""
+    workload.start()
+    while workload.recorder.acknowledged < enough:
+        workload.tick()
+        time.sleep(LOOK_AGAIN_S)
+    workload.finish()
+
+
+def read(file):
+    with file.open(encoding="utf-8") as lines:
+        return parse(lines)
+
+
+def test_a_history_of_a_healthy_cluster_is_clean(cluster, tmp_path):
+    place = ground.prepare(cluster.bootstrap, topics=2, partitions=2)
+    workload = Workload(place, Plan(seconds=4, seed=5, rate=400), tmp_path / "h.jsonl")
+    run_until(workload, 300)
+    history = read(tmp_path / "h.jsonl")
+    verdict = verify(history)
+    assert verdict.is_good, verdict.as_json()
+    assert verdict.figures["scans"] == 2
+    assert verdict.figures["values_certain"] > 300
+    assert verdict.figures["values_read"] == verdict.figures["values_certain"]
+    assert history.header.about["seed"] == 5
+    ground.remove(place)
+
+
+def test_a_record_that_a_consumer_leaves_out_is_found(cluster, tmp_path, monkeypatch):
+    poll = transport.Consumer.poll
+
+    def lying(self, timeout=0, most=None):
+        return [record for record in poll(self, timeout, most) if record.value != b"7"]
+
+    monkeypatch.setattr(transport.Consumer, "poll", lying)
+    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    run_until(Workload(place, Plan(seconds=4, rate=400, workers=2), tmp_path / "h.jsonl"), 40)
+    verdict = verify(read(tmp_path / "h.jsonl"))
+    lost = verdict.anomalies["lost-write"]
+    assert [anomaly.values for anomaly in lost] == [(7,)]
+    assert not verdict.is_good
+
+
+def test_a_history_that_was_not_finished_is_refused(cluster, tmp_path):
+    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    workload = Workload(place, Plan(seconds=4), tmp_path / "h.jsonl")
+    workload.start()
+    workload.stop()
+    workload.recorder._out.flush()
+    with pytest.raises(NotAHistory, match="cut off"):
+        read(tmp_path / "h.jsonl")
+    workload.recorder.close()
+    assert "unfinished" in verify(read(tmp_path / "h.jsonl")).anomalies
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([ErrorCode.NONE, ErrorCode.NONE], OK),
+        ([ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD], FAIL),
+        ([ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE], INFO),
+        ([ErrorCode.REQUEST_TIMED_OUT], INFO),
+        ([ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND], INFO),
+        ([None], INFO),
+    ],
+)
+def test_only_what_is_certain_is_a_success_or_a_failure(outcomes, expected):
+    deliveries = [None if code is None else process.Delivery(1, "t", 0, 5, error=code) for code in outcomes]
+    assert process._outcome(deliveries) == expected
+
+
+def test_a_process_without_a_clear_answer_is_retired(tmp_path, free_ports, monkeypatch):
+    monkeypatch.setattr(process, "DELIVERY_MS", 300)
+    (port,) = free_ports(1)
+    place = ground.Ground(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
+    recorder = Recorder(tmp_path / "h.jsonl", Header([("t", 0)]))
+    asked = process.Process(place, recorder, Knowledge(1), subscribes=False)
+    asked.send([0])
+    assert asked.is_retired
+    assert recorder.outcomes[SEND, INFO] == 1
+    asked.abandon()
+    recorder.close()
