@@ -1,9 +1,20 @@
 """The lab: stories of replication, told with real brokers and real logs, one step at a time.
 
-`telling` is what a told story is (plain data, drawn by the terminal and the page), `language` reads a story, `engine`
-tells it in `sim`. Every verdict is read from the bytes of the logs.
+A story is a text (`language`, `library`), carried out on a `stage` of real nodes in the simulated world (`engine`,
+`commands`), and becomes a `telling`: plain data that the terminal, the page and the notebook draw. Every log and every
+verdict is read from bytes.
 """
 
-from tidelog.lab.telling import Message, RecordView, ReplicaView, Step, Telling, Verdict, to_json
+from typing import TYPE_CHECKING
 
-__all__ = ["Message", "RecordView", "ReplicaView", "Step", "Telling", "Verdict", "to_json"]
+if TYPE_CHECKING:
+    from tidelog.lab.notebook import Shown
+
+__all__ = ["story"]
+
+
+def story(name: str, **knobs: object) -> "Shown":
+    """`tidelog.lab.notebook.story`, imported when it is called."""
+    from tidelog.lab import notebook
+
+    return notebook.story(name, **knobs)

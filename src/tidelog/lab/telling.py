@@ -52,7 +52,8 @@ class Message:
 
 @dataclass(slots=True)
 class Step:
-    """`number` counts from 1; `millis` is the world's clock since the story began; `says`: what happens; `why`: why."""
+    """`number` counts from 1; `millis` is the world's clock since the story began; `says`: what happens; `why`: why;
+    `happened`: what clients and brokers told meanwhile, a line each."""
 
     number: int
     millis: float
@@ -60,6 +61,7 @@ class Step:
     why: str
     replicas: list[ReplicaView] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    happened: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

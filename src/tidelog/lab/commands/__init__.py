@@ -1,0 +1,19 @@
+"""What a story can do: one table of commands, a file for each kind.
+
+A command takes the play and its words, does what it says, and lets the world go on for a moment; what happened
+meanwhile is in `Play.told`. What cannot be done (kill the dead, start the living) is refused with its line.
+"""
+
+from tidelog.lab.commands import brokers, clients, links, looking, replication, topics
+from tidelog.lab.commands.entry import Entry
+
+COMMANDS: dict[str, Entry] = {
+    **brokers.COMMANDS,
+    **topics.COMMANDS,
+    **clients.COMMANDS,
+    **replication.COMMANDS,
+    **links.COMMANDS,
+    **looking.COMMANDS,
+}
+
+VERBS = {name: entry.verb for name, entry in COMMANDS.items()}

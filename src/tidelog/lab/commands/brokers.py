@@ -1,0 +1,103 @@
+"""Brokers that come, go, and come back with what their disks kept."""
+
+from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.language import Command, Verb
+from tidelog.lab.play import Play
+from tidelog.lab.stage import CONTROLLER
+
+SESSION_TERM = 10_000_000
+
+
+def cluster(play: Play, command: Command) -> None:
+    if len(set(command.words)) < len(command.words) or CONTROLLER in command.words:
+        raise play.impossible(f"expected a name for each broker, none of them twice, and none `{CONTROLLER}`.")
+    play.open(command.words, command.options)
+
+
+def kill(play: Play, command: Command) -> None:
+    """The process dies, its page cache stays; its session ends at once."""
+    for name in command.words:
+        host = play.stage.hosts[play.running(name)]
+        play.stage.world.kill(host)
+    play.run()
+
+
+def power(play: Play, command: Command) -> None:
+    """The machine dies, and what was not synced with it; its session ends after its term."""
+    for name in command.words:
+        host = play.stage.hosts[play.running(name)]
+        play.stage.world.lose_power(host)
+    play.run(SESSION_TERM)
+
+
+def start(play: Play, command: Command) -> None:
+    for name in command.words:
+        play.stage.hosts[play.down(name)].start()
+        play.run()
+
+
+def stop(play: Play, command: Command) -> None:
+    """A wished stop: leadership is handed over, the log is flushed and closed."""
+    for name in command.words:
+        host = play.stage.hosts[play.running(name)]
+        play.stage.world.stop(host)
+        if not play.stage.until(lambda host=host: not host.up):  # type: ignore[misc]
+            raise play.impossible(f"{name} does not come to an end; expected a stop within 20 s.")
+    play.run()
+
+
+def restart(play: Play, command: Command) -> None:
+    for name in command.words:
+        play.stage.bounce(play.running(name))
+        play.run()
+
+
+def pause(play: Play, command: Command) -> None:
+    for name in command.words:
+        life = play.stage.hosts[play.running(name)].life
+        assert life is not None
+        if life.paused:
+            raise play.impossible(f"{name} is paused already; expected a broker that goes on.")
+        life.pause()
+    play.run()
+
+
+def resume(play: Play, command: Command) -> None:
+    for name in command.words:
+        host = play.stage.hosts[play.running(name)]
+        if host.running:
+            raise play.impossible(f"{name} is not paused; expected `pause {name}` before.")
+        play.stage.world.resume(host)
+    play.run()
+
+
+def expire(play: Play, command: Command) -> None:
+    """The broker's session ends although it runs: the controller takes it for dead."""
+    for name in command.words:
+        play.stage.world.lose_session(play.stage.hosts[play.running(name)])
+    play.run()
+
+
+def sync(play: Play, command: Command) -> None:
+    for name in command.words:
+        play.stage.write_back(play.running(name))
+
+
+def erase(play: Play, command: Command) -> None:
+    for name in command.words:
+        play.stage.hosts[play.down(name)].disk.erase()
+
+
+COMMANDS: dict[str, Entry] = {
+    "cluster": Entry(Verb("cluster BROKER… [option=value …]", 1, None, None), cluster),
+    "kill": entry("kill BROKER…", kill, 1, None),
+    "power": entry("power BROKER…", power, 1, None),
+    "start": entry("start BROKER…", start, 1, None),
+    "stop": entry("stop BROKER…", stop, 1, None),
+    "restart": entry("restart BROKER…", restart, 1, None),
+    "pause": entry("pause BROKER…", pause, 1, None),
+    "resume": entry("resume BROKER…", resume, 1, None),
+    "expire": entry("expire BROKER…", expire, 1, None),
+    "sync": entry("sync BROKER…", sync, 1, None),
+    "erase": entry("erase BROKER…", erase, 1, None),
+}

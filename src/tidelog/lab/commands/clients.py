@@ -1,0 +1,249 @@
+"""Producers and consumers: plain requests to the leader, one at a time."""
+
+from typing import Any
+
+from tidelog.errors import ErrorCode
+from tidelog.lab import asking
+from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.language import Command
+from tidelog.lab.play import Play, Sent
+from tidelog.lab.post import ANSWER, Rule
+from tidelog.lab.stage import CONTROLLER
+from tidelog.lab.views import records_on
+from tidelog.sim.host import WALL_START
+from tidelog.wire import records
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from tidelog.wire.messages.groups.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+
+ACKS = {"0": 0, "1": 1, "all": -1}
+PRODUCE_TIMEOUT_MS = 60_000
+GROUP = "application"
+NO_PRODUCER = (-1, -1, -1)
+SEMANTICS = ("at_most_once", "at_least_once", "exactly_once")
+TRIES = 20
+
+# Producing.
+
+
+def produce(play: Play, command: Command) -> None:
+    """One request for each value, to the leader or to the broker that is named."""
+    acks = command.options.get("acks", play.knobs.get("acks", "all"))
+    if acks not in ACKS:
+        raise play.impossible(f"expected acks=0, acks=1 or acks=all, not acks={acks}.")
+    target = play.running(command.options["to"]) if "to" in command.options else play.leader()
+    for value in command.words:
+        _send(play, value, _batch(play, value, command.options), acks, target, command)
+    play.run()
+
+
+def retry(play: Play, command: Command) -> None:
+    """The same batch again, as a producer does that got no answer."""
+    for value in command.words:
+        earlier = next((sent for sent in reversed(play.sent) if sent.label == value), None)
+        if earlier is None:
+            raise play.impossible(f"{value} was never sent; expected `produce {value}` before.")
+        target = play.running(command.options["to"]) if "to" in command.options else play.leader()
+        _send(play, value, earlier.content, earlier.acks, target, command)
+    play.run()
+
+
+def _send(play: Play, value: str, content: bytes, acks: str, target: str, command: Command) -> None:
+    rule = _loss(play, target, command.options.get("lose", ""))
+    data = PartitionProduceData(index=0, records=content)
+    topic = TopicProduceData(name=play.name.topic, partition_data=[data])
+    request = ProduceRequest(acks=ACKS[acks], timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[topic])
+    play.sent.append(Sent(value, acks, play.ask(target, asking.PRODUCE, request), content))
+    if rule is not None:
+        post = play.stage.post
+        play.stage.until(lambda: bool(post.waiting(rule.source, rule.target, rule.kinds)), 2_000_000)
+        for letter in post.waiting(rule.source, rule.target, rule.kinds):
+            post.lose(letter)
+        post.rules.remove(rule)
+    elif len(command.words) > 1:
+        play.run(10_000)
+
+
+def _loss(play: Play, target: str, what: str) -> Rule | None:
+    if what not in ("", "request", "answer"):
+        raise play.impossible(f"expected lose=request or lose=answer, not lose={what}.")
+    host = play.party(target)
+    rules = {
+        "request": Rule("client", host, frozenset({"Produce"})),
+        "answer": Rule(host, "client", frozenset({"Produce" + ANSWER})),
+    }
+    rule = rules.get(what)
+    if rule is not None:
+        play.stage.post.rules.append(rule)
+    return rule
+
+
+def _batch(play: Play, value: str, options: dict[str, str]) -> bytes:
+    """With `by`, the batch of an idempotent producer: it has an id and a place in its sequence (KIP-98)."""
+    number, epoch, sequence = _identity(play, options["by"]) if "by" in options else NO_PRODUCER
+    wall = WALL_START + play.stage.world.micros // 1000
+    key = options["key"].encode() if "key" in options else None
+    record = records.Record(timestamp=wall, key=key, value=value.encode())
+    return records.build([record], producer_id=number, producer_epoch=epoch, base_sequence=sequence)
+
+
+def _identity(play: Play, producer: str) -> tuple[int, int, int]:
+    known = play.producers.get(producer)
+    if known is None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1)
+        answer = play.answer(play.leader(), asking.INIT_PRODUCER_ID, request)
+        if answer is None or answer.error_code:
+            raise play.impossible("the producer was given no id.")
+        known = answer.producer_id, answer.producer_epoch, 0
+    play.producers[producer] = known[0], known[1], known[2] + 1
+    return known
+
+
+# Consuming.
+
+
+def consume(play: Play, command: Command) -> None:
+    """What a consumer is given from an offset on; `to=leo` reads as if there were no high watermark."""
+    position = _number(play, command.options.get("from", "0"))
+    broker = play.running(command.options["on"]) if "on" in command.options else play.leader()
+    if command.options.get("to", "hw") == "leo":
+        found = [(r.offset, r.label) for r in records_on(play.stage.hosts[broker].disk, play.name)]
+        found = [one for one in found if one[0] >= position]
+    else:
+        found = _read(play, broker, position)
+    _remember(play, found)
+    play.last_read = [value for _, value in found]
+    play.told.append(f"a consumer reads {' '.join(play.last_read) or 'nothing'} from {broker}")
+
+
+def _number(play: Play, text: str) -> int:
+    if not text.isdecimal():
+        raise play.impossible(f"expected an offset, not {text!r}.")
+    return int(text)
+
+
+def _read(play: Play, broker: str, position: int) -> list[tuple[int, str]]:
+    wanted = FetchPartition(partition=0, fetch_offset=position, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic=play.name.topic, partitions=[wanted])
+    answer = play.answer(broker, asking.FETCH, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]))
+    data = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
+    if data is None or data.error_code:
+        play.told.append(f"the consumer is refused with {ErrorCode(data.error_code).name if data else 'no answer'}")
+        return []
+    content = bytes(data.records or b"")
+    return [
+        (record.offset, bytes(record.value or b"").decode(errors="replace"))
+        for batch in records.batches(content)
+        if not batch.is_control
+        for record in records.records(content, batch)
+        if record.offset >= position
+    ]
+
+
+def _remember(play: Play, found: list[tuple[int, str]]) -> None:
+    for offset, value in found:
+        before = play.read.setdefault(offset, value)
+        if before != value:
+            sentence = f"At offset {offset} a consumer once read {before}, and now reads {value}."
+            if sentence not in play.changed:
+                play.changed.append(sentence)
+
+
+# An application that reads, works, and commits its position to the group's coordinator.
+
+
+def work(play: Play, command: Command) -> None:
+    """Carry out the next record; `crash=between` dies between the two halves of it, whatever their order."""
+    semantics = command.options.get("semantics", play.knobs.get("semantics", ""))
+    if semantics not in SEMANTICS:
+        raise play.impossible(f"expected semantics={'|'.join(SEMANTICS)}.")
+    application = play.application
+    if application.killed:
+        raise play.impossible("the application is down; expected `recover` before.")
+    found = _read(play, play.leader(), application.position)
+    if not found:
+        raise play.impossible("there is nothing to read; expected a committed record.")
+    offset, value = found[0]
+    crashes = command.options.get("crash") == "between"
+    application.killed = crashes
+    if semantics == "at_most_once":
+        _commit(play, offset + 1)
+        if not crashes:
+            application.done.append(value)
+    elif semantics == "at_least_once":
+        application.done.append(value)
+        if not crashes:
+            _commit(play, offset + 1)
+    elif not crashes:
+        application.done.append(value)
+        application.stored = offset + 1
+    application.position = offset + 1
+    play.told.append(f"the application {'dies over' if crashes else 'has carried out'} {value}")
+
+
+def recover(play: Play, command: Command) -> None:
+    """The application starts again where its position says: the committed one, or the one stored with its results."""
+    semantics = command.options.get("semantics", play.knobs.get("semantics", ""))
+    application = play.application
+    application.killed = False
+    application.position = application.stored if semantics == "exactly_once" else _committed(play)
+    play.told.append(f"the application goes on from offset {application.position}")
+
+
+def _coordinator(play: Play) -> str:
+    """Asked until the offsets topic stands, as every consumer does."""
+    for _ in range(TRIES):
+        answer = play.answer(CONTROLLER, asking.FIND_COORDINATOR, FindCoordinatorRequest(key=GROUP, key_type=0))
+        if answer is not None and not answer.error_code:
+            return play.stage.names[answer.node_id]
+        play.run()
+    raise play.impossible("the group finds no coordinator.")
+
+
+def _commit(play: Play, offset: int) -> None:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    topic = OffsetCommitRequestTopic(name=play.name.topic, partitions=[partition])
+    request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=[topic])
+    _until_taken(play, asking.OFFSET_COMMIT, request)
+
+
+def _committed(play: Play) -> int:
+    topic = OffsetFetchRequestTopic(name=play.name.topic, partition_indexes=[0])
+    answer = _until_taken(play, asking.OFFSET_FETCH, OffsetFetchRequest(group_id=GROUP, topics=[topic]))
+    return max(0, int(answer.topics[0].partitions[0].committed_offset))
+
+
+def _until_taken(play: Play, key: int, request: Any) -> Any:
+    for _ in range(TRIES):
+        answer = play.answer(_coordinator(play), key, request)
+        codes = [answer.topics[0].partitions[0].error_code] if answer is not None and answer.topics else [-1]
+        if codes == [0]:
+            return answer
+        play.run()
+    raise play.impossible("the group's coordinator does not take the request.")
+
+
+COMMANDS: dict[str, Entry] = {
+    "produce": entry(
+        "produce VALUE… [acks=0|1|all] [to=BROKER] [by=PRODUCER] [key=KEY] [lose=request|answer]",
+        produce,
+        1,
+        None,
+        "acks",
+        "to",
+        "by",
+        "key",
+        "lose",
+    ),
+    "retry": entry("retry VALUE… [to=BROKER] [lose=request|answer]", retry, 1, None, "to", "lose"),
+    "consume": entry("consume [from=OFFSET] [on=BROKER] [to=hw|leo]", consume, 0, 0, "from", "on", "to"),
+    "work": entry("work [crash=between] [semantics=…]", work, 0, 0, "crash", "semantics"),
+    "recover": entry("recover [semantics=…]", recover, 0, 0, "semantics"),
+}

@@ -1,0 +1,148 @@
+"""Looking at the replicas, and saying what must be seen."""
+
+from collections.abc import Callable
+
+from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.language import Command
+from tidelog.lab.play import ACKNOWLEDGED, NO_ANSWER, NOT_AWAITED, WAITING, Play
+from tidelog.lab.telling import ReplicaView
+from tidelog.lab.verdict import differs, lost
+from tidelog.lab.views import replica, replicas
+
+NOTHING = "nothing"
+
+
+def show(play: Play, command: Command) -> None:
+    for view in replicas(play.stage, play.name):
+        if not command.words or view.broker in command.words:
+            play.told.append(line(view))
+
+
+def line(view: ReplicaView) -> str:
+    """One replica as a line of text: records as label@epoch, an unsynced one with a `~`."""
+    records = " ".join(f"{r.label}@{r.epoch}{'' if r.synced else '~'}" for r in view.records) or "-"
+    epochs = " ".join(f"{epoch}:{start}" for epoch, start in view.epochs) or "-"
+    text = f"{view.broker} {view.role:<8} epoch {view.leader_epoch:>2}  LEO {view.leo}  HW {view.hw}"
+    text += f"  epochs {epochs}  log {records}"
+    if view.isr:
+        text += f"  ISR {' '.join(view.isr)}"
+    return text
+
+
+def expect(play: Play, command: Command) -> None:
+    """`expect WHAT VALUES…`: refused with what is there instead."""
+    what, *values = command.words
+    look = LOOKS.get(what)
+    if look is None:
+        raise play.impossible(f"`{what}` cannot be looked at; expected one of: {', '.join(LOOKS)}.")
+    found, wanted = look(play, values)
+    if found != wanted:
+        raise play.impossible(
+            f"expected `{command.text.removeprefix('expect ')}`, found: {' '.join(found) or NOTHING}."
+        )
+
+
+Look = tuple[list[str], list[str]]
+"""What is found, and what was wanted, both as words."""
+
+
+def _of(play: Play, values: list[str]) -> ReplicaView:
+    if not values:
+        raise play.impossible("expected a broker.")
+    return replica(play.stage, play.broker(values[0]), play.name)
+
+
+def _log(play: Play, values: list[str]) -> Look:
+    return [record.label for record in _of(play, values).records], _list(values[1:])
+
+
+def _number(field: str) -> Callable[[Play, list[str]], Look]:
+    return lambda play, values: ([str(getattr(_of(play, values), field))], values[1:])
+
+
+def _epochs(play: Play, values: list[str]) -> Look:
+    return [f"{epoch}:{start}" for epoch, start in _of(play, values).epochs], _list(values[1:])
+
+
+def _remote(play: Play, values: list[str]) -> Look:
+    """`expect remote A B 1`: what the leader A believes of B."""
+    return [str(_of(play, values).remote.get(values[1], ""))], values[2:]
+
+
+def _list(values: list[str]) -> list[str]:
+    return [] if values == [NOTHING] else values
+
+
+def _leader(play: Play, values: list[str]) -> Look:
+    return [play.stage.leader(play.name) or "nobody"], values
+
+
+def _isr(play: Play, values: list[str]) -> Look:
+    state = play.stage.state(play.name)
+    return sorted(play.stage.names[member] for member in (state.isr if state else ())), sorted(values)
+
+
+def _outcome(outcome: str) -> Callable[[Play, list[str]], Look]:
+    """Every value's last attempt ended so."""
+
+    def look(play: Play, values: list[str]) -> Look:
+        last = {sent.label: sent.outcome for sent in play.sent}
+        return [last.get(value, "never sent") for value in values], [outcome] * len(values)
+
+    return look
+
+
+def _refused(play: Play, values: list[str]) -> Look:
+    """`expect refused m2 NOT_ENOUGH_REPLICAS`."""
+    last = {sent.label: sent.outcome for sent in play.sent}
+    return [last.get(values[0], "never sent")], values[1:]
+
+
+def _lost(play: Play, values: list[str]) -> Look:
+    return [record.label for record in lost(play)], _list(values)
+
+
+def _differs(play: Play, values: list[str]) -> Look:
+    views = [view for view in replicas(play.stage, play.name) if view.alive]
+    return [str(offset) for offset in differs(views)], _list(values)
+
+
+def _read(play: Play, values: list[str]) -> Look:
+    return play.last_read, _list(values)
+
+
+def _done(play: Play, values: list[str]) -> Look:
+    return play.application.done, _list(values)
+
+
+def _gone(play: Play, values: list[str]) -> Look:
+    """The topic's replicas that are left."""
+    return [view.broker for view in replicas(play.stage, play.name)], _list(values)
+
+
+LOOKS: dict[str, Callable[[Play, list[str]], Look]] = {
+    "log": _log,
+    "hw": _number("hw"),
+    "leo": _number("leo"),
+    "role": _number("role"),
+    "epoch": _number("leader_epoch"),
+    "epochs": _epochs,
+    "remote": _remote,
+    "leader": _leader,
+    "isr": _isr,
+    "acknowledged": _outcome(ACKNOWLEDGED),
+    "waiting": _outcome(WAITING),
+    "unanswered": _outcome(NO_ANSWER),
+    "unawaited": _outcome(NOT_AWAITED),
+    "refused": _refused,
+    "lost": _lost,
+    "differs": _differs,
+    "read": _read,
+    "done": _done,
+    "replicas": _gone,
+}
+
+COMMANDS: dict[str, Entry] = {
+    "show": entry("show [BROKER…]", show, 0, None),
+    "expect": entry("expect WHAT [VALUE…]", expect, 1, None),
+}

@@ -1,0 +1,93 @@
+"""The story's topic `t`, its options, its elections, and its end."""
+
+from tidelog.errors import ErrorCode
+from tidelog.lab import asking
+from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.language import Command, Verb
+from tidelog.lab.play import Play
+from tidelog.lab.stage import CONTROLLER
+from tidelog.wire.messages.cluster import incremental_alter_configs as configs
+from tidelog.wire.messages.topics.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+TIMEOUT_MS = 5_000
+TOPIC_RESOURCE = 2
+SET = 0
+ELECTIONS = {"preferred": 0, "unclean": 1}
+OPTIONS = {"min.insync.replicas": "min.insync.replicas", "unclean": "unclean.leader.election.enable"}
+"""Knobs that are options of the topic."""
+
+
+def create(play: Play, command: Command) -> None:
+    brokers = [play.broker(name) for name in command.words]
+    ids = [play.stage.hosts[name].broker_id for name in brokers]
+    given = {option: play.knobs[knob] for knob, option in OPTIONS.items() if knob in play.knobs} | command.options
+    wish = CreatableTopic(
+        name=play.name.topic,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=ids)],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in given.items()],
+    )
+    request = CreateTopicsRequest(topics=[wish], timeout_ms=TIMEOUT_MS)
+    answer = play.answer(CONTROLLER, asking.CREATE_TOPICS, request)
+    result = answer.topics[0] if answer is not None else None
+    if result is None or result.error_code:
+        reason = result.error_message or ErrorCode(result.error_code).name if result else "no answer"
+        raise play.impossible(f"the topic cannot be made: {reason}")
+    play.hearing.topic_id = result.topic_id
+    play.run()
+    for name in brokers:
+        if play.stage.hosts[name].up:
+            play.stage.write_back(name)
+
+
+def alter(play: Play, command: Command) -> None:
+    changes = [
+        configs.AlterableConfig(name=name, config_operation=SET, value=value) for name, value in command.options.items()
+    ]
+    resource = configs.AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=play.name.topic, configs=changes
+    )
+    request = configs.IncrementalAlterConfigsRequest(resources=[resource])
+    answer = play.answer(CONTROLLER, asking.ALTER_CONFIGS, request)
+    result = answer.responses[0] if answer is not None else None
+    if result is None or result.error_code:
+        raise play.impossible(f"refused: {result.error_message if result else 'no answer'}")
+    play.run()
+
+
+def elect(play: Play, command: Command) -> None:
+    kind = ELECTIONS.get(command.words[0])
+    if kind is None:
+        raise play.impossible(f"expected `elect preferred` or `elect unclean`, not {command.words[0]!r}.")
+    wish = TopicPartitions(topic=play.name.topic, partitions=[0])
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=[wish], timeout_ms=TIMEOUT_MS)
+    answer = play.answer(CONTROLLER, asking.ELECT_LEADERS, request)
+    results = answer.replica_election_results if answer is not None else []
+    code = results[0].partition_result[0].error_code if results else ErrorCode.REQUEST_TIMED_OUT
+    if code:
+        play.told.append(f"the election is refused with {ErrorCode(code).name}")
+    play.run()
+
+
+def delete(play: Play, _command: Command) -> None:
+    request = DeleteTopicsRequest(topic_names=[play.name.topic], timeout_ms=TIMEOUT_MS)
+    answer = play.answer(CONTROLLER, asking.DELETE_TOPICS, request)
+    code = answer.responses[0].error_code if answer is not None else ErrorCode.NETWORK_EXCEPTION
+    play.told.append(f"the deletion is answered with {ErrorCode(code).name}")
+    play.run()
+
+
+COMMANDS: dict[str, Entry] = {
+    "topic": Entry(Verb("topic BROKER… [option=value …]", 1, None, None), create),
+    "config": Entry(Verb("config option=value …", 0, 0, None), alter),
+    "elect": entry("elect preferred|unclean", elect, 1, 1),
+    "delete": entry("delete", delete),
+}

@@ -1,0 +1,51 @@
+"""A story for a notebook: it draws itself.
+
+from tidelog.lab import story
+story("loss-by-high-watermark", truncation="kip_320")
+"""
+
+import html
+from dataclasses import dataclass
+
+from tidelog.lab.library import tell_by_name
+from tidelog.lab.page import render
+from tidelog.lab.telling import Telling
+
+HEIGHT_PIXELS = 720
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One telling, or several side by side."""
+
+    tellings: tuple[Telling, ...]
+
+    @property
+    def telling(self) -> Telling:
+        return self.tellings[0]
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{telling.name} ({', '.join(f'{knob}={value}' for knob, value in telling.knobs.items())}): "
+            f"{' '.join(telling.verdict.sentences)}"
+            for telling in self.tellings
+        )
+
+    def __or__(self, other: "Shown") -> "Shown":
+        """Two tellings of a story beside each other: `story(…) | story(…)`."""
+        return Shown(self.tellings + other.tellings)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(render(self.tellings), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:{HEIGHT_PIXELS}px;border:0"></iframe>'
+
+
+def story(name: str, **knobs: object) -> Shown:
+    """Tell a story of the lab. Knobs are written with `_` for `.` (`min_insync_replicas=2`); ValueError where the
+    story, the knob or its value is not known."""
+    given = {_knob(knob): str(value).lower() for knob, value in knobs.items()}
+    return Shown((tell_by_name(name, given),))
+
+
+def _knob(name: str) -> str:
+    return name.replace("_", ".") if name.startswith("min_") else name

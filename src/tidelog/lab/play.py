@@ -1,0 +1,209 @@
+"""A story under way: its stage, what its clients were told, and what was said since the last look."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.effects import Event
+from tidelog.errors import ErrorCode
+from tidelog.lab.asking import Client, Question
+from tidelog.lab.hearing import Hearing
+from tidelog.lab.language import Command, Story, StoryError
+from tidelog.lab.post import FOLLOWERS_QUESTIONS, Letter
+from tidelog.lab.stage import Stage
+from tidelog.lab.telling import Message
+from tidelog.model import TopicPartition
+from tidelog.partition.truncation import GENERATIONS, KIP_320
+
+TOPIC = TopicPartition("t", 0)
+NO_ANSWER = "no answer"
+NOT_AWAITED = "not awaited"
+WAITING = "waiting"
+ACKNOWLEDGED = "acknowledged"
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """One produce request. `outcome`: waiting, acknowledged, not awaited (acks=0), no answer, or an error's name."""
+
+    label: str
+    acks: str
+    question: Question
+    content: bytes
+    outcome: str = WAITING
+    offset: int = -1
+
+
+@dataclass(slots=True)
+class Application:
+    """Who reads with a committed position: `done` is what it has carried out, in order, over all its lives."""
+
+    done: list[str] = field(default_factory=list)
+    position: int = 0
+    stored: int = 0
+    """The position that it stored together with its results, where it does so."""
+    killed: bool = False
+
+
+class Play:
+    """What commands work on. `told` collects the lines of the present command, `messages` those of the step."""
+
+    def __init__(self, story: Story, knobs: dict[str, str]) -> None:
+        self.story = story
+        self.knobs = knobs
+        self.command: Command | None = None
+        self.name = TOPIC
+        self.sent: list[Sent] = []
+        self.read: dict[int, str] = {}
+        """What consumers were given at each offset, the first time."""
+        self.changed: list[str] = []
+        """Sentences on records that consumers read and that were another when they were read again."""
+        self.last_read: list[str] = []
+        self.application = Application()
+        self.producers: dict[str, tuple[int, int, int]] = {}
+        self.messages: list[Message] = []
+        self.told: list[str] = []
+        self.passed: list[Letter] = []
+        self.begun = 0
+        self._stage: Stage | None = None
+        self._hearing: Hearing | None = None
+        self._client: Client | None = None
+
+    def __repr__(self) -> str:
+        return f"Play({self.story.name}, {self._stage!r})"
+
+    def impossible(self, sentence: str) -> StoryError:
+        return self.story.error(self.command.line if self.command else 0, sentence)
+
+    # The stage.
+
+    def open(self, names: list[str], options: dict[str, str]) -> None:
+        if self._stage is not None:
+            raise self.impossible("the cluster stands already; a story has one.")
+        generation = GENERATIONS.get(self.knobs.get("truncation", ""), KIP_320)
+        self._stage = Stage(names, options, generation, happened=self._happened, told=self._heard)
+        self._hearing = Hearing(self._stage, self.name)
+        self._client = Client(self._stage.post, "client")
+        self._stage.open()
+        self.messages.clear()
+        self.begun = self._stage.world.micros
+
+    @property
+    def stage(self) -> Stage:
+        if self._stage is None:
+            raise self.impossible("there is no cluster yet; expected `cluster A B` first.")
+        return self._stage
+
+    @property
+    def hearing(self) -> Hearing:
+        assert self._hearing is not None
+        return self._hearing
+
+    @property
+    def has_stage(self) -> bool:
+        return self._stage is not None
+
+    @property
+    def millis(self) -> float:
+        return round((self.stage.world.micros - self.begun) / 1000, 1) if self._stage else 0.0
+
+    def _happened(self, who: str, event: Event) -> None:
+        if self._hearing is not None:
+            line = self._hearing.event(who, event)
+            if line and line not in self.told:
+                self.told.append(line)
+
+    def _heard(self, letter: Letter, delivered: bool) -> None:
+        if delivered:
+            self.passed.append(letter)
+        text = self.hearing.letter(letter) if self._hearing is not None else ""
+        is_idle = text == "nothing new" or (letter.kind == "Fetch" and not letter.message.topics)
+        if not text or (is_idle and not self.stage.post.by_hand):
+            return
+        name_of = self.stage.name_of
+        self.messages.append(Message(name_of(letter.source), name_of(letter.target), letter.kind, text, delivered))
+
+    # Time.
+
+    def run(self, micros: int | None = None) -> None:
+        """Let the world go on, and hear what clients were answered."""
+        if micros is None:
+            self.stage.run()
+        else:
+            self.stage.run(micros)
+        self.collect()
+
+    def collect(self) -> None:
+        for sent in self.sent:
+            if sent.outcome == WAITING and sent.question.over:
+                self._answered(sent, sent.question.answer)
+
+    def _answered(self, sent: Sent, answer: Any) -> None:
+        if sent.acks == "0":
+            sent.outcome = NOT_AWAITED
+        elif answer is None:
+            sent.outcome = NO_ANSWER
+            self.told.append(f"{sent.label}: no answer, nobody knows")
+        else:
+            result = answer.responses[0].partition_responses[0]
+            sent.outcome = ErrorCode(result.error_code).name if result.error_code else ACKNOWLEDGED
+            sent.offset = result.base_offset
+            refused = f"refused with {sent.outcome}" if result.error_code else f"acknowledged at {sent.offset}"
+            self.told.append(f"{sent.label}: {refused}")
+
+    # Brokers.
+
+    def broker(self, name: str) -> str:
+        """A broker of the story, by its name."""
+        if name not in self.stage.brokers:
+            raise self.impossible(f"there is no broker {name}; expected one of: {', '.join(self.stage.brokers)}.")
+        return name
+
+    def party(self, name: str) -> str:
+        """The name on the network of a broker, the controller, or the client."""
+        if name == "client":
+            return name
+        if name not in self.stage.hosts:
+            known = ", ".join((*self.stage.hosts, "client"))
+            raise self.impossible(f"there is no {name}; expected one of: {known}.")
+        return self.stage.hosts[name].name
+
+    def running(self, name: str) -> str:
+        if not self.stage.hosts[self.broker(name)].up:
+            alive = [broker for broker in self.stage.brokers if self.stage.hosts[broker].up]
+            raise self.impossible(f"{name} is down; expected a broker that runs: {', '.join(alive) or 'none does'}.")
+        return name
+
+    def down(self, name: str) -> str:
+        if self.stage.hosts[self.broker(name)].up:
+            raise self.impossible(f"{name} runs already; expected a broker that is down.")
+        return name
+
+    def leader(self) -> str:
+        leader = self.stage.leader(self.name)
+        if not leader:
+            raise self.impossible("nobody leads the partition; expected a leader for this.")
+        return leader
+
+    # Clients.
+
+    def ask(self, broker: str, key: int, request: Any) -> Question:
+        assert self._client is not None
+        return self.stage.ask(self._client, broker, key, request)
+
+    def answer(self, broker: str, key: int, request: Any, *, seconds: int = 10) -> Any:
+        """Ask and wait for the answer; None where none comes."""
+        question = self.ask(broker, key, request)
+        self.stage.until(lambda: question.over, seconds * 1_000_000)
+        return question.answer
+
+    def questions(self, broker: str) -> list[Letter]:
+        """What the follower wants to ask its leader, held for a hand to let go."""
+        held = self.stage.post.waiting(self.stage.hosts[broker].name, kinds=FOLLOWERS_QUESTIONS)
+        partition = self.stage.partition(broker, self.name)
+        leader = self.stage.names.get(partition.leader_id if partition is not None else -1)
+        rules = self.stage.post.rules
+        return [
+            letter
+            for letter in held
+            if self.stage.name_of(letter.target) == leader and not any(rule.names(letter) for rule in rules)
+        ]

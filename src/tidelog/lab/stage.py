@@ -1,0 +1,183 @@
+"""The stage of a story: real brokers on simulated machines, by the names the story gives them.
+
+Beside the story's brokers stands one more, `controller`: it leads the cluster and holds no replica, so that a story
+may do with the others as it likes. Nothing here is left to chance: messages take the same time, a power loss keeps
+exactly what was synced.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
+from tidelog.effects import Event
+from tidelog.lab.asking import Client, Question
+from tidelog.lab.post import Heard, Post
+from tidelog.model import TopicPartition
+from tidelog.node.node import Node
+from tidelog.partition.partition import Partition
+from tidelog.partition.truncation import Generation
+from tidelog.sim.faults import SECOND, Faults
+from tidelog.sim.host import Host
+from tidelog.sim.network import Weather
+from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
+
+CONTROLLER = "controller"
+PROPERTIES = {
+    "log.dirs": ROOT,
+    "min.insync.replicas": "1",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "replica.fetch.wait.max.ms": "100",
+    "replica.lag.time.max.ms": "30000",
+}
+"""Kafka's defaults but for `replica.fetch.wait.max.ms`: a fetch that finds nothing is answered after 100 ms."""
+
+TURN = SECOND // 5
+"""How long the world goes on after a command."""
+PATIENCE = 20 * SECOND
+
+
+class OnlyWhatWasSynced(Random):
+    """What a disk draws at a power loss, without chance: of what was not synced nothing survives."""
+
+    def random(self) -> float:
+        return 1 - 2**-53
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
+
+
+def weather() -> Faults:
+    calm = Weather(delay=(300, 300), split_chance=0, reset_on_heal=0)
+    pace = (500, 500)
+    return Faults(weather=calm, sync_delay=pace, store_delay=pace, event_delay=pace, expiry_notice=pace)
+
+
+class Stage:
+    """`happened(host, event)` hears of every event of a node; `told` of every message."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        options: Mapping[str, str],
+        generation: Generation,
+        *,
+        happened: Callable[[str, Event], None],
+        told: Heard,
+    ) -> None:
+        self.options = {**PROPERTIES, **options}
+        self.generation = generation
+        self.world = World(0, self._node, brokers=len(names) + 1, faults=weather())
+        self.post = Post(self.world, self.world.faults.weather, told)
+        self.world.network = self.post
+        self.world.observers.append(self)
+        self.hosts = dict(zip((CONTROLLER, *names), self.world.hosts, strict=True))
+        self.names = {host.broker_id: name for name, host in self.hosts.items()}
+        self.brokers = list(names)
+        self._happened = happened
+        for host in self.world.hosts:
+            host.disk.random = OnlyWhatWasSynced(0)
+
+    def __repr__(self) -> str:
+        return f"Stage({', '.join(self.hosts)}, {self.world!r})"
+
+    def _node(self, host: Host) -> Node:
+        own = {
+            "node.id": str(host.broker_id),
+            "listeners": f"{CLIENT_LISTENER}://{host.name}:{CLIENT_PORT},REPLICATION://{host.name}:{BROKER_PORT}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
+            "inter.broker.listener.name": "REPLICATION",
+            "broker.session.timeout.ms": str(self.world.faults.session_term // 1000),
+        }
+        config = BrokerConfig({**self.options, **own})
+        return Node(config, host.disk, host.endpoints, entropy=host.random.randbytes, generation=self.generation)
+
+    # Time.
+
+    def run(self, micros: int = TURN) -> None:
+        self.world.run(micros)
+
+    def until(self, condition: Callable[[], bool], micros: int = PATIENCE) -> bool:
+        """Let time pass until the condition holds; whether it does."""
+        return self.world.run(micros, condition)
+
+    def open(self) -> None:
+        """Start the controller, then the others in their order."""
+        for name, host in self.hosts.items():
+            host.start()
+            registration = tree.broker_path(host.broker_id)
+            assert self.until(lambda path=registration: path in self.world.tree.nodes), name  # type: ignore[misc]
+            self.run()
+        assert self.controller == CONTROLLER
+
+    # Looking.
+
+    @property
+    def controller(self) -> str:
+        node = self.world.tree.nodes.get(tree.CONTROLLER)
+        return self.names[tree.parse_controller(node.data)] if node is not None else ""
+
+    def name_of(self, party: str) -> str:
+        """A broker's name in the story, from its name on the network."""
+        number = party.removeprefix("broker-")
+        return self.names[int(number)] if number.isdecimal() else party
+
+    def state(self, name: TopicPartition) -> tree.LeadershipState | None:
+        """What the controller has written of the partition."""
+        node = self.world.tree.nodes.get(tree.state_path(*name))
+        return tree.parse_state(node.data) if node is not None else None
+
+    def leader(self, name: TopicPartition) -> str:
+        state = self.state(name)
+        return self.names[state.leader] if state is not None and state.leader >= 0 else ""
+
+    def partition(self, broker: str, name: TopicPartition) -> Partition | None:
+        """The replica of a broker that runs."""
+        node = self.hosts[broker].node
+        return node.replicas.get(*name) if isinstance(node, Node) else None
+
+    # Doing.
+
+    def ask(self, client: Client, broker: str, key: int, request: Any) -> Question:
+        return client.ask(self.hosts[broker].name, CLIENT_PORT, key, request)
+
+    def bounce(self, broker: str) -> None:
+        """Kill the process and start it again before anybody has noticed: the controller hears of both at once."""
+        controller, host = self.hosts[CONTROLLER], self.hosts[broker]
+        assert controller.life is not None
+        controller.life.pause()
+        registration = tree.broker_path(host.broker_id)
+        old = self.world.tree.nodes[registration].created
+        self.world.kill(host)
+        self.run()
+        host.start()
+        nodes = self.world.tree.nodes
+        self.until(lambda: registration in nodes and nodes[registration].created != old)
+        self.world.resume(controller)
+
+    def write_back(self, broker: str) -> None:
+        """The operating system writes what is dirty to the disk, as it does every few seconds."""
+        disk = self.hosts[broker].disk
+        for inode in disk.names.values():
+            if inode is not None:
+                inode.sync()
+        disk.durable = dict(disk.names)
+        disk.pending = []
+
+    # sim.world.Observer.
+
+    def happened(self, world: World, host: Host, event: Event) -> None:
+        self._happened(self.names[host.broker_id], event)
+
+    def stepped(self, world: World, host: Host) -> None:
+        """Stories look when a step is over."""
+
+    def ended(self, world: World, host: Host, how: str) -> None:
+        """Deaths are the story's own doing."""
+
+    def tree_changed(self, world: World) -> None:
+        """Elections are told by the controller's events."""
