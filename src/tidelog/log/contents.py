@@ -187,9 +187,13 @@ class Contents:
             self.log_start_offset = min(self.log_start_offset, end)
             if self.epochs.truncate_from_end(end):
                 self._write_epochs()
-            self.snapshots.remove_outside(-1, end)
-            self.producers = recovery.rebuild_producers(self.segments, self.snapshots, self.log_start_offset, end)
+            self._truncate_producers(end)
         return True
+
+    def _truncate_producers(self, end: int) -> None:
+        """They are as of offset `end` again."""
+        self.snapshots.remove_outside(-1, end)
+        self.producers = recovery.rebuild_producers(self.segments, self.snapshots, self.log_start_offset, end)
 
     def _begin_anew(self, end: int) -> None:
         active = self.segments.active

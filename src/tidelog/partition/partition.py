@@ -100,7 +100,7 @@ class Partition:
 
     def assign(self, given: Assignment, now: Moment) -> bool:
         """Take the state given by the controller, unless it is not newer than what is held."""
-        if (given.leader_epoch, given.partition_epoch) <= (self.epoch, self.partition_epoch):
+        if not self.is_news(given):
             return False
         new_epoch = given.leader_epoch > self.epoch
         self.epoch = given.leader_epoch
@@ -114,6 +114,10 @@ class Partition:
         else:
             self._keep_leading(self.role, given, now)
         return True
+
+    def is_news(self, given: Assignment) -> bool:
+        """What is told may come late, and out of order."""
+        return (given.leader_epoch, given.partition_epoch) > (self.epoch, self.partition_epoch)
 
     def _lead(self, given: Assignment, now: Moment) -> None:
         self.log.assign_epoch(self.epoch, self.log.log_end_offset)
@@ -194,7 +198,7 @@ class Partition:
         role = self.role
         if type(role) is not Leader or self.high_watermark == self.log.log_end_offset:
             return False
-        if len(role.isr) < self.min_in_sync:
+        if self.is_held(role):
             return False
         end = self.durable_end
         new = end
@@ -205,6 +209,10 @@ class Partition:
         self.high_watermark = new
         self.mark_news()
         return True
+
+    def is_held(self, role: Leader) -> bool:
+        """Whether the high watermark must stay where it is: too few are known to have what it would commit."""
+        return len(role.isr) < self.min_in_sync
 
     def _grown(self, now: Moment) -> None:
         if self._flush_due(now):

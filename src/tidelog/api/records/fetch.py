@@ -264,7 +264,7 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
         return _data(partition, b"", preferred=preferred, committed_only=reader.committed_only)
     if wanted.last_epoch != NO_EPOCH and (diverging := _divergence(partition, wanted, outcome)) is not None:
         return diverging
-    limit = partition.last_stable_offset if reader.committed_only else partition.high_watermark
+    limit = readable_end(partition, committed_only=reader.committed_only)
     records = _take(partition, reader, wanted, outcome, limit)
     answer = _data(partition, records, committed_only=reader.committed_only)
     if reader.committed_only and isinstance(records, FileSlice):
@@ -272,13 +272,23 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
     return answer
 
 
+def readable_end(partition: Partition, *, committed_only: bool) -> int:
+    """Below it consumers may read."""
+    return partition.last_stable_offset if committed_only else partition.high_watermark
+
+
+def check_follower(partition: Partition, replica: int) -> None:
+    """Only assigned replicas may follow, and only the leader is followed."""
+    if replica not in partition.leading().remote:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
 def _read_as_follower(
     context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome
 ) -> PartitionData:
     """A follower also learns where its log parts from this one. It hears of the high watermark at once only where
     consumers read from followers (KIP-392): that is one more round with each follower for each commit."""
-    if reader.replica not in partition.leading().remote:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    check_follower(partition, reader.replica)
     diverging = _divergence(partition, wanted, outcome)
     if diverging is not None:
         return diverging

@@ -125,8 +125,13 @@ def _append(
     answer.log_start_offset = partition.log.log_start_offset
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
-    reached = partition.high_watermark if acks == ACKS_ALL else partition.durable_end
-    return None if reached >= end or acks == ACKS_NONE else Pending(partition, end, answer)
+    return None if acks == ACKS_NONE or safe_end(partition, acks) >= end else Pending(partition, end, answer)
+
+
+def safe_end(partition: Partition, acks: int) -> int:
+    """Below it records are as safe as `acks` asks: committed, or in the leader's own log."""
+    committed = partition.high_watermark
+    return committed if acks == ACKS_ALL else max(committed, partition.durable_end)
 
 
 def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
@@ -150,7 +155,7 @@ def _finish(
         if not isinstance(role, Leader):
             code = ErrorCode.KAFKA_STORAGE_ERROR if partition.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
             _refuse(context, topic, wait.answer, ApiError(code))
-        elif partition.high_watermark >= wait.end or (acks == 1 and partition.durable_end >= wait.end):
+        elif safe_end(partition, acks) >= wait.end:
             if acks == ACKS_ALL and len(role.maximal_isr) < partition.min_in_sync:
                 _refuse(context, topic, wait.answer, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         elif context.now.mono >= deadline:
