@@ -25,12 +25,16 @@ def test_brokers_see_what_is_for_brokers_too():
     assert {api.api_key for api in ask(4, "REPLICATION").api_keys} == APIS.keys()
 
 
-def test_features_have_an_epoch_and_no_transactions_yet():
+def test_features_have_an_epoch():
     response = ask(4)
     assert response.finalized_features_epoch >= 0
     finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
-    assert finalized == {"group.version": 1, "metadata.version": 30}
-    assert {feature.name for feature in response.supported_features} == {"group.version", "metadata.version"}
+    assert finalized == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
+    assert {feature.name for feature in response.supported_features} == {
+        "group.version",
+        "metadata.version",
+        "transaction.version",
+    }
     assert {feature.name for feature in ask(3).supported_features} == {"metadata.version"}
 
 

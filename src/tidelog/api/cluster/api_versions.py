@@ -30,7 +30,11 @@ class Feature(NamedTuple):
     high: int
 
 
-FEATURES = (Feature("group.version", 0, 1), Feature("metadata.version", 7, 30))
+FEATURES = (
+    Feature("group.version", 0, 1),
+    Feature("metadata.version", 7, 30),
+    Feature("transaction.version", 0, 2),
+)
 
 
 def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
