@@ -105,6 +105,9 @@ class Broker(Protocol):
 
     def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode: ...
 
+    def sync_folders(self) -> ErrorCode:
+        """Make the going of deleted replicas last: a power loss would bring them back, and nobody would miss them."""
+
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
 
     def folder_failed(self, folder: str, reason: str) -> None:

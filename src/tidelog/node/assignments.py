@@ -67,13 +67,19 @@ class Assignments:
 
     def _apply(self, request: LeaderAndIsrRequest, now: Time) -> LeaderAndIsrResponse:
         response = LeaderAndIsrResponse(topics=[self._topic(topic, now) for topic in request.topic_states])
+        code = self.sync_folders()
+        for partition in (partition for topic in response.topics for partition in topic.partition_errors):
+            partition.error_code = partition.error_code or code
+        return response
+
+    def sync_folders(self) -> ErrorCode:
+        """Make what came and went last."""
         try:
-            self._replicas.sync_created()
+            self._replicas.sync_folders()
         except DiskFailed as failure:
             self._replicas.folder_failed(failure.folder, failure.reason)
-            for partition in (partition for topic in response.topics for partition in topic.partition_errors):
-                partition.error_code = partition.error_code or ErrorCode.KAFKA_STORAGE_ERROR
-        return response
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
 
     def _topic(self, topic: LeaderAndIsrTopicState, now: Time) -> LeaderAndIsrTopicError:
         return LeaderAndIsrTopicError(
@@ -132,6 +138,8 @@ class Assignments:
         """Stop the replica, and delete it where told so by an epoch that is not older than its own."""
         partition = self._replicas.get(*name)
         if partition is None:
+            if delete:
+                self._replicas.delete(name)
             return ErrorCode.NONE
         if leader_epoch not in (-1, DELETE_EPOCH) and leader_epoch < partition.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH

@@ -186,6 +186,9 @@ class LocalBroker:
     def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         return self.assignments.stop(partition, leader_epoch, delete=delete)
 
+    def sync_folders(self) -> ErrorCode:
+        return self.assignments.sync_folders()
+
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         before = self.image.brokers
         touched = self.image.apply(request)

@@ -168,17 +168,19 @@ class HeldReplicas:
         self._unsynced.add(folder)
         return self._hold(log, folder, 0)
 
-    def sync_created(self) -> None:
-        """Make the folders of new replicas last: before the controller hears that they exist."""
+    def sync_folders(self) -> None:
+        """Make new folders of replicas last, and their going: before the controller hears of it."""
         while self._unsynced:
             self._disk.sync_folder(self._unsynced.pop())
 
     def delete(self, name: TopicPartition) -> None:
-        """Forget the replica and remove its files; what is still being sent from them stays readable."""
+        """Forget the replica and remove its files; what is still being sent from them stays readable. Where it is gone
+        already, a life before may not have made that last."""
         partition = self._partitions.pop(name, None)
         if partition is None:
+            self._unsynced.update(self.live_folders)
             return
-        del self._folders[name]
+        self._unsynced.add(self._folders.pop(name))
         partition.role = None
         partition.mark_news()
         self.gone.append(partition)

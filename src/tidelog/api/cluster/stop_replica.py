@@ -13,18 +13,20 @@ def handle(request: StopReplicaRequest, context: Context) -> StopReplicaResponse
     code = context.broker.check_controller(request.controller_epoch, request.broker_epoch)
     if code:
         return StopReplicaResponse(error_code=code)
-    return StopReplicaResponse(
-        partition_errors=[
-            StopReplicaPartitionError(
-                topic_name=topic.topic_name,
-                partition_index=state.partition_index,
-                error_code=context.broker.stop_replica(
-                    TopicPartition(topic.topic_name, state.partition_index),
-                    state.leader_epoch,
-                    delete=state.delete_partition,
-                ),
-            )
-            for topic in request.topic_states
-            for state in topic.partition_states
-        ]
-    )
+    errors = [
+        StopReplicaPartitionError(
+            topic_name=topic.topic_name,
+            partition_index=state.partition_index,
+            error_code=context.broker.stop_replica(
+                TopicPartition(topic.topic_name, state.partition_index),
+                state.leader_epoch,
+                delete=state.delete_partition,
+            ),
+        )
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    code = context.broker.sync_folders()
+    for error in errors:
+        error.error_code = error.error_code or code
+    return StopReplicaResponse(partition_errors=errors)
