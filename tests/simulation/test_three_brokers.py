@@ -6,10 +6,13 @@ answered, every acknowledged record is on all replicas, ISR = AR, and every read
 
 import pytest
 
+from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.network import Weather
+from tidelog.sim.world import ROOT
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 TOPIC = "t"
 FIRST = TopicPartition(TOPIC, 0)
@@ -155,3 +158,18 @@ def test_slow_and_broken_networks_and_a_forgetful_store_change_nothing(seed):
     cluster = running(seed, faults=Faults(weather=weather, store_delay=(100, 300 * MILLI), store_lost=0.2))
     cluster.run(10)
     settled(cluster)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_deleted_replica_does_not_come_back_after_a_power_loss(seed):
+    """Seed 2175: the topic of the same name that came after had no replica there, and nobody missed the old one."""
+    cluster = running(seed)
+    deleted = []
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)], timeout_ms=3_000)
+    for client in (*cluster.producers, *cluster.readers):
+        client.process.kill()
+    cluster.admin.ask(request, CONTROLLER, deleted.append)
+    cluster.expect(lambda: bool(deleted), 10, "the topic is deleted")
+    for host in cluster.world.hosts:
+        cluster.world.lose_power(host)
+        assert not [name for name in host.disk.list(ROOT) if name.startswith(f"{TOPIC}-") and "delete" not in name]

@@ -27,6 +27,8 @@ PROPERTIES = {
     "offsets.topic.replication.factor": "3",
     "replica.lag.time.max.ms": "4000",
     "auto.create.topics.enable": "false",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "300",
 }
 
 
@@ -47,7 +49,7 @@ class Cluster:
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults)
         self.suite = Suite()
         self.world.observers.append(self.suite)
-        self.told = Told(self.suite.ghosts)
+        self.told = Told(self.suite)
         self.commits = Commits(self.suite.ghosts)
         self.admin = Admin(self.world, "admin")
         self.producers: list[Producer] = []
@@ -85,14 +87,11 @@ class Cluster:
         *partitions: TopicPartition,
         pace: Pace | None = None,
         options: ProducerOptions | None = None,
-        promised: bool = True,
     ) -> Producer:
         """A producer to these partitions, at work from now on; with acks=all and idempotence where `options` say
-        nothing else. `promised`: what it is told is held against the cluster."""
+        nothing else."""
         name = f"producer-{len(self.producers)}"
-        producer = Producer(
-            self.world, self.suite, self.told, name, partitions, options=options, pace=pace, promised=promised
-        )
+        producer = Producer(self.world, self.told, name, partitions, options=options, pace=pace)
         self.producers.append(producer)
         producer.process.after(0, producer.start)
         return producer
@@ -100,7 +99,7 @@ class Cluster:
     def consume(self, *partitions: TopicPartition, options: ConsumerOptions | None = None) -> Reader:
         """A reader of these partitions, from their first records on."""
         name = f"reader-{len(self.readers)}"
-        reader = Reader(self.world, self.suite, self.told, name, partitions, options=options)
+        reader = Reader(self.world, self.told, name, partitions, options=options)
         self.readers.append(reader)
         reader.process.after(0, reader.start)
         return reader

@@ -34,6 +34,7 @@ class Operator:
         self.stopping = False
         self.over = True
         self.deleted = 0
+        cluster.told.free.add(TOPIC)
 
     def __repr__(self) -> str:
         return f"<operator, {self.deleted} deletions>"
@@ -54,7 +55,7 @@ class Operator:
             return
         if self.producer is None:
             options = ProducerOptions(client_id="fleeting", linger_ms=5, delivery_timeout_ms=8_000)
-            self.producer = self.cluster.produce(TopicPartition(TOPIC, 0), options=options, promised=False)
+            self.producer = self.cluster.produce(TopicPartition(TOPIC, 0), options=options)
         self._elect()
         self.process.later((100 * MILLI, 4 * SECOND), self._delete)
 

@@ -4,18 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from tidelog.model import TopicPartition
 from tidelog.partition.truncation import KIP_320, Generation
-from tidelog.sim.clients.commits import GROUPS
-from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
-from tidelog.sim.operator import Operator
+from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
-
-TOPIC = "t"
 
 
 @dataclass(slots=True)
@@ -105,29 +100,16 @@ def prepare(
 
 def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> None:
     cluster.start()
-    partitions = cluster.world.random.randint(1, 3)
-    cluster.create(TOPIC, partitions)
-    for partition in range(partitions):
-        name = TopicPartition(TOPIC, partition)
-        cluster.produce(name)
-        cluster.consume(name)
-    operator = Operator(cluster)
-    if cluster.world.random.random() < 0.3:
-        cluster.world.after(0, operator.start)
-    keeper = Keeper(cluster.world, cluster.commits, "keeper", TopicPartition(TOPIC, 0))
-    cluster.world.after(0, keeper.start)
+    workload = Workload(cluster)
+    workload.start()
     nemesis.start()
     for _ in range(3):
         cluster.run(safety_seconds / 3)
         cluster.suite.scan(cluster.world)
     nemesis.over = True
-    operator.stop()
+    workload.stop()
     cluster.heal()
-    cluster.expect(lambda: operator.over, 60, "the operator's last topic is there")
-    reads, keeper.stopped = keeper.reads, True
-    lost = cluster.suite.ghosts.of(GROUPS)
-    cluster.expect(lambda: keeper.reads > reads or bool(lost.loss_allowed), 60, "the group's offset is read back")
-    cluster.settle()
+    workload.settle()
 
 
 def run_seed(

@@ -83,7 +83,7 @@ class Commits:
         if for_sure:
             commit.replaceable_at = now
 
-    def read(self, group: str, name: TopicPartition, offset: int, since: int, now: int) -> None:
+    def read(self, group: str, name: TopicPartition, offset: int, since: int) -> None:
         """OffsetFetch returned this, asked of the group's coordinator at `since`."""
         if not self.is_void:
             self.reads += 1

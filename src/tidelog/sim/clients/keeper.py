@@ -1,16 +1,16 @@
-"""An application that keeps its place in a group without members, and reads it back (I29).
+"""An application that keeps its place in a group without members, and reads back what groups committed (I29).
 
 A read counts only where the answer came from a broker that led the group's partition, in one epoch, from the question
 to the answer; others may be of the past.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from tidelog.client.consumer import Consumer
 from tidelog.client.network import COORDINATOR_LINKS
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import CommittedOffset, Done
-from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.clients.commits import GROUPS, NOTHING, Commit, Commits
@@ -32,12 +32,21 @@ def epoch_of_coordinator(ghosts: Ghosts, process: Process[Consumer]) -> int:
 
 
 class Keeper:
-    """It commits ever higher offsets, one at a time."""
+    """It commits ever higher offsets, one at a time, and reads them; or only reads what the members of `group` do."""
 
-    def __init__(self, world: World, commits: Commits, name: str, partition: TopicPartition) -> None:
+    def __init__(
+        self,
+        world: World,
+        commits: Commits,
+        name: str,
+        partitions: Sequence[TopicPartition],
+        *,
+        group: str = GROUP,
+        writes: bool = True,
+    ) -> None:
         options = ConsumerOptions(
             client_id=name,
-            group_id=GROUP,
+            group_id=group,
             enable_auto_commit=False,
             request_timeout_ms=3_000,
             default_api_timeout_ms=9_000,
@@ -46,50 +55,61 @@ class Keeper:
             world, name, lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned
         )
         self.commits = commits
-        self.partition = partition
+        self.partitions = list(partitions)
+        self.group = group
+        self.writes = writes
         self.offset = 0
         self.reads = 0
         self.stopped = False
+        self.is_over = False
+        """Whether it has read once more after it was stopped."""
         self._under_way: dict[int, partial[None]] = {}
 
     def __repr__(self) -> str:
-        return f"<keeper at {self.offset}, {self.reads} reads>"
+        return f"<keeper of {self.group} at {self.offset}, {self.reads} reads>"
+
+    def stop(self) -> None:
+        """From now on it only reads, until that has worked."""
+        self.stopped = True
 
     def start(self) -> None:
-        if self.stopped or self.process.random.random() < READS:
+        if self.stopped or not self.writes or self.process.random.random() < READS:
             self._read()
         else:
             self._commit()
 
     def _commit(self) -> None:
         self.offset += 1
-        machine, now = self.process.machine, self.process.now()
-        commit = self.commits.begin(GROUP, self.partition, self.offset, self.process.world.micros)
-        ticket, effects = machine.commit(now, {self.partition: CommittedOffset(self.offset)})
-        self._under_way[ticket] = partial(self._committed, commit, self.process.breaks)
+        machine, name = self.process.machine, self.process.random.choice(self.partitions)
+        commit = self.commits.begin(self.group, name, self.offset, self.process.world.micros)
+        ticket, effects = machine.commit(self.process.now(), {name: CommittedOffset(self.offset)})
+        self._under_way[ticket] = partial(self._committed, name, commit, self.process.breaks)
         self.process.carry_out(effects)
 
-    def _committed(self, commit: Commit, breaks: int, done: Done) -> None:
-        self.process.note("commit", f"{commit.offset} {done.error.name}")
+    def _committed(self, name: TopicPartition, commit: Commit, breaks: int, done: Done) -> None:
+        self.process.note("commit", f"{name} {commit.offset} {done.error.name}")
         self.process.world.count(f"commit: {done.error.name}")
         if not done.error:
             sure = breaks == self.process.breaks
-            self.commits.acknowledge(GROUP, self.partition, commit, self.process.world.micros, for_sure=sure)
+            self.commits.acknowledge(self.group, name, commit, self.process.world.micros, for_sure=sure)
         self.process.later(PAUSE, self.start)
 
     def _read(self) -> None:
-        ticket, effects = self.process.machine.committed([self.partition], self.process.now())
+        ticket, effects = self.process.machine.committed(self.partitions, self.process.now())
         epoch = epoch_of_coordinator(self.commits.ghosts, self.process)
         self._under_way[ticket] = partial(self._was_read, self.process.world.micros, epoch)
         self.process.carry_out(effects)
 
     def _was_read(self, since: int, epoch: int, done: Done) -> None:
-        counts = epoch != NOTHING and epoch == epoch_of_coordinator(self.commits.ghosts, self.process)
-        if not done.error and counts:
+        counts = not done.error and epoch != NOTHING
+        counts = counts and epoch == epoch_of_coordinator(self.commits.ghosts, self.process)
+        if counts:
             self.reads += 1
-            found = done.value[self.partition].offset if self.partition in done.value else NOTHING
-            self.commits.read(GROUP, self.partition, found, since, self.process.world.micros)
-        if done.error is not ErrorCode.NONE or not (self.stopped and counts):
+            for name in self.partitions:
+                found = done.value[name].offset if name in done.value else NOTHING
+                self.commits.read(self.group, name, found, since)
+        self.is_over = self.stopped and counts
+        if not self.is_over:
             self.process.later(PAUSE, self.start)
 
     def _turned(self) -> None:

@@ -13,9 +13,8 @@ from tidelog.client.options import Address, ProducerOptions
 from tidelog.client.producer import Producer as ProducerMachine
 from tidelog.client.results import Delivery
 from tidelog.client.sending.batch import ProducerBatch
-from tidelog.errors import ErrorCode
+from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import Time, TopicPartition
-from tidelog.sim.checks.suite import Suite
 from tidelog.sim.clients.process import Process
 from tidelog.sim.clients.told import Told
 from tidelog.sim.faults import MILLI
@@ -82,30 +81,29 @@ class Pace:
 
 
 class Producer:
-    """`promised`: what is acknowledged with acks=all is held against the cluster."""
+    """What is acknowledged with acks=all is `promised`, but on topics that are `free`."""
 
     def __init__(
         self,
         world: World,
-        suite: Suite,
         told: Told,
         name: str,
         partitions: Sequence[TopicPartition],
         *,
         options: ProducerOptions | None = None,
         pace: Pace | None = None,
-        promised: bool = True,
     ) -> None:
         self.options = options or ProducerOptions(client_id=name, linger_ms=0, request_timeout_ms=5_000)
         self.process = Process(
             world, name, lambda bootstrap, entropy: Watched(bootstrap, self.options, entropy), self._turned
         )
         self.world = world
-        self.suite = suite
+        self.suite = told.suite
         self.told = told
         self.partitions = list(partitions)
         self.pace = pace or Pace()
-        self.promised = promised and self.options.required_acks == ACKS_ALL
+        is_free = all(name.topic in told.free for name in partitions)
+        self.promised = self.options.required_acks == ACKS_ALL and not is_free
         self.acked = 0
         self.given_up = 0
         self.stopped = False
@@ -177,5 +175,6 @@ class Producer:
                 self.told.acknowledge(name, value, delivery.offset)
             return
         self.given_up += 1
-        if self.promised and delivery.error not in INDETERMINATE:
+        passing = delivery.error in INDETERMINATE or (delivery.error in RETRIABLE and not self.options.retries)
+        if self.promised and not passing:
             self.suite.refused(self.world, name, delivery.error, is_new=False)

@@ -6,7 +6,6 @@ log that it has read is not cut below it.
 
 from collections.abc import Sequence
 from functools import partial
-from zlib import crc32
 
 from tidelog.client.consumer import Consumer
 from tidelog.client.options import ConsumerOptions
@@ -14,7 +13,6 @@ from tidelog.client.positions import EARLIEST
 from tidelog.client.results import ConsumerRecord, Failed, Truncated
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.suite import Suite
 from tidelog.sim.clients.process import Process
 from tidelog.sim.clients.told import Told
 from tidelog.sim.faults import MILLI
@@ -30,7 +28,6 @@ class Reader:
     def __init__(
         self,
         world: World,
-        suite: Suite,
         told: Told,
         name: str,
         partitions: Sequence[TopicPartition],
@@ -41,7 +38,6 @@ class Reader:
         self.process = Process(
             world, name, lambda bootstrap, entropy: Consumer(bootstrap, self.options, entropy), self._turned
         )
-        self.suite = suite
         self.told = told
         self.positions = dict.fromkeys(partitions, 0)
 
@@ -69,9 +65,7 @@ class Reader:
         assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
         assert record.offset < place.high_watermark, f"I22: {self!r} was given {record} above {place.high_watermark}"
         self.positions[name] = record.offset + 1
-        content = crc32(record.value or b"", record.timestamp & 0xFFFFFFFF)
-        self.suite.served(name, record.offset, record.offset + 1, record.leader_epoch, content)
-        self.told.read(name, record.offset, record.value or b"")
+        self.told.read(name, record)
 
     def has_read(self, name: TopicPartition, end: int) -> bool:
         position = self.process.machine.position(name)
@@ -81,7 +75,7 @@ class Reader:
         for event in self.process.machine.take_events():
             self.process.note("event", event)
             if isinstance(event, Truncated):
-                self._cut(event.partition, event.position)
+                self.told.cut(event.partition, event.position)
                 self.positions[event.partition] = event.offset
             elif isinstance(event, Failed):
                 self._failed(event)
@@ -91,12 +85,9 @@ class Reader:
         self.process.world.count(f"fetch: {event.error.name}")
         for name in event.partitions:
             if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                self._cut(name, self.positions[name])
+                self.told.cut(name, self.positions[name])
                 self.positions[name] = ANYWHERE
                 self.process.after(0, partial(self._again, name))
-
-    def _cut(self, name: TopicPartition, position: int) -> None:
-        self.suite.read_refused(name, position, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     def _again(self, name: TopicPartition) -> None:
         self.process.carry_out(self.process.machine.seek_to([name], EARLIEST, self.process.now()))

@@ -1,14 +1,17 @@
 """What applications were told about records, one by one, as they see it: values and offsets, no batches.
 
 I10, I25 (Q): what was acknowledged with acks=all is read where its producer was told.
-I22 (S): a consumer reads only what was sent to that partition, and at an offset the same whenever it reads it.
+I22 (S): consumers read only what was sent to that partition, and at an offset the same whoever reads it whenever.
 I26 (Q): what an idempotent producer sent is read at one offset only, unless it had to begin its numbers anew (KIP-360).
 """
 
 from dataclasses import dataclass, field
+from zlib import crc32
 
+from tidelog.client.results import ConsumerRecord
+from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.suite import Suite
 
 
 @dataclass(slots=True)
@@ -22,39 +25,52 @@ class Sent:
 
 
 class Told:
-    """Values are unique in a run."""
+    """Values are unique in a run. `free` are topics of which nothing is promised, for they are deleted meanwhile."""
 
-    def __init__(self, ghosts: Ghosts) -> None:
-        self.ghosts = ghosts
-        self.sent: dict[TopicPartition, dict[bytes, Sent]] = {}
-        self._read: dict[TopicPartition, dict[int, bytes]] = {}
+    def __init__(self, suite: Suite) -> None:
+        self.suite = suite
+        self.free: set[str] = set()
+        self._sent: dict[TopicPartition, dict[bytes, Sent]] = {}
 
     def __repr__(self) -> str:
-        return f"Told({sum(map(len, self.sent.values()))} values)"
+        return f"Told({sum(map(len, self._sent.values()))} values)"
+
+    # Producers.
 
     def send(self, name: TopicPartition, value: bytes, *, once: bool) -> None:
-        self.sent.setdefault(name, {})[value] = Sent(once)
+        self._sent.setdefault(name, {})[value] = Sent(once)
 
     def acknowledge(self, name: TopicPartition, value: bytes, offset: int) -> None:
-        self.sent[name][value].acknowledged = offset
+        self._sent[name][value].acknowledged = offset
 
     def may_repeat(self, name: TopicPartition, value: bytes) -> None:
         """Its producer sent it again under other numbers."""
-        self.sent[name][value].once = False
+        self._sent[name][value].once = False
 
-    def read(self, name: TopicPartition, offset: int, value: bytes) -> None:
-        sent = self.sent.get(name, {}).get(value)
-        assert sent is not None, f"I22: at {offset} {name} holds {value!r}, which nobody sent there"
-        sent.offsets.add(offset)
-        known = self._read.setdefault(name, {}).setdefault(offset, value)
-        same = known == value or self.ghosts.of(name).loss_allowed
-        assert same, f"I22: at {offset} {name} reads {value!r}, where it had read {known!r}"
+    # Consumers.
+
+    def read(self, name: TopicPartition, record: ConsumerRecord) -> None:
+        if name.topic in self.free:
+            return
+        value = record.value or b""
+        sent = self._sent.get(name, {}).get(value)
+        assert sent is not None, f"I22: at {record.offset} {name} holds {value!r}, which nobody sent there"
+        sent.offsets.add(record.offset)
+        content = crc32(value, record.timestamp & 0xFFFFFFFF)
+        self.suite.served(name, record.offset, record.offset + 1, record.leader_epoch, content)
+
+    def cut(self, name: TopicPartition, position: int) -> None:
+        """A consumer that had read up to there was told that the log does not reach so far."""
+        if name.topic not in self.free:
+            self.suite.read_refused(name, position, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    # The end.
 
     def check(self, name: TopicPartition, end: int) -> None:
         """Everything below `end` was read, from the first offset on."""
-        if self.ghosts.of(name).loss_allowed:
+        if name.topic in self.free or self.suite.ghosts.of(name).loss_allowed:
             return
-        for value, sent in self.sent.get(name, {}).items():
+        for value, sent in self._sent.get(name, {}).items():
             told = sent.acknowledged
             assert told < 0 or told >= end or told in sent.offsets, (
                 f"I10: {value!r} was acknowledged at {told} of {name}, and is read at {sorted(sent.offsets)}"

@@ -1,0 +1,174 @@
+"""A consuming application that shares topics with the other members of its group.
+
+I22 (S): what it is given follows on what it was given before, and reads the same as for everybody else.
+I29 (S): what it owns nobody else owns in the same generation, and what it commits counts only in its generation.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.client.consumer import Consumer
+from tidelog.client.group.membership import Stage
+from tidelog.client.options import ConsumerOptions
+from tidelog.client.results import Assigned, CommittedOffset, ConsumerRecord, Done, Failed, Lost, Revoked, Truncated
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.sim.clients.commits import NOTHING, Commit, Commits
+from tidelog.sim.clients.process import Process
+from tidelog.sim.clients.reader import ANYWHERE
+from tidelog.sim.clients.told import Told
+from tidelog.sim.faults import MILLI
+from tidelog.sim.world import World
+
+POLL = (50 * MILLI, 400 * MILLI)
+COMMITS = 0.3
+
+
+class Asked(NamedTuple):
+    """A commit under way: its generation, the group's newest then, and how many connections had ended."""
+
+    commits: dict[TopicPartition, Commit]
+    generation: int
+    newest: int
+    breaks: int
+
+
+class Member:
+    """`positions` are the offsets of the next records, by partition."""
+
+    def __init__(
+        self, world: World, told: Told, commits: Commits, name: str, topics: tuple[str, ...], options: ConsumerOptions
+    ) -> None:
+        assert options.group_id is not None
+        self.group = options.group_id
+        self.topics = topics
+        self.options = options
+        self.process = Process(
+            world, name, lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned
+        )
+        self.told = told
+        self.commits = commits
+        self.positions: dict[TopicPartition, int] = {}
+        self.leaving = False
+        self._asked: dict[int, Asked] = {}
+        self._committed: dict[TopicPartition, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<member {self.process.name} at { ({str(name): at for name, at in self.positions.items()}) }>"
+
+    @property
+    def machine(self) -> Consumer:
+        return self.process.machine
+
+    @property
+    def generation(self) -> int:
+        assert self.machine.group is not None
+        return self.machine.group.membership.generation
+
+    @property
+    def stable_generation(self) -> int:
+        """Its generation, or NOTHING while it is on its way to one."""
+        assert self.machine.group is not None
+        return self.generation if self.machine.group.membership.stage is Stage.STABLE else NOTHING
+
+    def start(self) -> None:
+        self.process.carry_out(self.machine.subscribe(self.topics, self.process.now()))
+        self.poll()
+
+    def poll(self) -> None:
+        if self.leaving:
+            return
+        records, effects = self.machine.poll(self.process.now())
+        for record in records:
+            self._take(record)
+        self.process.carry_out(effects)
+        if not self.options.enable_auto_commit and self.process.random.random() < COMMITS:
+            self.commit()
+        self.process.later(POLL, self.poll)
+
+    def _take(self, record: ConsumerRecord) -> None:
+        name = TopicPartition(record.topic, record.partition)
+        expected = self.positions[name]
+        in_order = expected in (ANYWHERE, record.offset)
+        assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
+        self.positions[name] = record.offset + 1
+        self.told.read(name, record)
+
+    # Commits.
+
+    def commit(self) -> None:
+        """Say how far it came in what it owns, where that is news."""
+        known = {name: at for name, at in self.positions.items() if at not in (ANYWHERE, self._committed.get(name))}
+        if not known:
+            return
+        moment = self.process.world.micros
+        commits = {name: self.commits.begin(self.group, name, at, moment) for name, at in known.items()}
+        newest = self.commits.generations.get(self.group, NOTHING)
+        asked = Asked(commits, self.generation, newest, self.process.breaks)
+        offsets = {name: CommittedOffset(at) for name, at in known.items()}
+        ticket, effects = self.machine.commit(self.process.now(), offsets)
+        self._asked[ticket] = asked
+        self._committed |= known
+        self.process.carry_out(effects)
+
+    def _done(self, done: Done) -> None:
+        asked = self._asked.pop(done.ticket)
+        self.process.note("commit", done.error.name)
+        self.process.world.count(f"commit: {done.error.name}")
+        if done.error is not ErrorCode.NONE:
+            self._committed.clear()
+            return
+        self.commits.committed_in(self.group, asked.generation, asked.newest)
+        sure = asked.breaks == self.process.breaks
+        for name, commit in asked.commits.items():
+            self.commits.acknowledge(self.group, name, commit, self.process.world.micros, for_sure=sure)
+
+    # What the machine tells.
+
+    def _turned(self) -> None:
+        for done in self.machine.take_results():
+            self._done(done)
+        for event in self.machine.take_events():
+            self.process.note("event", event)
+            match event:
+                case Assigned(added, generation):
+                    self.positions |= dict.fromkeys(added, ANYWHERE)
+                    self.commits.owned(self.group, generation, self.process.name, self.machine.assignment)
+                case Revoked(partitions):
+                    self.process.after(0, partial(self._give_up, partitions))
+                case Lost(partitions):
+                    self._forget(partitions)
+                case Truncated(name, position, offset):
+                    self.told.cut(name, position)
+                    self.positions[name] = offset
+                case Failed(error, message, partitions):
+                    assert partitions, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
+                    self.process.world.count(f"member: {error.name}")
+
+    def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
+        if not self.options.enable_auto_commit:
+            self.commit()
+        self._forget(partitions)
+
+    def _forget(self, partitions: frozenset[TopicPartition]) -> None:
+        for name in partitions:
+            self.positions.pop(name, None)
+            self._committed.pop(name, None)
+
+    # The end.
+
+    def leave(self) -> None:
+        """Say good-bye, as far as somebody hears it."""
+        self.leaving = True
+        self.process.carry_out(self.machine.close(self.process.now()))
+        self._await_close()
+
+    def _await_close(self) -> None:
+        if self.machine.is_closed:
+            self.process.kill()
+        else:
+            self.process.after(100 * MILLI, self._await_close)
+
+    def has_read(self, name: TopicPartition, end: int) -> bool:
+        position = self.machine.position(name) if name in self.machine.assignment else None
+        return position is not None and position >= end

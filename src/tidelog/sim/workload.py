@@ -1,0 +1,148 @@
+"""Which clients a seed has, and how busy they are: drawn, so that each seed has interleavings of its own.
+
+What counts is not volume: some hundred records in bursts, with pauses in which the cluster comes to rest.
+"""
+
+from functools import partial
+from random import Random
+
+from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.model import TopicPartition
+from tidelog.sim.clients.asker import Asker
+from tidelog.sim.clients.group import Group
+from tidelog.sim.clients.keeper import Keeper
+from tidelog.sim.clients.producer import Pace
+from tidelog.sim.cluster import Cluster
+from tidelog.sim.faults import MILLI
+from tidelog.sim.operator import TOPIC as FLEETING
+from tidelog.sim.operator import Operator
+
+TOPIC = "t"
+GROUP = "members"
+STRATEGIES = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), ("cooperative-sticky",))
+OPERATORS, GROUPED, KEPT, ASKED, LOOSE = 0.3, 0.5, 0.5, 0.3, 0.3
+"""How many seeds have an operator, a group with members, one without, one who asks for offsets, and producers to whom
+nothing is promised."""
+
+
+class Workload:
+    """The clients of one seed. Everything is drawn when it is made."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.random = Random(cluster.world.random.getrandbits(64))
+        self.partitions = [TopicPartition(TOPIC, number) for number in range(self.random.choice((1, 1, 2, 3)))]
+        self.operator = Operator(cluster) if self.random.random() < OPERATORS else None
+        self.group = self._group() if self.random.random() < GROUPED else None
+        self.keepers = self._keepers()
+        self.asker = self._asker() if self.random.random() < ASKED else None
+
+    def __repr__(self) -> str:
+        return f"<workload on {len(self.partitions)} partitions, {self.group}, {self.operator}>"
+
+    def start(self) -> None:
+        self.cluster.create(TOPIC, len(self.partitions), replicas=3)
+        self._produce()
+        self.cluster.consume(*self.partitions)
+        if self.operator is not None:
+            self.operator.process.after(0, self.operator.start)
+        if self.group is not None:
+            self.group.start(self.random.randint(1, 3))
+        for keeper in self.keepers:
+            keeper.process.after(0, keeper.start)
+        if self.asker is not None:
+            self.asker.process.after(0, self.asker.start)
+
+    # Producers.
+
+    def _produce(self) -> None:
+        """One for all partitions, or one for each; and perhaps one more that wants less."""
+        each = [[name] for name in self.partitions] if self.random.random() < 0.5 else [self.partitions]
+        gap = self.random.choice((100, 300, 600)) * MILLI * len(each)
+        for partitions in each:
+            self.cluster.produce(*partitions, options=self._careful(), pace=Pace(gap=(gap // 10, 2 * gap)))
+        if self.random.random() < LOOSE:
+            self.cluster.produce(*self.partitions, options=self._loose(), pace=Pace(gap=(gap // 10, 3 * gap)))
+
+    def _careful(self) -> ProducerOptions:
+        return ProducerOptions(
+            client_id="producer",
+            linger_ms=self.random.choice((0, 0, 5, 100)),
+            batch_size=self.random.choice((100, 400, 16_384)),
+            max_in_flight_requests_per_connection=self.random.choice((1, 5, 5, 5)),
+            request_timeout_ms=self.random.choice((1_000, 3_000, 10_000)),
+            delivery_timeout_ms=self.random.choice((3_000, 20_000, 120_000)),
+        )
+
+    def _loose(self) -> ProducerOptions:
+        """Sends everything once: without numbers nobody could tell a repetition from a bug."""
+        return ProducerOptions(
+            client_id="loose",
+            acks=self.random.choice((0, 1, "all")),
+            enable_idempotence=False,
+            retries=0,
+            linger_ms=self.random.choice((0, 20)),
+            batch_size=self.random.choice((100, 16_384)),
+            request_timeout_ms=2_000,
+            delivery_timeout_ms=5_000,
+        )
+
+    # Groups.
+
+    def _group(self) -> Group:
+        options = ConsumerOptions(
+            client_id="member",
+            group_id=GROUP,
+            auto_offset_reset="earliest",
+            enable_auto_commit=self.random.random() < 0.4,
+            auto_commit_interval_ms=1_000,
+            partition_assignment_strategy=self.random.choice(STRATEGIES),
+            session_timeout_ms=self.random.choice((3_000, 6_000)),
+            heartbeat_interval_ms=1_000,
+            max_poll_interval_ms=self.random.choice((4_000, 10_000)),
+            fetch_max_wait_ms=1_000,
+            request_timeout_ms=5_000,
+            default_api_timeout_ms=10_000,
+            metadata_max_age_ms=5_000,
+        )
+        topics = (TOPIC, FLEETING) if self.operator is not None and self.random.random() < 0.7 else (TOPIC,)
+        cluster = self.cluster
+        return Group(cluster.world, cluster.suite.ghosts, cluster.told, cluster.commits, topics, options)
+
+    def _keepers(self) -> list[Keeper]:
+        """One with a group of its own, and one who reads what the members say that they committed."""
+        world, commits = self.cluster.world, self.cluster.commits
+        keepers = [Keeper(world, commits, "keeper", self.partitions)] if self.random.random() < KEPT else []
+        if self.group is not None and not self.group.options.enable_auto_commit:
+            keepers.append(Keeper(world, commits, "watcher", self.partitions, group=GROUP, writes=False))
+        return keepers
+
+    def _asker(self) -> Asker:
+        return Asker(self.cluster.world, self.cluster.suite.ghosts, "asker", self.partitions)
+
+    # The end.
+
+    def stop(self) -> None:
+        """Nothing new is begun."""
+        if self.operator is not None:
+            self.operator.stop()
+        if self.group is not None:
+            self.group.stopped = True
+        if self.asker is not None:
+            self.asker.stopped = True
+
+    def settle(self) -> None:
+        """What was begun ends well, on a healed cluster."""
+        cluster = self.cluster
+        if self.operator is not None:
+            operator = self.operator
+            cluster.expect(lambda: operator.over, 60, "the operator's last topic is there")
+        for keeper in self.keepers:
+            keeper.stop()
+            cluster.expect(partial(self._has_read, keeper), 60, f"{keeper!r} reads what was committed")
+        cluster.settle()
+        if self.group is not None:
+            cluster.expect(self.group.is_settled, 60, f"{self.group!r} is stable, owns everything and has read it")
+
+    def _has_read(self, keeper: Keeper) -> bool:
+        return keeper.is_over or self.cluster.commits.is_void
