@@ -1,44 +1,77 @@
-"""What no broker knows: TrueHW, Committed, Acked and LossAllowed of every partition, as REPLICATION.md defines them."""
+"""What no broker knows: TrueHW, Committed, Acked and LossAllowed of every partition, as REPLICATION.md defines them.
 
+`Ghosts` mirrors the metadata tree as of its last change; what follows from it for loss is `losses`.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidelog.controller.tree import BROKER_IDS, TOPICS, LeadershipState, parse_assignment, parse_state
-from tidelog.model import TopicPartition
+from tidelog.controller import tree as nodes
+from tidelog.controller.tree import LeadershipState, parse_assignment, parse_state
+from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.ports import Node
+from tidelog.sim.checks import losses
 from tidelog.sim.checks.replica import Chain
 from tidelog.sim.store import Tree
 
 
 class Acked(NamedTuple):
-    """A batch whose acks=all success its producer saw."""
+    """A batch for which acks=all success was answered."""
 
     base: int
     end: int
     crc: int
 
 
+class Wish(NamedTuple):
+    """An ISR that a leader asked for in AlterPartition, with its members' broker epochs. `step`: when it first did."""
+
+    leader_epoch: int
+    partition_epoch: int
+    members: Mapping[int, int]
+    step: int = 0
+
+
 @dataclass(slots=True)
 class Ghost:
-    """One partition. `lossy`: brokers that lost what was not synced and are not back in the ISR since.
+    """One partition.
 
-    `loss_allowed` says why acknowledged records may be gone; empty while they may not.
+    `leaders` and `starts` say who led an epoch and where it began. `first_appended` is (broker, end, crc) of what was
+    appended first at an epoch and offset. `lossy`: brokers that lost what was not synced and are not back in the ISR
+    since. `loss_allowed` says why acknowledged records may be gone, also long after; while `rebase_after` is an epoch,
+    the next leader's log is what counts. `unproven` brokers were not in sync since that happened.
     """
 
     name: TopicPartition
     min_in_sync: int = 1
     true_high_watermark: int = 0
+    seen_high_watermark: int = 0
     committed: Chain = field(default_factory=Chain)
     acked: dict[int, Acked] = field(default_factory=dict)
+    answered: dict[tuple[int, int, int], int] = field(default_factory=dict)
     served: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    read: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    told_latest: dict[int, int] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
-    first_appended: dict[tuple[int, int], int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
+    first_appended: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
+    wishes: list[Wish] = field(default_factory=list)
     lossy: set[int] = field(default_factory=set)
     loss_allowed: str = ""
+    rebase_after: int | None = None
+    losses: int = 0
+    unproven: set[int] = field(default_factory=set)
+
+    @property
+    def adrift(self) -> bool:
+        """Whether nobody can say at the moment what must be there."""
+        return self.rebase_after is not None
 
 
 class Ghosts:
-    """`states` and `assignments` mirror the tree; `epochs` are the brokers' that are registered now."""
+    """`states` and `assignments` mirror the tree; `epochs` are the brokers' that are registered now and live,
+    `registered` all that ever were, with the epoch that each proved to have ended cleanly."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, Ghost] = {}
@@ -46,7 +79,16 @@ class Ghosts:
         self.partition_epochs: dict[TopicPartition, int] = {}
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
         self.epochs: dict[int, int] = {}
+        self.registered: dict[tuple[int, int], int] = {}
+        self.came: list[tuple[int, int, int]] = []
+        """(broker, epoch, clean epoch) of the registrations that are new in the tree."""
         self.topic_ids: dict[str, bytes] = {}
+        self.doomed: set[str] = set()
+        self.overrides: dict[str, Mapping[str, str]] = {}
+        self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.controller_epoch = 0
+        self.leaving: dict[tuple[int, int], tuple[int, int]] = {}
+        """(broker, controller epoch) → (broker epoch, step) of a shutdown that the controller agreed to."""
         self._seen: dict[str, Node] = {}
 
     def __repr__(self) -> str:
@@ -62,19 +104,42 @@ class Ghosts:
         is of one of the living `sessions`: one that outlives its process says nothing of the next."""
         changed: list[TopicPartition] = []
         self.epochs = {}
+        self.came = []
         for path in [path for path in self._seen if path not in tree.nodes]:
             del self._seen[path]
-            self._forget(path.split("/")[3:])
+            if path.startswith(nodes.TOPICS + "/"):
+                self._forget(path.split("/")[3:])
+        self.doomed = {path.rsplit("/", 1)[1] for path in tree.nodes if path.startswith(nodes.DELETE_TOPICS + "/")}
         for path, node in tree.nodes.items():
-            if path.startswith(BROKER_IDS + "/") and node.session in sessions:
+            if path.startswith(nodes.BROKER_IDS + "/") and node.session in sessions:
                 self.epochs[int(path.rsplit("/", 1)[1])] = node.created
-            elif path.startswith(TOPICS + "/") and self._seen.get(path) is not node:
+            if self._seen.get(path) is not node:
                 self._seen[path] = node
-                self._take(path.split("/")[3:], node, changed)
-        self._forgive()
+                self._take(path, node, changed)
+        for name in self.partitions:
+            losses.forgive(self, name)
         return changed
 
-    def _take(self, parts: list[str], node: Node, changed: list[TopicPartition]) -> None:
+    def _take(self, path: str, node: Node, changed: list[TopicPartition]) -> None:
+        if path.startswith(nodes.TOPICS + "/"):
+            self._take_topic(path.split("/")[3:], node, changed)
+        elif path.startswith(nodes.BROKER_IDS + "/"):
+            self._take_broker(int(path.rsplit("/", 1)[1]), node)
+        elif path.startswith(nodes.TOPIC_CONFIGS + "/"):
+            self.overrides[path.rsplit("/", 1)[1]] = nodes.parse_config(node.data)
+        elif path == nodes.CONTROLLER_EPOCH:
+            epoch = nodes.parse_controller_epoch(node.data)
+            assert epoch >= self.controller_epoch, f"I13: the controller epoch goes back to {epoch}"
+            self.controller_epoch = epoch
+
+    def _take_broker(self, broker: int, node: Node) -> None:
+        last = max((epoch for known, epoch in self.registered if known == broker), default=NO_EPOCH)
+        assert node.created >= last, f"I13: broker {broker} goes back from epoch {last} to {node.created}"
+        clean_epoch = nodes.parse_registration(node.data).clean_epoch
+        self.registered[broker, node.created] = clean_epoch
+        self.came.append((broker, node.created, clean_epoch))
+
+    def _take_topic(self, parts: list[str], node: Node, changed: list[TopicPartition]) -> None:
         topic = parts[0]
         if len(parts) == 1 and node.data:
             assignment = parse_assignment(node.data)
@@ -82,7 +147,12 @@ class Ghosts:
                 self._forget(parts)
                 self.topic_ids[topic] = assignment.topic_id
             for partition, replicas in assignment.replicas.items():
-                self.assignments[TopicPartition(topic, partition)] = replicas
+                name = TopicPartition(topic, partition)
+                self.assignments[name] = replicas
+                self.reassigning[name] = (
+                    assignment.adding.get(partition, ()),
+                    assignment.removing.get(partition, ()),
+                )
         elif parts[-1] == "state":
             name = TopicPartition(topic, int(parts[2]))
             self.states[name] = parse_state(node.data)
@@ -98,38 +168,28 @@ class Ghosts:
             self.partitions.pop(name, None)
             self.states.pop(name, None)
             self.partition_epochs.pop(name, None)
+            self.reassigning.pop(name, None)
             del self.assignments[name]
 
-    def _forgive(self) -> None:
-        """A broker that lost data and is in the ISR again with its present epoch has all of it back. Where only such as
-        lost data are left in an ISR below min, the last copy in sync is gone (4.3.1 closes this one with ELR)."""
-        for name, ghost in self.partitions.items():
-            if ghost.lossy and name in self.states:
-                state = self.states[name]
-                back = {
-                    broker
-                    for broker, epoch in zip(state.isr, state.isr_epochs, strict=True)
-                    if self.epochs.get(broker) == epoch
-                }
-                ghost.lossy -= back
-                if len(state.isr) < ghost.min_in_sync and ghost.lossy.issuperset(state.isr):
-                    ghost.loss_allowed = f"the ISR {state.isr}, below min, has only brokers that lost their power"
+    def proves(self, broker: int, epoch: int, recorded: int) -> bool:
+        """Rule 8: whether a registration with `epoch` is of the life that was recorded, or of one that shows it to
+        have ended cleanly."""
+        known = self.registered.get((broker, epoch))
+        return known is not None and recorded != NO_EPOCH and recorded in (epoch, known)
+
+    def in_sync_as(self, broker: int, recorded: int) -> bool:
+        """Whether the broker lives in the very life that was recorded."""
+        return self.epochs.get(broker, NO_EPOCH - 1) == recorded
 
     def in_sync(self, name: TopicPartition, broker: int) -> bool:
-        """Whether the broker counts: a member of the recorded ISR that lives with its recorded epoch (rule 8)."""
+        """Whether the broker lives and counts: a member of the recorded ISR by rule 8."""
         state = self.states.get(name)
         if state is None or broker not in state.isr or broker not in self.epochs:
             return False
-        return state.isr_epochs[state.isr.index(broker)] == self.epochs[broker]
+        return self.proves(broker, self.epochs[broker], state.isr_epochs[state.isr.index(broker)])
 
     def lost_power(self, broker: int) -> None:
         """Judge whether this crash is one too many."""
         for name, replicas in self.assignments.items():
-            if broker not in replicas:
-                continue
-            ghost, state = self.of(name), self.states.get(name)
-            ghost.lossy.add(broker)
-            if len(ghost.lossy) > ghost.min_in_sync - 1:
-                ghost.loss_allowed = f"{len(ghost.lossy)} overlapping power losses with min {ghost.min_in_sync}"
-            elif state is not None and state.isr == (broker,) and ghost.min_in_sync > 1:
-                ghost.loss_allowed = f"the last ISR member, {broker}, lost its power below min"
+            if broker in replicas:
+                losses.lose(self, name, broker)

@@ -1,6 +1,9 @@
 """I12 (S): one leader per epoch; an epoch's records were first appended by it.
-I13 (S): leader and partition epochs ascend, in the tree and on each broker.
-I14 (S): the leader is in the ISR, or there is none; the ISR is part of the assigned replicas.
+I13 (S): controller, broker, leader and partition epochs ascend, in the tree and on each broker.
+I14 (S): the leader is in the ISR, or there is none; the ISR is part of the assigned replicas; what a reassignment adds
+and removes is, too, and never the same.
+I21 (S): what a follower appends is what the epoch's leader had appended there, byte for byte, and begins at its LEO.
+I32 (S): the ISR is never empty; a replica's data goes only after the controller's commit.
 """
 
 from collections.abc import Callable
@@ -8,39 +11,68 @@ from collections.abc import Callable
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.overheard import Source
 from tidelog.sim.checks.replica import Batch, Replica, State
 
 
 def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
-    state = replica.state
+    state, ghost = replica.state, ghosts.of(replica.partition.name)
     assert state is not None
+    assigned = ghosts.assignments.get(replica.partition.name, ())
+    ghost.min_in_sync = min(replica.partition.config.min_insync_replicas, max(1, len(assigned)))
     if state.leading:
-        leader = ghosts.of(replica.partition.name).leaders.setdefault(state.epoch, replica.broker)
+        leader = ghost.leaders.setdefault(state.epoch, replica.broker)
         assert leader == replica.broker, f"I12: {replica!r} leads an epoch that {leader} led"
+        if state.epoch not in ghost.starts:
+            own = [batch.base for batch in replica.log.batches[-10:] if batch.epoch == state.epoch]
+            ghost.starts[state.epoch] = min([state.end, *own])
     if before is not None:
         older, newer = (before.epoch, before.partition_epoch), (state.epoch, state.partition_epoch)
         assert older <= newer, f"I13: {replica!r} came from {before}"
 
 
-def check_appended(ghosts: Ghosts, replica: Replica, new: list[Batch], running: Callable[[int], bool]) -> None:
+def check_appended(
+    ghosts: Ghosts, replica: Replica, new: list[Batch], running: Callable[[int], bool], source: Source | None
+) -> None:
     """A leader whose life ended within the step of its append was not seen to make it."""
     ghost = ghosts.of(replica.partition.name)
     for batch in new:
-        if batch.epoch < 0 or (batch.epoch, batch.base) in ghost.first_appended:
+        if batch.epoch < 0:
             continue
-        ghost.first_appended[batch.epoch, batch.base] = replica.broker
+        content = (replica.broker, batch.end, batch.crc)
+        first = ghost.first_appended.setdefault((batch.epoch, batch.base), content)
         leader = ghost.leaders.get(batch.epoch)
-        unseen = leader is not None and not running(leader)
-        assert leader == replica.broker or unseen, (
-            f"I12: {batch} first appeared on {replica!r}; {leader} led that epoch"
+        if first is content:
+            unseen = leader is not None and not running(leader)
+            assert leader == replica.broker or unseen, (
+                f"I12: {batch} first appeared on {replica!r}; {leader} led that epoch"
+            )
+        assert first[1:] == content[1:], f"I21: {replica!r} appended {batch}, which broker {first[0]} had otherwise"
+    if new and replica.state is not None and not replica.state.leading and source is not None:
+        assert source.epoch == replica.state.epoch, (
+            f"I21: {replica!r} appended {new[0]} as broker {source.broker} gave it in epoch {source.epoch}"
         )
 
 
-def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | None) -> None:
-    state = ghosts.states[name]
+def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | None, version: int | None) -> None:
+    state, replicas = ghosts.states[name], ghosts.assignments[name]
+    assert state.isr, f"I32: {name} has an empty ISR: {state}"
     assert state.leader == NO_LEADER or state.leader in state.isr, f"I14: {name} is led from outside its ISR: {state}"
-    assert set(state.isr) <= set(ghosts.assignments[name]), f"I14: {name} has a stranger in its ISR: {state}"
+    assert set(state.isr) <= set(replicas), f"I14: {name} has a stranger in its ISR: {state}"
+    adding, removing = ghosts.reassigning.get(name, ((), ()))
+    consistent = {*adding, *removing} <= set(replicas) and not set(adding) & set(removing)
+    assert consistent, f"I14: {name} has {replicas}, adds {adding} and removes {removing}"
     if before is not None:
         assert before.leader_epoch <= state.leader_epoch, f"I13: {name} went from {before} to {state}"
+        assert before.controller_epoch <= state.controller_epoch, f"I13: {name} went from {before} to {state}"
+        assert version is None or version < ghosts.partition_epochs[name], f"I13: {name}'s partition epoch goes back"
         same = before.leader_epoch == state.leader_epoch
         assert not same or before.leader == state.leader, f"I12: {name} has two leaders in an epoch: {before}, {state}"
+
+
+def check_deleted(ghosts: Ghosts, name: TopicPartition, broker: int) -> None:
+    """A broker deleted its replica."""
+    wished = name.topic not in ghosts.topic_ids or name.topic in ghosts.doomed
+    assert wished or broker not in ghosts.assignments.get(name, ()), (
+        f"I32: broker {broker} deleted {name}, which the controller still assigns to it"
+    )

@@ -1,14 +1,19 @@
-"""I2 (Q): batches ascend without gaps, epochs never descend, CRCs hold.
+"""I2 (Q): batches ascend without gaps, epochs never descend, CRCs hold, indexes point at batch starts.
 I3 (Q): log matching: replicas with the same epoch at an offset hold the same bytes there and below.
-I11 (Q): every acknowledged record is in the log of at least one replica.
-I18 (Q): the epoch cache's entries strictly ascend, and every epoch in the log begins where the cache says.
+I4 (Q): below the high watermarks of any two replicas stand the same records.
+I11 (Q): every acknowledged record is in the log of at least one replica, running or not.
 """
 
+from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise
 
-from tidelog.sim.checks.ghosts import Ghost
-from tidelog.sim.checks.replica import Batch, Chain, Replica
-from tidelog.sim.disk import SimDisk, SimFile
+from tidelog.log.index import OffsetIndex
+from tidelog.log.names import INDEX, LOG
+from tidelog.log.segment import Segment
+from tidelog.sim.checks.crashes import Remains
+from tidelog.sim.checks.ghosts import Acked, Ghost
+from tidelog.sim.checks.replica import Batch, Replica
+from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import batches, crc_holds
 
 
@@ -16,67 +21,82 @@ def check_log(replica: Replica) -> None:
     for lower, upper in pairwise(replica.log.batches):
         assert lower.end == upper.base, f"I2: {replica!r} has a gap between {lower} and {upper}"
         assert lower.epoch <= upper.epoch, f"I2: {replica!r} has epochs descend from {lower} to {upper}"
-    check_epochs(replica)
-
-
-def check_epochs(replica: Replica) -> None:
-    entries = list(replica.partition.log.epochs)
-    for lower, upper in pairwise(entries):
-        assert lower.epoch < upper.epoch, f"I18: {replica!r} has entries {entries}"
-        assert lower.start_offset < upper.start_offset, f"I18: {replica!r} has entries {entries}"
-    known = {entry.epoch: entry.start_offset for entry in entries}
-    for epoch, base in first_bases(replica.log).items():
-        begins = known.get(epoch)
-        if base >= replica.partition.log.log_start_offset:
-            assert begins == base, f"I18: {replica!r} has epoch {epoch} from {base}, but its cache says {begins}"
-
-
-def first_bases(chain: Chain) -> dict[int, int]:
-    first: dict[int, int] = {}
-    for batch in chain.batches:
-        if batch.epoch >= 0:
-            first.setdefault(batch.epoch, batch.base)
-    return first
 
 
 def check_bytes(replica: Replica, disk: SimDisk) -> None:
-    """Every CRC of the log holds."""
-    log = replica.partition.log
-    position = log.log_start_offset
-    disk.quiet = True
-    try:
-        while position < log.log_end_offset:
-            found = log.read(position, 1 << 20, log.log_end_offset, at_least_one=True)
-            assert found is not None
-            assert isinstance(found.file, SimFile)
-            content = found.file.inode.cached[found.position : found.position + found.length]
-            for header in batches(content):
-                assert crc_holds(content, header), f"I2: {replica!r} holds a broken batch {header}"
-                position = header.base_offset + header.last_offset_delta + 1
-    finally:
-        disk.quiet = False
+    """Every CRC of the log holds, and each index entry is where a batch begins that ends at its offset."""
+    for segment in replica.partition.log.segments:
+        content = disk.inode(segment.path(LOG)).cached[: segment.size]
+        ends = {}
+        for header in batches(content):
+            assert crc_holds(content, header), f"I2: {replica!r} holds a broken batch {header}"
+            ends[header.position] = header.base_offset + header.last_offset_delta
+        check_index(replica, index_of(segment, disk), ends)
+
+
+def index_of(segment: Segment, disk: SimDisk) -> OffsetIndex:
+    """The active segment's is in memory only. Of the others, a file that would not be believed says nothing."""
+    path = segment.path(INDEX)
+    if segment.is_active:
+        return segment.offsets
+    content = bytes(disk.inode(path).cached) if disk.exists(path) else b""
+    index = OffsetIndex(segment.base_offset, content)
+    return index if index.is_sane(segment.size) else OffsetIndex(segment.base_offset)
+
+
+def check_index(replica: Replica, index: OffsetIndex, ends: Mapping[int, int]) -> None:
+    for number in range(len(index)):
+        offset, position = index.entry(number)
+        assert ends.get(position) == offset, f"I2: {replica!r} has {offset} at {position} in {index!r}"
 
 
 def check_matching(replicas: list[Replica]) -> None:
     for one, other in combinations(replicas, 2):
         common = highest_common(one, other)
         if common is not None:
-            same = one.log.chain_at(common) == other.log.chain_at(common)
+            same = same_below(one, other, common)
             assert same, f"I3: {one!r} and {other!r} share an epoch at {common - 1}, but differ below"
+
+
+def check_watermarks(replicas: list[Replica]) -> None:
+    for one, other in combinations(replicas, 2):
+        assert one.state is not None
+        assert other.state is not None
+        common = min(one.state.high_watermark, other.state.high_watermark)
+        assert same_below(one, other, common), f"I4: {one!r} and {other!r} differ below {common}"
+
+
+def same_below(one: Replica, other: Replica, offset: int) -> bool:
+    """From where both can be read."""
+    start = max(one.first_offset, other.first_offset)
+    if start == 0:
+        return one.log.chain_at(offset) == other.log.chain_at(offset)
+    mine, others = (
+        [batch.identity for batch in replica.log.batches if start < batch.end <= offset] for replica in (one, other)
+    )
+    return mine == others
 
 
 def highest_common(one: Replica, other: Replica) -> int | None:
     """The end of the highest batches with the same base and epoch in both."""
     for batch in reversed(one.log.batches):
         twin: Batch | None = other.log.at(batch.base)
-        if twin is not None and twin.epoch == batch.epoch:
+        if twin is not None and twin.epoch == batch.epoch and batch.epoch >= 0:
             return batch.end
     return None
 
 
-def check_acked(ghost: Ghost, replicas: list[Replica]) -> None:
-    if ghost.loss_allowed:
+def check_acked(ghost: Ghost, replicas: Iterable[Replica], remains: Iterable[Remains]) -> None:
+    if ghost.adrift:
         return
+    logs = [(replica, replica.log.end) for replica in replicas]
+    logs += [(left.replica, left.held_to) for left in remains]
     for acked in ghost.acked.values():
-        found = [r for r in replicas if (b := r.log.at(acked.base)) is not None and b.crc == acked.crc]
-        assert found, f"I11: {acked} of {ghost.name} is on none of {replicas}"
+        found = any(holds(replica, acked) and acked.end <= end for replica, end in logs)
+        assert found, f"I11: {acked} of {ghost.name} is on none of {[replica for replica, _ in logs]}"
+
+
+def holds(replica: Replica, acked: Acked) -> bool:
+    batch = replica.log.at(acked.base)
+    deleted = acked.end <= max(replica.first_offset, replica.partition.log.log_start_offset)
+    return deleted or (batch is not None and batch.crc == acked.crc)

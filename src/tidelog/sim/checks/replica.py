@@ -5,27 +5,40 @@ below it, so whole logs are compared by one number.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
-from tidelog.partition.leader import Leader
+from tidelog.log.names import LOG
+from tidelog.log.segment import Segment
+from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
-from tidelog.sim.disk import SimDisk, SimFile
-from tidelog.wire.records import batches
+from tidelog.sim.disk import SimDisk
+from tidelog.wire.records import NO_SEQUENCE, BatchHeader, batches
 
-READ_BYTES = 1 << 20
+NO_PLACE = (-1, 0)
+NOBODY = (-1, -1, NO_SEQUENCE, NO_SEQUENCE)
 
 
 class Batch(NamedTuple):
-    """One record batch: offsets [base, end), its epoch, and its content by CRC. `chain` covers all below `end`."""
+    """One record batch: offsets [base, end), its epoch, and its content by CRC. `chain` covers all below `end`;
+    `producer` is (id, epoch, first sequence, last sequence)."""
 
     base: int
     end: int
     epoch: int
     crc: int
     chain: int
+    producer: tuple[int, int, int, int] = NOBODY
+
+    def __repr__(self) -> str:
+        return f"<batch {self.base}..{self.end - 1} of epoch {self.epoch}, {self.crc:08x}>"
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """What makes it the same batch wherever it stands."""
+        return self[:4]
 
 
 def link(chain: int, base: int, epoch: int, crc: int) -> int:
@@ -42,24 +55,30 @@ class State(NamedTuple):
     end: int
     start: int
     recovery_point: int
-    isr: tuple[int, ...]
-    maximal_isr: frozenset[int]
+    isr: tuple[int, ...] = ()
+    maximal_isr: frozenset[int] = frozenset()
+    proposal: Proposal | None = None
+
+    @property
+    def counted(self) -> set[int]:
+        """The maximal ISR by its definition: committed and proposed."""
+        return {*self.isr, *(self.proposal.isr if self.proposal else ())}
 
 
 def state_of(partition: Partition) -> State:
     role, log = partition.role, partition.log
-    leading = isinstance(role, Leader)
-    return State(
+    numbers = (
         partition.epoch,
         partition.partition_epoch,
-        leading,
+        type(role) is Leader,
         partition.high_watermark,
         log.log_end_offset,
         log.log_start_offset,
         log.recovery_point,
-        role.isr if isinstance(role, Leader) else (),
-        role.maximal_isr if isinstance(role, Leader) else frozenset(),
     )
+    if type(role) is Leader:
+        return State(*numbers, role.isr, role.maximal_isr, role.proposal)
+    return State(*numbers)
 
 
 @dataclass(slots=True)
@@ -73,12 +92,18 @@ class Chain:
     def end(self) -> int:
         return self.batches[-1].end if self.batches else 0
 
-    def append(self, base: int, end: int, epoch: int, crc: int) -> Batch:
+    def append(self, base: int, end: int, epoch: int, crc: int, producer: tuple[int, int, int, int] = NOBODY) -> Batch:
         previous = self.batches[-1].chain if self.batches else 0
-        batch = Batch(base, end, epoch, crc, link(previous, base, epoch, crc))
-        self.bases.append(base)
+        return self.add(Batch(base, end, epoch, crc, link(previous, base, epoch, crc), producer))
+
+    def add(self, batch: Batch) -> Batch:
+        self.bases.append(batch.base)
         self.batches.append(batch)
         return batch
+
+    def skip_to(self, base: int, chain: int) -> None:
+        """What lies below `base` is not there to be read any more; `chain` is what it was."""
+        self.add(Batch(0, base, -1, 0, chain))
 
     def at(self, base: int) -> Batch | None:
         index = bisect_left(self.bases, base)
@@ -98,41 +123,103 @@ class Chain:
 
     def cut(self, offset: int) -> list[Batch]:
         """Forget what ends above the offset; returns it."""
-        keep = bisect_right([batch.end for batch in self.batches], offset)
+        if self.end <= offset:
+            return []
+        keep = bisect_right(self.batches, offset, key=lambda batch: batch.end)
         gone = self.batches[keep:]
         del self.batches[keep:], self.bases[keep:]
         return gone
 
 
 class Replica:
-    """One broker's replica through one life."""
+    """One broker's replica through one life.
 
-    def __init__(self, broker: int, partition: Partition) -> None:
+    `earlier(offset)` is the chain of what was below an offset and cannot be read any more. `compacted_to()`: what lies
+    below may have been compacted before it was read, so that it proves nothing. `cuts` are the truncations so far, with
+    what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of its last append.
+    """
+
+    def __init__(
+        self,
+        broker: int,
+        partition: Partition,
+        earlier: Callable[[int], int] = lambda _: 0,
+        compacted_to: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.broker = broker
         self.partition = partition
+        self.earlier = earlier
+        self.compacted_to = compacted_to
         self.state: State | None = None
         self.log = Chain()
+        self.cuts: list[tuple[int, list[Batch]]] = []
+        self.appended_in = -1
+        self._place = NO_PLACE
+        """(base of a segment, position there): read so far."""
 
     def __repr__(self) -> str:
-        return f"<replica {self.partition.name} on {self.broker}: {self.state}>"
+        state = self.state
+        if state is None:
+            return f"<replica {self.partition.name} on {self.broker}>"
+        role = f"leads with ISR {state.isr}" if state.leading else "follows"
+        return (
+            f"<replica {self.partition.name} on {self.broker}, {role}, epoch {state.epoch}.{state.partition_epoch}, "
+            f"{state.start} ≤ HW {state.high_watermark} ≤ {state.end}, synced to {state.recovery_point}>"
+        )
+
+    @property
+    def first_offset(self) -> int:
+        """Where what could be read of it begins."""
+        first = self.log.batches[0] if self.log.batches else None
+        return first.end if first is not None and first.epoch < 0 and not first.crc else 0
+
+    def agrees(self, other: Chain, offset: int) -> bool:
+        """Whether the same stands below `offset`, as far as this one can be read."""
+        return offset <= self.first_offset or self.log.chain_at(offset) == other.chain_at(offset)
+
+    def cut(self, offset: int) -> list[Batch]:
+        gone = self.log.cut(offset)
+        if gone:
+            self.cuts.append((gone[0].base, gone))
+            self._place = NO_PLACE
+        return gone
 
     def catch_up(self, disk: SimDisk) -> list[Batch]:
-        """Read what was appended since the last look, past all injected faults."""
+        """Read what was appended since the last look: what stands in the files, behind the broker's back."""
         log = self.partition.log
         if not self.log.batches and log.log_start_offset > 0:
-            self.log.append(0, log.log_start_offset, -1, 0)
+            self.log.skip_to(log.log_start_offset, self.earlier(log.log_start_offset))
         new: list[Batch] = []
-        disk.quiet = True
-        try:
-            while self.log.end < log.log_end_offset:
-                found = log.read(self.log.end, READ_BYTES, log.log_end_offset, at_least_one=True)
-                assert found is not None, f"{self!r}: nothing to read at {self.log.end} below the end"
-                assert isinstance(found.file, SimFile)
-                content = found.file.inode.cached[found.position : found.position + found.length]
-                for header in batches(content):
-                    assert header.base_offset >= self.log.end, f"{self!r}: {header} lies below {self.log.end}"
-                    end = header.base_offset + header.last_offset_delta + 1
-                    new.append(self.log.append(header.base_offset, end, header.leader_epoch, header.crc))
-        finally:
-            disk.quiet = False
+        if self.log.end < log.log_end_offset:
+            for segment, end in self._unread():
+                base, position = self._place if self._place[0] == segment.base_offset else (segment.base_offset, 0)
+                content = disk.inode(segment.path(LOG)).cached[position : segment.size]
+                new += [self.take(header) for header in batches(content) if header.next_offset > self.log.end]
+                self._place = base, segment.size
+                assert self.log.end <= end, f"I2: {self!r} has records beyond {end} in {segment!r}"
+        assert self.log.end == log.log_end_offset, f"I2: {self!r} has records up to {self.log.end} only"
         return new
+
+    def _unread(self) -> Iterator[tuple[Segment, int]]:
+        """The segments that hold what comes next, each with the base of the one after it."""
+        log = self.partition.log
+        segments = list(log.segments)
+        ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+        return ((segment, end) for segment, end in zip(segments, ends, strict=True) if end > self.log.end)
+
+    def take(self, header: BatchHeader) -> Batch:
+        chain, limit = self.log, self.compacted_to()
+        if len(chain.batches) == 1 and self.first_offset > header.base_offset:  # the log starts within a batch
+            self._begin_at(header.base_offset)
+        if header.base_offset > chain.end and chain.end < limit:
+            self._begin_at(header.base_offset)
+        if header.next_offset <= limit:
+            self._begin_at(header.next_offset)
+            return chain.batches[-1]
+        assert header.base_offset >= chain.end, f"I2: {self!r} has {header} below {chain.end}"
+        producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
+        return chain.append(header.base_offset, header.next_offset, header.leader_epoch, header.crc, producer)
+
+    def _begin_at(self, offset: int) -> None:
+        self.log.cut(0)
+        self.log.skip_to(offset, self.earlier(offset))

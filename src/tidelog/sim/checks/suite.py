@@ -1,65 +1,163 @@
 """All checks together: what is looked at when, and what each look is told of the one before."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
+from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Event
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.sim.checks import committed, leadership, logs, truncation, watermarks
+from tidelog.sim.checks import (
+    answers,
+    committed,
+    crashes,
+    elections,
+    epochs,
+    insync,
+    leadership,
+    logs,
+    numbering,
+    strangers,
+    truncation,
+    watermarks,
+)
+from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Acked, Ghosts
-from tidelog.sim.checks.replica import Replica, state_of
+from tidelog.sim.checks.groups import Groups
+from tidelog.sim.checks.overheard import Overheard
+from tidelog.sim.checks.replica import Batch, Replica, State, state_of
 from tidelog.sim.host import Host
+from tidelog.sim.network import End
 from tidelog.sim.world import World
+
+UNCLEAN_ALLOWED = "unclean.leader.election.enable"
+AILING = frozenset({"folder.failed", "log.corrupt"})
+Key = tuple[int, TopicPartition]
 
 
 class Suite:
-    """A `world.Observer`. Replicas are those of running brokers; a dead broker's are forgotten."""
+    """A `world.Observer` and a `world.Witness`. Replicas are those of running brokers; a dead broker's are remembered
+    in `crashes`. `cut` is how far back logs went within the present step."""
 
     def __init__(self) -> None:
         self.ghosts = Ghosts()
-        self.replicas: dict[tuple[int, TopicPartition], Replica] = {}
-        self._cut: dict[tuple[int, TopicPartition], int] = {}
+        self.overheard = Overheard(self.ghosts)
+        self.fetches = Fetches(self.overheard)
+        self.crashes = crashes.Crashes()
+        self.groups = Groups()
+        self.replicas: dict[Key, Replica] = {}
+        self._numbering: dict[Replica, numbering.Numbering] = {}
+        self._cut: dict[Key, int] = {}
+        self._fresh: set[int] = set()
+        self._ailing: set[int] = set()
 
     def __repr__(self) -> str:
         return f"Suite({len(self.replicas)} replicas, {self.ghosts!r})"
 
+    def of(self, name: TopicPartition) -> list[Replica]:
+        return [replica for (_, held), replica in self.replicas.items() if held == name]
+
+    # world.Witness.
+
+    def starting(self, host: Host) -> None:
+        for root in host.disk.roots:
+            crashes.check_checkpoints(host.disk, root)
+        self._fresh.add(host.broker_id)
+
+    def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
+        self.overheard.received(host, end, frames)
+
+    def sent(self, host: Host, end: End, data: bytes) -> None:
+        self.overheard.sent(host, end, data)
+
     # world.Observer.
 
     def stepped(self, world: World, host: Host) -> None:
+        if self not in world.witnesses:
+            world.witnesses.append(self)
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
         for partition in partitions_of(host):
             if partition.log.topic_id == self.ghosts.topic_ids.get(partition.name.topic):
                 self.look(host, partition)
+        if host.broker_id in self._fresh:
+            self._fresh.discard(host.broker_id)
+            if host.broker_id not in self._ailing:
+                self.crashes.check_gone(self.ghosts, host)
+        self.listen(host)
+        self.overheard.step_over()
         self._cut.clear()
 
     def happened(self, world: World, host: Host, event: Event) -> None:
         """Where a log was cut must be known even if it grew again within the same step."""
         if event.kind in ("log.truncate", "log.start_over"):
-            topic, _, number = str(event.fields["partition"]).rpartition("-")
             offset = int(event.fields["offset"]) if event.kind == "log.truncate" else 0
-            key = (host.broker_id, TopicPartition(topic, int(number)))
+            key = (host.broker_id, named(event))
             self._cut[key] = min(offset, self._cut.get(key, offset))
+        elif event.kind == "replica.deleted":
+            leadership.check_deleted(self.ghosts, named(event), host.broker_id)
+        elif event.kind in AILING:
+            self._ailing.add(host.broker_id)
 
     def ended(self, world: World, host: Host, how: str) -> None:
+        broker = host.broker_id
         self._cut.clear()
-        self.ghosts.epochs.pop(host.broker_id, None)
-        if how == "power loss":
-            self.ghosts.lost_power(host.broker_id)
-        for key in [key for key in self.replicas if key[0] == host.broker_id]:
-            del self.replicas[key]
+        self.overheard.step_over()
+        self.ghosts.epochs.pop(broker, None)
+        for key in [key for key in self.replicas if key[0] == broker]:
+            replica = self.replicas.pop(key)
+            self.crashes.end(self.ghosts, host, how, replica, failed=replica.partition.failed)
+            self._numbering.pop(replica, None)
+        self.crashes.end_life(broker, how)
+        self.overheard.forget(broker)
+        self.fetches.forget(broker)
+        self._fresh.discard(broker)
+        self._ailing.discard(broker)
+        if how == crashes.POWER_LOSS:
+            self.ghosts.lost_power(broker)
 
     def tree_changed(self, world: World) -> None:
-        before = dict(self.ghosts.states)
-        ids = dict(self.ghosts.topic_ids)
+        ghosts = self.ghosts
+        before, versions, ids = dict(ghosts.states), dict(ghosts.partition_epochs), dict(ghosts.topic_ids)
         sessions = {host.life.session.session for host in world.hosts if host.life and host.life.session}
-        for name in self.ghosts.read(world.tree, sessions):
-            same = ids.get(name.topic) == self.ghosts.topic_ids.get(name.topic)
-            leadership.check_tree(self.ghosts, name, before.get(name) if same else None)
-        for key in [key for key in self.replicas if ids.get(key[1].topic) != self.ghosts.topic_ids.get(key[1].topic)]:
-            del self.replicas[key]
+        changed = ghosts.read(world.tree, sessions)
+        for broker, epoch, clean_epoch in ghosts.came:
+            self.crashes.check_registered(broker, epoch, clean_epoch)
+        for name in changed:
+            same = ids.get(name.topic) == ghosts.topic_ids.get(name.topic)
+            self.state_changed(world, name, before.get(name) if same else None, versions.get(name, -1))
+        if ids != ghosts.topic_ids:
+            for key in [key for key in self.replicas if ids.get(key[1].topic) != ghosts.topic_ids.get(key[1].topic)]:
+                self._numbering.pop(self.replicas.pop(key), None)
+
+    def state_changed(self, world: World, name: TopicPartition, before: LeadershipState | None, version: int) -> None:
+        ghosts = self.ghosts
+        state = ghosts.states[name]
+        leadership.check_tree(ghosts, name, before, version if before is not None else None)
+        if before is None:
+            return
+
+        def excused(broker: int) -> bool:
+            life = world.hosts[broker].life
+            return life is None or life.stopping or broker in self._ailing
+
+        replicas = {replica.broker: replica for replica in self.of(name)}
+        if state.leader_epoch > before.leader_epoch:
+            elections.check(ghosts, name, before, replicas, excused, unclean=self.may_be_unclean(world, name))
+        else:
+            leader = replicas.get(state.leader)
+            insync.check_change(ghosts, name, before, version, leader, self.fetches, excused)
+        committed.check_members(ghosts, ghosts.of(name), replicas.values())
+
+    def may_be_unclean(self, world: World, name: TopicPartition) -> bool:
+        """By the topic's configuration, a broker's, or on somebody's wish."""
+        topic = self.ghosts.overrides.get(name.topic, {}).get(UNCLEAN_ALLOWED)
+        if self.overheard.unclean_wish or topic is not None:
+            return self.overheard.unclean_wish or topic == "true"
+        partitions = (p for host in world.hosts for p in partitions_of(host) if p.name == name)
+        return any(partition.config.unclean_leader_election_enable for partition in partitions)
 
     # One replica.
 
@@ -67,22 +165,79 @@ class Suite:
         key = (host.broker_id, partition.name)
         replica = self.replicas.get(key)
         if replica is None or replica.partition is not partition:
-            replica = self.replicas[key] = Replica(host.broker_id, partition)
+            replica = self.replicas[key] = self.found(host, partition)
         state, before = state_of(partition), replica.state
         if (state == before and key not in self._cut) or partition.failed:
             return
         replica.state = state
-        self.follow_log(host, replica)
-        leadership.check(self.ghosts, replica, before)
-        watermarks.check(self.ghosts, replica, before)
-        committed.check(self.ghosts, replica, before)
+        new, gone = self.follow_log(host, replica, before)
+        if before is None and host.broker_id in self._fresh:
+            self.crashes.check_recovered(host, replica)
+        ghosts, cut = self.ghosts, bool(gone)
+        leadership.check(ghosts, replica, before)
+        self.fetches.take_in(replica)
+        watermarks.check(ghosts, replica, before, self.fetches)
+        insync.check_wish(ghosts, replica, before, self.fetches, host.world.trace.step)
+        epochs.check(ghosts, replica, before, cut=cut)
+        self.check_numbers(replica, before, new, cut=cut)
+        if isinstance(partition.role, Leader):
+            strangers.check_remote(ghosts, replica, list(partition.role.remote))
+        committed.check(ghosts, replica, before, self.of(partition.name), cut=cut)
 
-    def follow_log(self, host: Host, replica: Replica) -> None:
+    def found(self, host: Host, partition: Partition) -> Replica:
+        """What was deleted below this log's start is taken to have been what was committed."""
+        left = self.crashes.remains.get((host.broker_id, partition.name))
+        ghost = self.ghosts.of(partition.name)
+
+        def earlier(offset: int) -> int:
+            if ghost.committed.end >= offset or left is None:
+                return ghost.committed.chain_at(offset)
+            return left.replica.log.chain_at(offset)
+
+        def compacted_to() -> int:
+            """Whole segments below HW, at any time."""
+            return ghost.true_high_watermark if "compact" in partition.config.cleanup_policy else 0
+
+        return Replica(host.broker_id, partition, earlier, compacted_to)
+
+    def follow_log(self, host: Host, replica: Replica, before: State | None) -> tuple[list[Batch], list[Batch]]:
         log, name = replica.partition.log, replica.partition.name
-        cut = min(log.log_end_offset, self._cut.get((host.broker_id, name), log.log_end_offset))
-        truncation.check(self.ghosts, replica, replica.log.cut(cut))
+        source = self.overheard.sources.get(name)
+        gone = replica.cut(min(log.log_end_offset, self._cut.get((host.broker_id, name), log.log_end_offset)))
+        truncation.check(self.ghosts, replica, gone, source)
         new = replica.catch_up(host.disk)
-        leadership.check_appended(self.ghosts, replica, new, lambda broker: (broker, name) in self.replicas)
+        if new and before is not None:
+            replica.appended_in = replica.partition.epoch
+        recovered = before is None and host.broker_id in self._fresh
+        if not recovered:
+            leadership.check_appended(self.ghosts, replica, new, lambda broker: (broker, name) in self.replicas, source)
+        return new, gone
+
+    def check_numbers(self, replica: Replica, before: State | None, new: list[Batch], *, cut: bool) -> None:
+        numbers = self._numbering.get(replica)
+        if numbers is None or cut:
+            numbers = self._numbering.setdefault(replica, numbering.Numbering())
+            numbers.anew(replica)
+        else:
+            numbers.take(replica, new)
+        if before is None or cut or replica.state is None or before.epoch != replica.state.epoch:
+            numbers.compare(replica)
+        elif new:
+            numbers.compare(replica, {batch.producer[0] for batch in new} - {-1})
+
+    # What was said in a step that is over.
+
+    def listen(self, host: Host) -> None:
+        heard, broker = self.overheard, host.broker_id
+        strangers.check(heard.strangers)
+        for success in heard.successes:
+            if (broker, success.name) in self.replicas:
+                answers.acknowledged(self.ghosts, self.replicas[broker, success.name], success)
+        for given in heard.given:
+            if (broker, given.name) in self.replicas:
+                answers.given(self.ghosts, self.replicas[broker, given.name], given)
+        for latest in heard.latest:
+            answers.latest(self.ghosts, latest)
 
     # What clients saw.
 
@@ -90,21 +245,19 @@ class Suite:
         """An acks=all success: `count` records from offset `base` on, in a batch with this CRC."""
         state = self.ghosts.states.get(name)
         leader = self.replicas.get((state.leader, name)) if state is not None else None
-        if leader is not None and not committed.is_current_leader(self.ghosts, leader):
-            leader = None
-        committed.acknowledged(self.ghosts, name, Acked(base, base + count, crc), leader)
+        answers.told(self.ghosts, name, Acked(base, base + count, crc), leader)
 
     def served(self, name: TopicPartition, base: int, end: int, epoch: int, crc: int) -> None:
-        committed.served(self.ghosts, name, base, (end, epoch, crc))
+        """A consumer was given this: a batch, or a record; always the one or the other of a partition."""
+        answers.read(self.ghosts, name, base, (end, epoch, crc))
+
+    def group_joined(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+        """A member was told what it owns in a generation."""
+        self.groups.joined(group, generation, member, partitions)
 
     def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
-        """A producer whose batches went out in order was refused for good (I26). Allowed after a restart, for the
-        window of five is known again only as far as the log was replayed since the snapshot; and to a producer that
-        is new, of which a leader takes whatever batch comes through first, as Kafka does."""
         restarted = is_new or any(host.lives > 1 for host in world.hosts)
-        restarted = restarted and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        allowed = restarted or self.ghosts.of(name).loss_allowed
-        assert allowed, f"I26: a producer to {name} was refused with {code.name}"
+        answers.refused(self.ghosts, name, code, restarted=restarted)
 
     def read_refused(self, name: TopicPartition, position: int, code: ErrorCode) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -117,18 +270,33 @@ class Suite:
         """The full scan of what runs (Q)."""
         held = {id(partition) for host in world.hosts for partition in partitions_of(host)}
         for key in [key for key, replica in self.replicas.items() if id(replica.partition) not in held]:
-            del self.replicas[key]  # deleted since
+            self._numbering.pop(self.replicas.pop(key), None)  # deleted since
         for replica in self.replicas.values():
-            if not replica.partition.failed:
+            if not replica.partition.failed and replica.state is not None:
                 logs.check_log(replica)
                 logs.check_bytes(replica, world.hosts[replica.broker].disk)
-        for name, ghost in self.ghosts.partitions.items():
-            replicas = [replica for (_, held), replica in self.replicas.items() if held == name]
-            committed.check_unique(ghost)
-            if not ghost.loss_allowed:
-                logs.check_matching(replicas)
-            if len(replicas) == len(self.ghosts.assignments.get(name, ())):
-                logs.check_acked(ghost, replicas)
+        for name in list(self.ghosts.partitions):
+            self.scan_partition(world, name)
+
+    def scan_partition(self, world: World, name: TopicPartition) -> None:
+        ghost = self.ghosts.of(name)
+        replicas = [replica for replica in self.of(name) if replica.state is not None]
+        numbering.check_unique(ghost)
+        logs.check_matching(replicas)
+        if not ghost.adrift:
+            logs.check_watermarks([replica for replica in replicas if replica.broker not in ghost.unproven])
+        left = [
+            remains
+            for (broker, held), remains in self.crashes.remains.items()
+            if held == name and remains.erasures == world.hosts[broker].disk.erasures
+        ]
+        if len(replicas) + len(left) >= len(self.ghosts.assignments.get(name, ())):
+            logs.check_acked(ghost, replicas, left)
+
+
+def named(event: Event) -> TopicPartition:
+    topic, _, number = str(event.fields["partition"]).rpartition("-")
+    return TopicPartition(topic, int(number))
 
 
 def partitions_of(host: Host) -> Iterable[Partition]:

@@ -1,17 +1,28 @@
-"""I20 (S): an ISR member never truncates below TrueHW, and nobody truncates what it appended in its present epoch."""
+"""I20 (S): a truncation's target came from a leader in the same epoch, is ≥ TrueHW for an ISR member, and happens
+before the first append in that epoch.
+"""
 
 from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.overheard import Source
 from tidelog.sim.checks.replica import Batch, Replica
 
 
-def check(ghosts: Ghosts, replica: Replica, gone: list[Batch]) -> None:
-    ghost = ghosts.of(replica.partition.name)
-    if ghost.loss_allowed or not gone:
+def check(ghosts: Ghosts, replica: Replica, gone: list[Batch], source: Source | None) -> None:
+    """`gone` was taken off the end of the log. A log that starts over where its leader's starts gives up only what its
+    leader has deleted."""
+    if not gone:
         return
-    target = gone[0].base
-    epoch = replica.partition.epoch
+    name, target = replica.partition.name, gone[0].base
+    ghost, epoch, log = ghosts.of(name), replica.partition.epoch, replica.partition.log
+    if log.log_start_offset >= gone[-1].end:
+        return
+    assert source is not None, f"I20: {replica!r} truncated to {target} without a word from a leader"
+    assert source.epoch == epoch, (
+        f"I20: {replica!r} truncated to {target} as broker {source.broker} said in epoch {source.epoch}"
+    )
     again = [batch for batch in gone if batch.epoch == epoch]
     assert not again, f"I20: {replica!r} truncated {again[0]}, which it appended in this very epoch"
-    if ghosts.in_sync(replica.partition.name, replica.broker):
+    assert replica.appended_in < epoch, f"I20: {replica!r} truncated to {target} after its first append in this epoch"
+    if not ghost.adrift and ghosts.in_sync(name, replica.broker) and replica.broker not in ghost.unproven:
         told = ghost.true_high_watermark
         assert target >= told, f"I20: {replica!r} is in sync and truncated to {target}, below TrueHW {told}"

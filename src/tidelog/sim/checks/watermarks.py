@@ -1,15 +1,16 @@
-"""I1 (S): 0 ≤ log start ≤ HW ≤ LEO, and recovery point ≤ LEO.
+"""I1 (S): 0 ≤ log start ≤ LSO ≤ HW ≤ LEO, and recovery point ≤ LEO.
 I6 (S): within one leader's epoch HW never descends.
-I7 (S): a leader advances HW to h only if every other member of the maximal ISR fetched at ≥ h, and |ISR| ≥ min.
+I7 (S): a leader advances HW to h only if every other member of the maximal ISR fetched at ≥ h in this epoch, with its
+current broker epoch, and |ISR| ≥ min. What was fetched is what came over the wire.
 I8 (S): for the leader whose epoch is the state's, the controller's ISR ⊆ its maximal ISR.
 """
 
-from tidelog.partition.leader import Leader
+from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica, State
 
 
-def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
+def check(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:
     state, partition = replica.state, replica.partition
     assert state is not None
     assert 0 <= state.start <= state.high_watermark <= state.end, f"I1: {replica!r}"
@@ -17,36 +18,47 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
     assert state.start <= partition.last_stable_offset <= state.high_watermark, f"I1: {replica!r} LSO"
     if before is not None and before.leading and state.leading and before.epoch == state.epoch:
         assert state.high_watermark >= before.high_watermark, f"I6: {replica!r} came from {before}"
-        if state.high_watermark > before.high_watermark:
-            check_advance(replica, before)
+    if state.leading and state.high_watermark > (before.high_watermark if before is not None else state.start):
+        check_advance(ghosts, replica, before, fetches)
     check_isr(ghosts, replica)
 
 
-def check_advance(replica: Replica, before: State) -> None:
+def check_advance(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:
     """Within one step the ISR may change before or after the advance: one of the two must allow it."""
     state = replica.state
     assert state is not None
-    reasons = [refusal(replica, given) for given in (before, state)]
-    assert not all(reasons), f"I7: {replica!r} advanced: {reasons[1]}, and before: {reasons[0]}"
+    given = [state]
+    if before is not None and before.leading and before.epoch == state.epoch:
+        given.append(before)
+    reasons = [refusal(ghosts, replica, one, fetches) for one in given]
+    assert not all(reasons), f"I7: {replica!r} advanced from {before}: {'; and before, '.join(reasons)}"
 
 
-def refusal(replica: Replica, given: State) -> str:
+def refusal(ghosts: Ghosts, replica: Replica, given: State, fetches: Fetches) -> str:
     """Why this ISR does not allow the high watermark; empty where it does."""
-    role, state = replica.partition.role, replica.state
-    assert isinstance(role, Leader)
+    state = replica.state
     assert state is not None
-    if len(given.isr) < replica.partition.min_in_sync:
+    if len(given.isr) < ghosts.of(replica.partition.name).min_in_sync:
         return f"{given.isr} is below min"
-    for member in given.maximal_isr - {replica.broker}:
-        fetched = role.remote[member].log_end_offset if member in role.remote else -1
-        if fetched < state.high_watermark:
-            return f"{member} fetched at {fetched}"
+    recorded = recorded_epochs(ghosts, replica)
+    for member in sorted(given.counted - {replica.broker}):
+        reached = fetches.reached(replica, member, recorded.get(member, -1))
+        if reached < state.high_watermark:
+            return f"{member}, as broker epoch {recorded.get(member, 'any')}, fetched up to {reached}"
     return ""
+
+
+def recorded_epochs(ghosts: Ghosts, replica: Replica) -> dict[int, int]:
+    """The broker epochs with which the controller holds this leader's ISR to be in sync."""
+    given, state = ghosts.states.get(replica.partition.name), replica.state
+    if given is None or state is None or given.leader_epoch != state.epoch:
+        return {}
+    return dict(zip(given.isr, given.isr_epochs, strict=True))
 
 
 def check_isr(ghosts: Ghosts, replica: Replica) -> None:
     state, given = replica.state, ghosts.states.get(replica.partition.name)
     if state is None or given is None or not state.leading or state.epoch != given.leader_epoch:
         return
-    outside = set(given.isr) - state.maximal_isr
+    outside = set(given.isr) - (state.maximal_isr & state.counted)
     assert not outside, f"I8: {replica!r} does not count {outside}, whom the controller holds to be in sync"

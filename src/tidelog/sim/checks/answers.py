@@ -1,0 +1,91 @@
+"""What brokers answer to clients, taken from the wire and judged when the step is over.
+
+I22 (S): consumers get offsets < HW, or < LSO at read_committed; an offset once served reads the same until deleted.
+I24 (S): the latest offset that ListOffsets tells never goes back, by the leaders of one epoch or of later ones.
+I25 (S): an acks=all success is below HW when answered and reads back the same; an offset is acknowledged for one record
+only.
+I26 (S): a retry is answered as the first time.
+"""
+
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.sim.checks import numbering
+from tidelog.sim.checks.committed import check_holds, is_current_leader
+from tidelog.sim.checks.ghosts import Acked, Ghosts
+from tidelog.sim.checks.overheard import Given, Latest, Success
+from tidelog.sim.checks.replica import Replica
+from tidelog.wire.records import batches, crc_holds
+
+
+def acknowledged(ghosts: Ghosts, replica: Replica, success: Success) -> None:
+    """A broker answers success with acks=all."""
+    ghost, sent, state = ghosts.of(success.name), success.sent, replica.state
+    assert state is not None
+    batch = replica.log.at(success.base)
+    end = success.base + sent.last_offset_delta + 1
+    assert end <= state.high_watermark, f"I25: {replica!r} acknowledges [{success.base}, {end}), beyond its HW"
+    if success.base < max(state.start, replica.first_offset):
+        return
+    numbers = (sent.producer_id, sent.producer_epoch, sent.base_sequence, sent.last_sequence)
+    assert batch is not None and (batch.end, batch.producer) == (end, numbers), (  # noqa: PT018
+        f"I25: {replica!r} acknowledges {sent} at {success.base}, where it has {batch}"
+    )
+    if ghost.adrift:
+        return
+    acked = Acked(batch.base, batch.end, batch.crc)
+    known = ghost.acked.setdefault(acked.base, acked)
+    assert known == acked, f"I25: {acked} was acknowledged where {known} was before"
+    numbering.check_answer(ghost, batch.producer, batch.base)
+
+
+def told(ghosts: Ghosts, name: TopicPartition, acked: Acked, leader: Replica | None) -> None:
+    """A producer heard of a success, however late; some replica must have had it below HW by then."""
+    ghost = ghosts.of(name)
+    if ghost.adrift or ghost.losses:
+        return
+    assert acked.end <= ghost.seen_high_watermark, f"I25: {acked} of {name} was acknowledged beyond any HW"
+    known = ghost.acked.setdefault(acked.base, acked)
+    assert known == acked, f"I25: {acked} was acknowledged where {known} was before"
+    if leader is not None and is_current_leader(ghosts, leader):
+        check_holds(leader, acked)
+
+
+def given(ghosts: Ghosts, replica: Replica, what: Given) -> None:
+    """A broker gives records to a consumer."""
+    ghost = ghosts.of(what.name)
+    for batch in batches(what.records):
+        end = batch.base_offset + batch.last_offset_delta + 1
+        assert crc_holds(what.records, batch), f"I22: {replica!r} serves a broken batch {batch}"
+        assert end <= what.limit, f"I22: {replica!r} serves {batch} beyond {what.limit}"
+        found = (end, batch.leader_epoch, batch.crc)
+        if not ghost.adrift and replica.broker not in ghost.unproven:
+            known = ghost.served.setdefault(batch.base_offset, found)
+            assert known == found, f"I22: {replica!r} serves {found} at {batch.base_offset}, where {known} was served"
+
+
+def read(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int, int, int]) -> None:
+    """A consumer has read this: its end, its epoch, and what tells it from others."""
+    ghost = ghosts.of(name)
+    if ghost.adrift or ghost.losses:
+        return
+    assert found[0] <= ghost.seen_high_watermark, f"I22: {name} gives {found} at {base}, beyond any HW"
+    known = ghost.read.setdefault(base, found)
+    assert known == found, f"I22: {name} read {found} at {base}, where it had read {known}"
+
+
+def latest(ghosts: Ghosts, what: Latest) -> None:
+    """A leader stale by then may tell less than its successor did; nobody who knows of the successor asks it."""
+    ghost = ghosts.of(what.name)
+    if ghost.adrift:
+        return
+    most = max((offset for epoch, offset in ghost.told_latest.items() if epoch <= what.epoch), default=0)
+    assert what.offset >= most, f"I24: the latest offset of {what.name} goes back from {most} to {what.offset}: {what}"
+    ghost.told_latest[what.epoch] = what.offset
+
+
+def refused(ghosts: Ghosts, name: TopicPartition, code: ErrorCode, *, restarted: bool) -> None:
+    """A producer whose batches went out in order was refused for good (I26). Allowed after a restart, for the window of
+    five is known again only as far as the log was replayed since the snapshot; and to a producer that is new, of which
+    a leader takes whatever batch comes through first, as Kafka does."""
+    allowed = restarted and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert allowed or ghosts.of(name).loss_allowed, f"I26: a producer to {name} was refused with {code.name}"

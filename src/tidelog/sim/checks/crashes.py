@@ -1,0 +1,138 @@
+"""I30: after a crash the recovered log is a prefix of the old one and holds all that was synced; a kill costs nothing,
+for the page cache survives. The checkpoints that are replaced durably are whole.
+I17, in part: a broker that shows a clean shutdown has ended cleanly.
+
+What a truncation took may come back by a power loss as long as the cut was not synced, but never behind newer records:
+the log before a truncation counts as an old one, too.
+"""
+
+from dataclasses import dataclass
+
+from tidelog.model import TopicPartition
+from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.replica import Batch, Replica
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.host import Host
+
+CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
+POWER_LOSS = "power loss"
+ENDED_WITHIN_A_STEP = ("stop", "halt")
+Identity = tuple[int, int, int, int]
+
+
+@dataclass(slots=True)
+class Remains:
+    """A replica whose broker is down. `synced_to`: below it everything was said to be durable. `torn`: it died within a
+    step that nobody has seen the end of."""
+
+    replica: Replica
+    topic_id: bytes
+    how: str
+    synced_to: int
+    torn: bool
+    failed: bool
+    erasures: int
+
+    @property
+    def held_to(self) -> int:
+        """As far as the page cache or the platter has it."""
+        return self.synced_to if self.how == POWER_LOSS else self.replica.log.end
+
+    @property
+    def kept_to(self) -> int:
+        """The end of what must be there again."""
+        whole = self.how != POWER_LOSS and not self.failed
+        return self.replica.log.end if whole else self.synced_to
+
+
+class Crashes:
+    """`ended` says how each broker's last life ended, and with which epochs it had registered."""
+
+    def __init__(self) -> None:
+        self.remains: dict[tuple[int, TopicPartition], Remains] = {}
+        self.ended: dict[int, tuple[str, set[int]]] = {}
+        self._registered: dict[int, set[int]] = {}
+
+    def __repr__(self) -> str:
+        return f"Crashes({len(self.remains)} replicas down)"
+
+    def end(self, ghosts: Ghosts, host: Host, how: str, replica: Replica, *, failed: bool) -> None:
+        state, name = replica.state, replica.partition.name
+        if state is None:
+            return
+        left = host.disk.operations_left
+        torn = how in ENDED_WITHIN_A_STEP or (left is not None and left < 0)
+        synced_to = state.recovery_point
+        if torn and not state.leading:  # it may have been truncating
+            synced_to = (
+                min(synced_to, ghosts.of(name).true_high_watermark) if ghosts.in_sync(name, host.broker_id) else 0
+            )
+        self.remains[host.broker_id, name] = Remains(
+            replica, replica.partition.log.topic_id, how, synced_to, torn, failed, host.disk.erasures
+        )
+
+    def check_recovered(self, host: Host, replica: Replica) -> None:
+        """A broker is back, and has a log again; it was read, and nothing has happened to it yet."""
+        old = self.remains.pop((host.broker_id, replica.partition.name), None)
+        if old is None or old.topic_id != replica.partition.log.topic_id or old.erasures != host.disk.erasures:
+            return
+        start = max(replica.first_offset, old.replica.first_offset)
+        found = identities(replica.log.batches, start)
+        assert any(is_prefix(found, version, torn=old.torn) for version in versions(old.replica, start)), (
+            f"I30: {replica!r} is no prefix of {old.replica!r} at its end by {old.how}: {found[-5:]}"
+        )
+        kept = [batch for batch in old.replica.log.batches if start < batch.end <= old.kept_to]
+        missing = set(identities(kept, start)) - set(found)
+        assert not missing, (
+            f"I30: {replica!r} lacks {sorted(missing)[:5]}, which {old.replica!r} had for sure ({old.how})"
+        )
+
+    def check_gone(self, ghosts: Ghosts, host: Host) -> None:
+        """What is not there after a start."""
+        for key in [key for key in self.remains if key[0] == host.broker_id]:
+            old, name = self.remains[key], key[1]
+            there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.doomed
+            if there and not old.torn and old.erasures == host.disk.erasures and old.kept_to > 0:
+                raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
+            del self.remains[key]
+
+    def end_life(self, broker: int, how: str) -> None:
+        self.ended[broker] = how, self._registered.pop(broker, set())
+
+    def check_registered(self, broker: int, epoch: int, clean_epoch: int) -> None:
+        how, epochs = self.ended.get(broker, ("nothing", set[int]()))
+        assert clean_epoch < 0 or (how == "stop" and clean_epoch in epochs), (
+            f"I17: broker {broker} shows that {clean_epoch} ended cleanly; its last life, of {epochs}, ended by {how}"
+        )
+        self._registered.setdefault(broker, set()).add(epoch)
+
+
+def identities(batches: list[Batch], start: int) -> list[Identity]:
+    return [batch.identity for batch in batches if batch.end > start]
+
+
+def versions(replica: Replica, start: int) -> list[list[Identity]]:
+    """The log as it was at the end, and before each of its truncations."""
+    batches = list(replica.log.batches)
+    found = [identities(batches, start)]
+    for offset, gone in reversed(replica.cuts):
+        batches = [batch for batch in batches if batch.base < offset] + gone
+        found.append(identities(batches, start))
+    return found
+
+
+def is_prefix(found: list[Identity], version: list[Identity], *, torn: bool) -> bool:
+    return found == version[: len(found)] or (torn and version == found[: len(version)])
+
+
+def check_checkpoints(disk: SimDisk, folder: str) -> None:
+    """Each is empty or a version, a count and as many lines; so says the format."""
+    for name in CHECKPOINTS:
+        path = f"{folder}/{name}"
+        if disk.exists(path):
+            content = bytes(disk.inode(path).cached)
+            lines = content.decode(errors="replace").split("\n")
+            whole = not content or (
+                len(lines) > 2 and lines[0] == "0" and lines[1].isdecimal() and len(lines) == int(lines[1]) + 3
+            )
+            assert whole, f"I30: {path} is torn: {content!r}"

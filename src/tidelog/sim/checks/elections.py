@@ -1,0 +1,88 @@
+"""I17 (S): a clean election follows rule 8.
+
+A member of the ISR *counts* only if it lives with its recorded broker epoch or registered with that epoch as cleanly
+shut down. The leader is the first in assignment order that counts; the others leave the ISR in the same write. If none
+counts, every recorded member must be back, and the one with the highest (last epoch, LEO) leads. Anything else is an
+unclean election: it must be allowed, and it allows loss.
+
+What the controller could not know yet excuses it: `excused(broker)` says whether a broker that stands in the tree may
+be passed over, for it is shutting down or its disk failed.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tidelog.controller.tree import LeadershipState
+from tidelog.model import NO_LEADER, TopicPartition
+from tidelog.sim.checks import losses
+from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.insync import members_of
+from tidelog.sim.checks.replica import Replica
+
+Excused = Callable[[int], bool]
+
+
+def check(
+    ghosts: Ghosts,
+    name: TopicPartition,
+    before: LeadershipState,
+    replicas: Mapping[int, Replica],
+    excused: Excused,
+    *,
+    unclean: bool,
+) -> None:
+    """The leader epoch was raised. `replicas` are those of running brokers; `unclean`: such elections are allowed."""
+    state = ghosts.states[name]
+    recorded, elected = members_of(before), members_of(state)
+    standing = [b for b in recorded if ghosts.in_sync_as(b, recorded[b]) and not excused(b)]
+    if state.leader == NO_LEADER:
+        assert not standing, f"I17: {name} lost its leader while {standing} count: {before} → {state}"
+        return
+    proven = {b for b in elected if b in recorded and ghosts.proves(b, elected[b], recorded[b])}
+    if state.leader in proven:
+        check_clean(ghosts, name, before, standing, proven)
+    elif standing:
+        raise AssertionError(f"I17: {name} elects {state.leader}, which does not count, while {standing} do")
+    elif state.isr == (state.leader,) and all_back(ghosts, recorded, state.leader):
+        check_complete(name, before, state.leader, replicas)
+    else:
+        assert unclean, f"I17: {name} elects {state.leader} before all of {before} are back, and may not"
+        losses.allow(ghosts, name, f"an unclean election of {state.leader}", before.leader_epoch)
+
+
+def check_clean(
+    ghosts: Ghosts, name: TopicPartition, before: LeadershipState, standing: list[int], proven: set[int]
+) -> None:
+    state, order = ghosts.states[name], ghosts.assignments[name]
+    assert proven == set(state.isr), (
+        f"I17: {name} keeps {set(state.isr) - proven} in sync, which do not count: {before}"
+    )
+    passed_over = [b for b in standing if order.index(b) < order.index(state.leader)]
+    assert not passed_over, f"I17: {name} passes over {passed_over} in its order {order}: {before} → {state}"
+    dropped = [b for b in standing if b not in state.isr]
+    assert not dropped, f"I17: {name} drops {dropped}, which count: {before} → {state}"
+
+
+def all_back(ghosts: Ghosts, recorded: Mapping[int, int], leader: int) -> bool:
+    """Every recorded member registered anew since; one may be gone again by now."""
+    return leader in recorded and all(
+        any(broker == member and epoch > life for broker, epoch in ghosts.registered)
+        for member, life in recorded.items()
+    )
+
+
+def check_complete(name: TopicPartition, before: LeadershipState, leader: int, replicas: Mapping[int, Replica]) -> None:
+    """The most complete log leads."""
+    if leader not in replicas:
+        return
+    own = end_of(replicas[leader])
+    better = [b for b in before.isr if b in replicas and not replicas[b].partition.failed and end_of(replicas[b]) > own]
+    assert not better, (
+        f"I17: {name} elects {leader}, whose log ends with {own}, while {better} have more: "
+        f"{[end_of(replicas[b]) for b in better]}"
+    )
+
+
+def end_of(replica: Replica) -> tuple[int, int]:
+    """(last epoch, LEO), the epoch by the cache: an epoch that its leader began counts without a record, too."""
+    entries = list(replica.partition.log.epochs)
+    return (entries[-1].epoch if entries else -1), replica.log.end

@@ -1,0 +1,105 @@
+"""I18 (S): the epoch cache's epochs and offsets strictly ascend; every epoch in the log has its entry at its first
+retained offset; other entries only for epochs without records.
+I19 (S): rule 6 equals brute force over the cache.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.replica import Chain, Replica, State
+
+NOTHING = (-1, -1)
+Entries = Sequence[tuple[int, int]]
+
+
+def check(ghosts: Ghosts, replica: Replica, before: State | None, *, cut: bool) -> None:
+    """The tail of the log at every change of its end; all of it where it was cut, or the role is another."""
+    state = replica.state
+    assert state is not None
+    if (
+        before is not None
+        and not cut
+        and (before.epoch, before.start, before.end)
+        == (
+            state.epoch,
+            state.start,
+            state.end,
+        )
+    ):
+        return
+    entries = [(entry.epoch, entry.start_offset) for entry in replica.partition.log.epochs]
+    check_order(replica, entries)
+    anew = before is None or cut or before.epoch != state.epoch
+    if anew or before is None or before.start != state.start:
+        check_entries(ghosts, replica, entries)
+    else:
+        check_tail(replica, entries, before.end)
+    for asked in range(-1, state.epoch + 2) if anew else (state.epoch,):
+        check_answer(replica, entries, asked)
+
+
+def check_order(replica: Replica, entries: Entries) -> None:
+    for lower, upper in pairwise(entries):
+        assert lower[0] < upper[0] and lower[1] < upper[1], f"I18: {replica!r} has entries {entries}"  # noqa: PT018
+
+
+def check_entries(ghosts: Ghosts, replica: Replica, entries: Entries) -> None:
+    state, known = replica.state, dict(entries)
+    assert state is not None
+    start_of_log = max(state.start, replica.first_offset)
+    first = first_bases(replica.log, start_of_log)
+    for epoch, base in first.items():
+        begins = known.get(epoch, -1)
+        right = begins == base or (base == replica.first_offset and 0 <= begins < base)
+        assert right, f"I18: {replica!r} has epoch {epoch} from {base}, but its cache says {entries}"
+    for epoch, start in entries:
+        if epoch in first or start <= start_of_log:
+            continue
+        led = ghosts.of(replica.partition.name).leaders.get(epoch) == replica.broker
+        assert start == state.end and led and not lost(replica, epoch), (  # noqa: PT018
+            f"I18: {replica!r} has no record of epoch {epoch}, which its cache has from {start}: {entries}"
+        )
+
+
+def lost(replica: Replica, epoch: int) -> bool:
+    """Whether records of this epoch were truncated in this life, and the epoch is not the present one."""
+    return epoch != replica.partition.epoch and any(batch.epoch == epoch for _, gone in replica.cuts for batch in gone)
+
+
+def check_tail(replica: Replica, entries: Entries, since: int) -> None:
+    known, below = dict(entries), replica.log.below(since)
+    previous = below.epoch if below is not None else -1
+    for batch in replica.log.since(since):
+        if batch.epoch != previous and batch.epoch >= 0:
+            begins = known.get(batch.epoch, -1)
+            right = begins == batch.base or (batch.base == replica.first_offset and 0 <= begins < batch.base)
+            assert right, f"I18: {replica!r} has {batch}, but its cache says {entries}"
+        previous = batch.epoch
+
+
+def first_bases(chain: Chain, start: int) -> dict[int, int]:
+    """Where each epoch's first retained record is."""
+    first: dict[int, int] = {}
+    for batch in chain.batches:
+        if batch.epoch >= 0 and batch.end > start:
+            first.setdefault(batch.epoch, max(batch.base, start))
+    return first
+
+
+def brute_force(entries: Entries, end: int, asked: int) -> tuple[int, int]:
+    """Rule 6, read aloud."""
+    if asked < 0 or not entries or asked > entries[-1][0]:
+        return NOTHING
+    if asked == entries[-1][0]:
+        return asked, end
+    older = [epoch for epoch, _ in entries if epoch <= asked]
+    follows = next(start for epoch, start in entries if epoch > asked)
+    return (older[-1] if older else asked), follows
+
+
+def check_answer(replica: Replica, entries: Entries, asked: int) -> None:
+    assert replica.state is not None
+    right = brute_force(entries, replica.state.end, asked)
+    said = replica.partition.epoch_end(asked)
+    assert tuple(said) == right, f"I19: {replica!r} says that epoch {asked} ends at {said}, by {entries} it is {right}"

@@ -1,0 +1,93 @@
+"""I15 (S): rule 3's condition at every ISR expansion: the joining follower has fetched from HW and from the first
+offset of the leader's epoch, in this epoch; it is recorded with the broker epoch that it fetched with; a broker in
+controlled shutdown does not join.
+I16 (S): AlterPartition is accepted only with matching leader and partition epoch: whatever grows the ISR, or takes a
+member out that counts, is a wish of the state's leader, made on just the state that it replaces.
+"""
+
+from collections.abc import Callable
+
+from tidelog.controller.tree import LeadershipState
+from tidelog.model import TopicPartition
+from tidelog.sim.checks.fetches import Fetches
+from tidelog.sim.checks.ghosts import Ghosts, Wish
+from tidelog.sim.checks.replica import Replica, State
+
+KEPT_WISHES = 50
+
+
+def check_wish(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches, step: int) -> None:
+    """A leader proposes an ISR."""
+    state = replica.state
+    proposal = state.proposal if state is not None else None
+    if state is None or proposal is None or (before is not None and before.proposal == proposal):
+        return
+    members = {member: proposal.broker_epochs[member] for member in proposal.isr}
+    wishes = ghosts.of(replica.partition.name).wishes
+    wishes.append(Wish(state.epoch, proposal.partition_epoch, members, step))
+    del wishes[:-KEPT_WISHES]
+    for member in set(proposal.isr) - set(state.isr) - {replica.broker}:
+        check_joins(ghosts, replica, member, members[member], fetches)
+
+
+def check_joins(ghosts: Ghosts, leader: Replica, member: int, broker_epoch: int, fetches: Fetches) -> None:
+    state, name = leader.state, leader.partition.name
+    assert state is not None
+    least = max(state.high_watermark, ghosts.of(name).starts.get(state.epoch, 0))
+    reached = fetches.reached(leader, member, broker_epoch)
+    assert reached >= least, (
+        f"I15: broker {member} joins the ISR of {leader!r} as broker epoch {broker_epoch}, with which it fetched up to "
+        f"{reached}; it must have reached {least}"
+    )
+
+
+def check_change(
+    ghosts: Ghosts,
+    name: TopicPartition,
+    before: LeadershipState,
+    version: int,
+    leader: Replica | None,
+    fetches: Fetches,
+    leaving: Callable[[int], bool],
+) -> None:
+    """The tree has another ISR in the same leader epoch; `version` was the partition epoch before."""
+    state = ghosts.states[name]
+    old, new = members_of(before), members_of(state)
+    joined = {member for member in new if not ghosts.proves(member, new[member], old.get(member, -1))}
+    left = {member for member in set(old) - set(new) if ghosts.in_sync_as(member, old[member]) and not leaving(member)}
+    if not joined and not left:
+        return
+    wishes = granted(ghosts, name, before, version, set(new))
+    assert wishes, (
+        f"I16: {name} went from {before}, partition epoch {version}, to {state}, which no leader asked for on just that"
+    )
+    for member in joined - {state.leader}:
+        check_joined(ghosts, name, member, new[member], wishes)
+        if leader is not None and leader.state is not None and leader.state.epoch == state.leader_epoch:
+            check_joins(ghosts, leader, member, new[member], fetches)
+
+
+def members_of(state: LeadershipState) -> dict[int, int]:
+    return dict(zip(state.isr, state.isr_epochs, strict=True))
+
+
+def granted(
+    ghosts: Ghosts, name: TopicPartition, before: LeadershipState, version: int, members: set[int]
+) -> list[Wish]:
+    """The wishes for these members on just this state."""
+    at = (before.leader_epoch, version)
+    wishes = ghosts.of(name).wishes
+    return [wish for wish in wishes if (wish.leader_epoch, wish.partition_epoch) == at and set(wish.members) == members]
+
+
+def check_joined(ghosts: Ghosts, name: TopicPartition, member: int, broker_epoch: int, wishes: list[Wish]) -> None:
+    """A leader vouched for the member in just this life, before it was told to have leave to go."""
+    vouched = [wish for wish in wishes if wish.members[member] == broker_epoch]
+    assert vouched, (
+        f"I15: broker {member} is recorded in the ISR of {name} as broker epoch {broker_epoch}, and its leader vouches "
+        f"for {[wish.members[member] for wish in wishes]}"
+    )
+    gone = ghosts.leaving.get((member, ghosts.controller_epoch))
+    assert gone is None or gone[0] != broker_epoch or vouched[0].step <= gone[1], (
+        f"I15: broker {member} joins the ISR of {name} while it shuts down"
+    )

@@ -1,0 +1,318 @@
+"""What brokers are told and what they answer, taken from the bytes on the wire: no broker's own account is believed.
+
+A `world.Witness`. It pairs answers with requests by connection and correlation. What followers asked for is kept for
+rules 1 and 3, what was answered to clients waits until the step is over, and where a follower's answer came from is
+known while the follower takes it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from tidelog.model import INTER_BROKER_LISTENER, TopicPartition
+from tidelog.partition.partition import Partition
+from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.host import Host
+from tidelog.sim.network import End, Link
+from tidelog.wire.codec import decode_request, decode_response
+from tidelog.wire.records import BatchHeader, header
+
+PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
+HEARD = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS})
+PREFIX = 4
+TOPIC_IDS_SINCE = {PRODUCE: 13, FETCH: 13}
+REPLICA_STATE_SINCE = 15
+ACKS_ALL = -1
+LATEST = -1
+UNCLEAN = 1
+CLOSING = -1
+
+
+class Fetched(NamedTuple):
+    """A follower's fetch as its leader got it: from where, and the epoch below that place."""
+
+    offset: int
+    last_epoch: int
+
+
+class Source(NamedTuple):
+    """Where an answer that a follower gets came from. `epoch`: the leader epoch of who answered, when it answered."""
+
+    broker: int
+    epoch: int
+
+
+class Success(NamedTuple):
+    """An acks=all success: where the batch was said to stand, and the batch as it was sent."""
+
+    name: TopicPartition
+    base: int
+    sent: BatchHeader
+
+
+class Given(NamedTuple):
+    """Records that a consumer is given, and the offset that they must lie below."""
+
+    name: TopicPartition
+    records: Any
+    limit: int
+
+
+class Latest(NamedTuple):
+    """An answer to ListOffsets for the latest offset."""
+
+    name: TopicPartition
+    offset: int
+    epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A request that is not answered yet. `names`: what a follower asks for, by the epoch it believes in."""
+
+    key: int
+    version: int
+    request: Any
+    follower: int = -1
+    names: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one life of a follower reads from one leader, as its session has it: the place and the epoch."""
+
+    broker_epoch: int = -1
+    names: dict[TopicPartition, tuple[int, Fetched]] = field(default_factory=dict)
+
+
+def partition_of(host: Host, name: TopicPartition) -> Partition | None:
+    node = cast("Any", host.node)
+    return None if node is None else cast("Partition | None", node.replicas.get(*name))
+
+
+class Overheard:
+    """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch). `sources`: of what the broker that is
+    taking its step was given. `unclean_wish`: whether somebody asked for an unclean election."""
+
+    def __init__(self, ghosts: Ghosts) -> None:
+        self._ghosts = ghosts
+        self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], Fetched]] = {}
+        self.sources: dict[TopicPartition, Source] = {}
+        self.successes: list[Success] = []
+        self.given: list[Given] = []
+        self.latest: list[Latest] = []
+        self.strangers: list[str] = []
+        self.unclean_wish = False
+        self._told: dict[int, Callable[[Host, Asked, Any], None]] = {
+            PRODUCE: self._produced,
+            FETCH: self._fetched,
+            LIST_OFFSETS: self._listed,
+            CONTROLLED_SHUTDOWN: self._let_go,
+        }
+        self._asked: dict[tuple[Link, int], Asked] = {}
+        self._reading: dict[tuple[int, int], Reading] = {}
+
+    def __repr__(self) -> str:
+        return f"Overheard({len(self._asked)} unanswered)"
+
+    def forget(self, broker: int) -> None:
+        """The broker's life is over, and with it all that it had heard."""
+        for key in [key for key in self.fetched if key[0] == broker]:
+            del self.fetched[key]
+
+    def step_over(self) -> None:
+        self.sources.clear()
+        self.successes.clear()
+        self.given.clear()
+        self.latest.clear()
+        self.strangers.clear()
+
+    # world.Witness.
+
+    def starting(self, host: Host) -> None:
+        """What a disk holds is of no interest here."""
+
+    def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
+        if not end.listener:
+            for frame in frames:
+                asked = self._asked.pop((end.link, int.from_bytes(frame[:4], "big")), None)
+                for name, epoch in asked.epochs.items() if asked is not None else ():
+                    self.sources[name] = Source(int(end.other.party.name.rpartition("-")[2]), epoch)
+            return
+        for frame in frames:
+            if int.from_bytes(frame[:2], "big") in HEARD:
+                self._heard(host, end, frame)
+
+    def _heard(self, host: Host, end: End, frame: memoryview) -> None:
+        head, request = decode_request(frame)
+        asked = Asked(head.api_key, head.api_version, request)
+        if head.api_key == FETCH:
+            by_state = head.api_version >= REPLICA_STATE_SINCE
+            follower = request.replica_state.replica_id if by_state else request.replica_id
+            if follower >= 0:
+                asked.follower = follower
+                asked.names = self._follow(host, end, asked)
+        elif head.api_key == PRODUCE:
+            if request.acks != ACKS_ALL:
+                return
+            self._keep_headers(asked)
+        elif head.api_key == EPOCHS:
+            asked.follower = request.replica_id
+            names = (TopicPartition(t.topic, p.partition) for t in request.topics for p in t.partitions)
+            asked.names = dict.fromkeys(names, -1)
+        elif head.api_key == ELECT_LEADERS:
+            self.unclean_wish = self.unclean_wish or request.election_type == UNCLEAN
+            return
+        self._asked[end.link, head.correlation_id] = asked
+
+    def _keep_headers(self, asked: Asked) -> None:
+        """The frame is not to be used later."""
+        for topic in asked.request.topic_data:
+            for data in topic.partition_data:
+                data.records = header(data.records) if data.records and len(data.records) > 60 else None
+
+    def _follow(self, host: Host, end: End, asked: Asked) -> dict[TopicPartition, int]:
+        """Take in where a follower says to be; returns all that it reads, by the epoch it believes in."""
+        request, by_id = asked.request, asked.version >= TOPIC_IDS_SINCE[FETCH]
+        if request.session_epoch == CLOSING and not request.topics:
+            return {}
+        key = (id(end.other.party), host.broker_id)
+        reading = self._reading.get(key)
+        if reading is None or request.session_epoch <= 0:
+            reading = self._reading[key] = Reading()
+        named: list[TopicPartition] = []
+        for topic in request.topics:
+            for part in topic.partitions:
+                name = self._name(host, topic, part.partition, by_id=by_id)
+                if name is not None:
+                    named.append(name)
+                    place = Fetched(part.fetch_offset, part.last_fetched_epoch)
+                    reading.names[name] = part.current_leader_epoch, place
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                name = self._name(host, topic, index, by_id=by_id)
+                if name is not None:
+                    reading.names.pop(name, None)
+        broker_epoch = request.replica_state.replica_epoch
+        if broker_epoch != reading.broker_epoch:
+            reading.broker_epoch = broker_epoch
+            named = list(reading.names)
+        self._note(host, asked.follower, reading, named)
+        return {name: epoch for name, (epoch, _) in reading.names.items()}
+
+    def _note(self, host: Host, follower: int, reading: Reading, named: list[TopicPartition]) -> None:
+        for name in named:
+            epoch, place = reading.names.get(name, (-1, None))
+            if place is None:
+                continue
+            if epoch < 0:  # generations before fencing: whatever epoch the leader is in
+                partition = partition_of(host, name)
+                epoch = partition.epoch if partition is not None else -1
+            found = self.fetched.setdefault((host.broker_id, name), {})
+            found[epoch, follower, reading.broker_epoch] = place
+
+    def _name(self, host: Host, topic: Any, index: int, *, by_id: bool) -> TopicPartition | None:
+        if by_id:
+            name = cast("Any", host.node).replicas.topic_name(topic.topic_id)
+        else:
+            name = getattr(topic, "topic", "") or topic.name
+        return None if name is None else TopicPartition(name, index)
+
+    def sent(self, host: Host, end: End, data: bytes) -> None:
+        if not end.listener:
+            return
+        position = 0
+        while position < len(data):
+            length = int.from_bytes(data[position : position + PREFIX], "big")
+            start = position + PREFIX
+            position = start + length
+            key = (end.link, int.from_bytes(data[start : start + 4], "big"))
+            asked = self._asked.get(key)
+            if asked is None:
+                continue
+            if asked.names and asked.follower >= 0:
+                asked.epochs = {n: p.epoch for n in asked.names if (p := partition_of(host, n)) is not None}
+            else:
+                del self._asked[key]
+            self._said(host, end, asked, memoryview(data)[start:position])
+
+    def _said(self, host: Host, end: End, asked: Asked, frame: memoryview) -> None:
+        if asked.key == FETCH and asked.follower >= 0:
+            if end.listener != INTER_BROKER_LISTENER or any(self._wrong(host, asked)):
+                self._look_into(host, asked, frame)
+        elif asked.key != EPOCHS:
+            _, response = decode_response(asked.key, asked.version, frame)
+            self._told[asked.key](host, asked, response)
+
+    # Followers.
+
+    def _wrong(self, host: Host, asked: Asked) -> Iterator[TopicPartition]:
+        """What this follower must not be answered: it is not assigned, or one of the two believes in another epoch."""
+        for name, epoch in asked.names.items():
+            partition = partition_of(host, name)
+            if partition is None or asked.follower not in partition.replicas or epoch not in (-1, partition.epoch):
+                yield name
+
+    def _look_into(self, host: Host, asked: Asked, frame: memoryview) -> None:
+        _, response = decode_response(FETCH, asked.version, frame)
+        by_id = asked.version >= TOPIC_IDS_SINCE[FETCH]
+        wrong = set(self._wrong(host, asked))
+        for topic in response.responses:
+            for data in topic.partitions:
+                name = self._name(host, topic, data.partition_index, by_id=by_id)
+                if name in wrong and not data.error_code:
+                    self.strangers.append(
+                        f"{host.name} answers broker {asked.follower}, which asks in epoch {asked.names[name]}, "
+                        f"about {partition_of(host, name)!r}"
+                    )
+
+    # Clients.
+
+    def _produced(self, host: Host, asked: Asked, response: Any) -> None:
+        by_id = asked.version >= TOPIC_IDS_SINCE[PRODUCE]
+        sent = {
+            (topic.topic_id if by_id else topic.name, data.index): data.records
+            for topic in asked.request.topic_data
+            for data in topic.partition_data
+        }
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                batch = sent.get((topic.topic_id if by_id else topic.name, answer.index))
+                name = self._name(host, topic, answer.index, by_id=by_id)
+                if not answer.error_code and batch is not None and name is not None:
+                    self.successes.append(Success(name, answer.base_offset, batch))
+
+    def _fetched(self, host: Host, asked: Asked, response: Any) -> None:
+        by_id = asked.version >= TOPIC_IDS_SINCE[FETCH]
+        for topic in response.responses:
+            for data in topic.partitions:
+                name = self._name(host, topic, data.partition_index, by_id=by_id)
+                partition = partition_of(host, name) if name is not None else None
+                if data.records and partition is not None and name is not None:
+                    limit = partition.high_watermark
+                    if asked.request.isolation_level:
+                        limit = min(limit, partition.last_stable_offset)
+                    self.given.append(Given(name, bytes(data.records), limit))
+
+    def _listed(self, host: Host, asked: Asked, response: Any) -> None:
+        if asked.request.replica_id >= 0 or asked.request.replica_id < -1:
+            return
+        latest = {
+            TopicPartition(topic.name, part.partition_index)
+            for topic in asked.request.topics
+            for part in topic.partitions
+            if part.timestamp == LATEST
+        }
+        for topic in response.topics:
+            for part in topic.partitions:
+                name = TopicPartition(topic.name, part.partition_index)
+                partition = partition_of(host, name)
+                if name in latest and not part.error_code and partition is not None:
+                    self.latest.append(Latest(name, part.offset, partition.epoch))
+
+    def _let_go(self, host: Host, asked: Asked, response: Any) -> None:
+        """A controller agreed to a broker's shutdown."""
+        if not response.error_code:
+            key = (asked.request.broker_id, self._ghosts.controller_epoch)
+            self._ghosts.leaving.setdefault(key, (asked.request.broker_epoch, host.world.trace.step))
