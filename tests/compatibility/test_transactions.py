@@ -1,0 +1,297 @@
+"""Transactions of published clients against three broker processes: commit, abort, fencing, time-outs, failover."""
+
+import asyncio
+import json
+import subprocess
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AsyncPartition
+from aiokafka.errors import ProducerFenced
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.compatibility.support import PATIENCE_S, Topic, awaited
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+FENCED = -144
+"""librdkafka's own code for a producer that another one replaced."""
+
+
+@pytest.fixture
+def name() -> str:
+    return f"tx-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(cluster, name) -> Topic:
+    return Topic(cluster.bootstrap, name, 2, min_insync_replicas="2")
+
+
+def producer(cluster: Any, name: str, **options: Any) -> Producer:
+    usual = {"transactional.id": name, "linger.ms": 1, "log_level": 0, "transaction.timeout.ms": 60_000}
+    made = Producer({"bootstrap.servers": cluster.bootstrap, **usual, **options})
+    made.init_transactions(PATIENCE_S)
+    return made
+
+
+def write(sender: Producer, topic: Topic, *values: str) -> None:
+    """Each value to both partitions, all of them in the log."""
+    for value in values:
+        for partition in range(topic.count):
+            sender.produce(topic.name, value.encode(), partition=partition)
+    assert sender.flush(PATIENCE_S) == 0
+
+
+def read(cluster: Any, topic: Topic, level: str = "read_committed", partition: int = 0) -> list[str]:
+    """What there is to the end of the partition, as far as such a reader may go."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "reader",
+            "isolation.level": level,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic.name, partition, 0)])
+    found = []
+    while True:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, found
+        if message.error():
+            consumer.close()
+            return found
+        found.append(message.value().decode())
+
+
+def state(cluster: Any, name: str) -> str:
+    """As the id's coordinator says, whichever broker that is."""
+    with Admin(cluster.bootstrap) as admin:
+        for broker in range(3):
+            answer = admin.ask(DescribeTransactionsRequest(transactional_ids=[name]), broker)
+            if not answer.transaction_states[0].error_code:
+                return str(answer.transaction_states[0].transaction_state)
+    return "nobody knows"
+
+
+def coordinator_of(cluster: Any, name: str) -> int:
+    with Admin(cluster.bootstrap) as admin:
+
+        def found() -> int:
+            answer = admin.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]))
+            return int(answer.coordinators[0].node_id) + 1
+
+        return awaited(found, "a coordinator") - 1
+
+
+# confluent-kafka (librdkafka; the older protocol)
+
+
+def test_confluent_commits_and_aborts(cluster, topic, name):
+    sender = producer(cluster, name)
+    for number in range(6):
+        sender.begin_transaction()
+        write(sender, topic, f"{number}a", f"{number}b")
+        if number % 2:
+            sender.abort_transaction(PATIENCE_S)
+        else:
+            sender.commit_transaction(PATIENCE_S)
+    expected = [f"{number}{letter}" for number in (0, 2, 4) for letter in "ab"]
+    for partition in range(2):
+        assert awaited(lambda at=partition: read(cluster, topic, partition=at) == expected, "the last marker")
+        assert len(read(cluster, topic, "read_uncommitted", partition)) == 12
+
+
+def test_readers_of_committed_records_wait_for_an_open_transaction(cluster, topic, name):
+    sender, other = producer(cluster, name), producer(cluster, f"{name}-other")
+    sender.begin_transaction()
+    write(sender, topic, "open")
+    other.begin_transaction()
+    write(other, topic, "behind it")
+    other.commit_transaction(PATIENCE_S)
+    assert read(cluster, topic) == []
+    assert read(cluster, topic, "read_uncommitted") == ["open", "behind it"]
+    sender.commit_transaction(PATIENCE_S)
+    assert awaited(lambda: read(cluster, topic) == ["open", "behind it"], "both")
+
+
+def test_a_second_producer_fences_the_first(cluster, topic, name):
+    first = producer(cluster, name)
+    first.begin_transaction()
+    write(first, topic, "never")
+    second = producer(cluster, name)
+    with pytest.raises(KafkaException) as caught:
+        first.commit_transaction(PATIENCE_S)
+    assert caught.value.args[0].code() == FENCED
+    second.begin_transaction()
+    write(second, topic, "yes")
+    second.commit_transaction(PATIENCE_S)
+    assert awaited(lambda: read(cluster, topic) == ["yes"], "the second's record")
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(cluster, topic, name):
+    sender = producer(cluster, name, **{"transaction.timeout.ms": 1_000})
+    sender.begin_transaction()
+    write(sender, topic, "too late")
+    assert awaited(lambda: state(cluster, name) == "CompleteAbort", "its abort")
+    with pytest.raises(KafkaException):
+        sender.commit_transaction(PATIENCE_S)
+    assert read(cluster, topic) == []
+
+
+def test_positions_are_committed_with_the_transaction_or_not_at_all(cluster, topic, name):
+    sender = producer(cluster, name)
+    group = f"{name}-group"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    place = TopicPartition(topic.name, 0, 7)
+    for offset, commit in ((7, True), (9, False)):
+        sender.begin_transaction()
+        write(sender, topic, f"at {offset}")
+        sender.send_offsets_to_transaction(
+            [TopicPartition(topic.name, 0, offset)], consumer.consumer_group_metadata(), PATIENCE_S
+        )
+        (sender.commit_transaction if commit else sender.abort_transaction)(PATIENCE_S)
+    assert awaited(lambda: consumer.committed([place], timeout=PATIENCE_S)[0].offset == 7, "the first position")
+    consumer.close()
+
+
+def test_a_coordinator_dies_and_another_carries_on(cluster, topic, name):
+    """Also what it had decided, and the transaction that is open."""
+    sender = producer(cluster, name)
+    expected = []
+    for number in range(3):
+        sender.begin_transaction()
+        write(sender, topic, f"{number}a")
+        coordinator = coordinator_of(cluster, name)
+        cluster.kill(coordinator)
+        write(sender, topic, f"{number}b")
+        sender.commit_transaction(PATIENCE_S)
+        expected += [f"{number}a", f"{number}b"]
+        cluster.start_broker(coordinator)
+        awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas")
+    for partition in range(2):
+        assert awaited(lambda at=partition: read(cluster, topic, partition=at) == expected, "all records")
+
+
+# aiokafka
+
+
+def test_aiokafka_commits_aborts_and_is_fenced(cluster, topic, name):
+    async def story() -> list[bytes]:
+        first = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id=name)
+        await first.start()
+        async with first.transaction():
+            await first.send_and_wait(topic.name, b"kept", partition=0)
+        await first.begin_transaction()
+        await first.send_and_wait(topic.name, b"dropped", partition=0)
+        await first.abort_transaction()
+        await first.begin_transaction()
+        await first.send_and_wait(topic.name, b"zombie", partition=0)
+        second = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id=name)
+        await second.start()
+        with pytest.raises(ProducerFenced):
+            await first.commit_transaction()
+        async with second.transaction():
+            await second.send_and_wait(topic.name, b"last", partition=0)
+            await second.send_offsets_to_transaction({AsyncPartition(topic.name, 0): 3}, f"{name}-async")
+        await asyncio.gather(first.stop(), second.stop())
+        reader = AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest",
+            group_id=f"{name}-async", enable_auto_commit=False,
+        )  # fmt: skip
+        await reader.start()
+        reader.assign([AsyncPartition(topic.name, 0)])
+        await reader.seek_to_beginning()
+        found = [(await asyncio.wait_for(reader.getone(), PATIENCE_S)).value for _ in range(2)]
+        assert await reader.committed(AsyncPartition(topic.name, 0)) == 3
+        await reader.stop()
+        return found
+
+    assert asyncio.run(story()) == [b"kept", b"last"]
+
+
+# Java (protocol 2)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("mode", [["--group-mode"], []])
+def test_kafkas_copier_copies_exactly_once_although_brokers_die(cluster, kafka_libs, name, mode):
+    count, size = 6_000, 250
+    source = Topic(cluster.bootstrap, f"{name}-in", 1)
+    target = Topic(cluster.bootstrap, f"{name}-out", 1, min_insync_replicas="2")
+    sender = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    for number in range(count):
+        sender.produce(source.name, b"%d" % number)
+    assert sender.flush(PATIENCE_S) == 0
+    copier = copying(kafka_libs, cluster.bootstrap, name, source.name, target.name, count, size, mode)
+    try:
+        for victim in range(3):
+            progress(copier, lambda so_far, part=victim: so_far >= count * (part + 1) // 5)
+            cluster.kill(victim)
+            awaited(lambda: target.leader() not in (-1, victim), "a leader")  # noqa: B023
+            cluster.start_broker(victim)
+            awaited(lambda: len(target.isrs()[0]) == 3, "all replicas")
+        progress(copier, lambda so_far: so_far == count)
+        assert copier.wait(PATIENCE_S) == 0
+    finally:
+        copier.kill()
+        copier.communicate()
+    assert awaited(lambda: len(read(cluster, target)) >= count, "all copies")
+    assert read(cluster, target) == [str(number) for number in range(count)]
+
+
+def copying(
+    libs: str, bootstrap: str, name: str, source: str, target: str, count: int, size: int, mode: list[str]
+) -> "subprocess.Popen[str]":
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", libs]
+    command += ["org.apache.kafka.tools.TransactionalMessageCopier", "--broker-list", bootstrap]
+    command += ["--transactional-id", name, "--consumer-group", f"{name}-copier", "--enable-random-aborts"]
+    command += ["--input-topic", source, "--input-partition", "0", "--output-topic", target]
+    command += ["--transaction-size", str(size), "--max-messages", str(count), "--transaction-timeout", "20000", *mode]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def progress(copier: "subprocess.Popen[str]", reached: Callable[[int], bool]) -> None:
+    """Read what the copier tells until it has come so far."""
+    assert copier.stdout is not None
+    for line in copier.stdout:
+        told = json.loads(line)
+        if reached(int(told.get("totalProcessed", 0))):
+            return
+    raise AssertionError("the copier ended before")
+
+
+@pytest.mark.kafka
+def test_kafkas_command_finds_and_aborts_a_transaction_that_hangs(cluster, kafka_tool, topic, name):
+    sender = producer(cluster, name)
+    sender.begin_transaction()
+    write(sender, topic, "hangs")
+    bootstrap = ["--bootstrap-server", cluster.bootstrap]
+    listed = kafka_tool("org.apache.kafka.tools.TransactionsCommand", *bootstrap, "list")
+    assert any(line.split()[0] == name and line.split()[3] == "Ongoing" for line in listed.splitlines()[1:])
+    described = kafka_tool(
+        "org.apache.kafka.tools.TransactionsCommand", *bootstrap, "describe", "--transactional-id", name
+    )
+    assert f"{topic.name}-0" in described
+    producers = kafka_tool(
+        "org.apache.kafka.tools.TransactionsCommand", *bootstrap, "describe-producers", "--topic", topic.name,
+        "--partition", "0",
+    )  # fmt: skip
+    assert producers.splitlines()[1].split()[-1] == "0", "where it begins"
+    kafka_tool(
+        "org.apache.kafka.tools.TransactionsCommand", *bootstrap, "abort", "--topic", topic.name, "--partition", "0",
+        "--start-offset", "0",
+    )  # fmt: skip
+    other = producer(cluster, f"{name}-other")
+    other.begin_transaction()
+    write(other, topic, "goes on")
+    other.commit_transaction(PATIENCE_S)
+    assert awaited(lambda: read(cluster, topic) == ["goes on"], "what came behind it")
