@@ -21,6 +21,7 @@ COMMANDS = {
     "produce": Command("tidelog.cli.console.produce:produce", "Send the lines of standard input as records."),
     "consume": Command("tidelog.cli.console.consume:consume", "Print records as lines."),
     "status": Command("tidelog.cli.status.command:status", "Show each replica's log end offset, watermark and lag."),
+    "chaos": Command("tidelog.cli.chaos:chaos", "Break real broker processes while clients write and read, and judge."),
     "check": Command("tidelog.cli.check.command:check", "Write and read a cluster, and judge what its clients saw."),
     "simulate": Command("tidelog.cli.simulate:simulate", "Run clusters in the seeded world and check the invariants."),
 }

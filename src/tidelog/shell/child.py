@@ -5,7 +5,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ STOP_S = 30.0
 class Child:
     """`folder` is the broker's data: its logs, `server.properties`, and `pid` while it runs.
 
+    `prefix` goes before the command line; `log` takes stderr in place of the supervisor's own.
+
     The child's stdin is a pipe that ends with the supervisor, however that ends; its stdout tells its listeners.
     """
 
@@ -30,6 +33,8 @@ class Child:
     process: "subprocess.Popen[bytes] | None" = None
     pidfd: int = -1
     listening: bool = False
+    prefix: Sequence[str] = ()
+    log: Path | None = None
 
     def __repr__(self) -> str:
         return f"Child(broker {self.number}, port {self.port}, pid {self.pid})"
@@ -43,11 +48,13 @@ class Child:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "server.properties"
         file.write_text(properties.text(self._properties()), encoding="utf-8")
-        command = [sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
-        # A group of its own: Ctrl-C in a terminal reaches the supervisor only, which then stops the brokers.
-        self.process = subprocess.Popen(  # noqa: S603 (our own program)
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
-        )
+        command = [*self.prefix, sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
+        with ExitStack() as open_only_now:
+            log = None if self.log is None else open_only_now.enter_context(self.log.open("ab"))
+            # A group of its own: Ctrl-C in a terminal reaches the supervisor only, which then stops the brokers.
+            self.process = subprocess.Popen(  # noqa: S603 (our own program)
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, process_group=0
+            )
         self.pidfd = os.pidfd_open(self.process.pid)
         self.listening = False
         (self.folder / "pid").write_text(f"{self.process.pid}\n", encoding="ascii")

@@ -95,12 +95,11 @@ def test_only_what_is_certain_is_a_success_or_a_failure(outcomes, expected):
     assert process._outcome(deliveries) == expected
 
 
-def test_a_process_without_a_clear_answer_is_retired(tmp_path, free_ports, monkeypatch):
-    monkeypatch.setattr(process, "DELIVERY_MS", 300)
+def test_a_process_without_a_clear_answer_is_retired(tmp_path, free_ports):
     (port,) = free_ports(1)
     place = ground.Ground(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
     recorder = Recorder(tmp_path / "h.jsonl", Header([("t", 0)]))
-    asked = process.Process(place, recorder, Knowledge(1), subscribes=False)
+    asked = process.Process(place, recorder, Knowledge(1), subscribes=False, delivery_ms=300)
     asked.send([0])
     assert asked.is_retired
     assert recorder.outcomes[SEND, INFO] == 1

@@ -24,8 +24,11 @@ from tidelog.shell.checking.knowledge import Knowledge
 from tidelog.shell.checking.recorder import Recorder
 from tidelog.shell.transport import Consumer, Producer
 
-DELIVERY_MS = 15_000
+DELIVERIES_MS = (3_000, 8_000, 20_000)
+"""How long a producer may try: one that gives up soon leaves open what became of its records."""
+
 REQUEST_MS = 5_000
+ANSWER_MS = 15_000
 SESSION_MS = 6_000
 POLL_S = 0.1
 
@@ -46,9 +49,18 @@ REFUSED = frozenset(
 class Process:
     """`is_retired` once a call got no clear answer: nothing more may be asked of it then."""
 
-    def __init__(self, ground: Ground, recorder: Recorder, knowledge: Knowledge, *, subscribes: bool) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        recorder: Recorder,
+        knowledge: Knowledge,
+        *,
+        subscribes: bool,
+        delivery_ms: int = DELIVERIES_MS[-1],
+    ) -> None:
         self.number = knowledge.new_process()
         self.is_retired = False
+        self._delivery_ms = delivery_ms
         self._ground = ground
         self._recorder = recorder
         self._knowledge = knowledge
@@ -56,7 +68,11 @@ class Process:
         self._assigned: list[int] = []
         self._to_commit: dict[int, int] = {}
         self.producer = Producer(
-            ground.bootstrap, delivery_timeout_ms=DELIVERY_MS, request_timeout_ms=REQUEST_MS, linger_ms=0
+            ground.bootstrap,
+            delivery_timeout_ms=delivery_ms,
+            request_timeout_ms=min(REQUEST_MS, delivery_ms),
+            max_block_ms=delivery_ms,
+            linger_ms=0,
         )
         self.consumer = Consumer(
             ground.bootstrap,
@@ -66,7 +82,7 @@ class Process:
             enable_auto_commit=False,
             isolation_level="read_committed",
             request_timeout_ms=REQUEST_MS,
-            default_api_timeout_ms=DELIVERY_MS,
+            default_api_timeout_ms=ANSWER_MS,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 6,
             fetch_max_wait_ms=100,
@@ -95,7 +111,7 @@ class Process:
             for key, value in values:
                 topic, partition = self._ground.partitions[key]
                 tickets.append(self.producer.send(topic, b"%d" % value, partition=partition))
-            told = {delivery.ticket: delivery for delivery in self.producer.flush(DELIVERY_MS / 1000 + POLL_S)}
+            told = {delivery.ticket: delivery for delivery in self.producer.flush(self._delivery_ms / 1000 + 1)}
         except ApiError:
             tickets += [-1] * (len(values) - len(tickets))
         deliveries = [told.get(ticket) for ticket in tickets]

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 from tidelog.shell.checking.ground import Ground
 from tidelog.shell.checking.knowledge import Knowledge
-from tidelog.shell.checking.process import Process
+from tidelog.shell.checking.process import DELIVERIES_MS, Process
 from tidelog.shell.checking.recorder import Recorder
 
 MOST_SENDS = 4
@@ -70,7 +70,10 @@ class Worker:
             self.failure = error
 
     def _begin(self) -> Process:
-        process = Process(self._ground, self._recorder, self._knowledge, subscribes=self._subscribes)
+        delivery_ms = self._random.choice(DELIVERIES_MS)
+        process = Process(
+            self._ground, self._recorder, self._knowledge, subscribes=self._subscribes, delivery_ms=delivery_ms
+        )
         self._choose(process)
         return process
 

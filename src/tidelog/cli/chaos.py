@@ -1,0 +1,106 @@
+"""`tidelog chaos`: real broker processes, faults from a seed, and the history checker's verdict."""
+
+import json as json_text
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.cli.options import Refused, flag, usage
+
+if TYPE_CHECKING:
+    from tidelog.shell.chaos.report import Report
+
+
+@click.command()
+@click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="How many brokers.")
+@click.option("--seconds", type=click.FloatRange(1), default=60, show_default=True, help="How long faults go on.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="What faults and calls are drawn from."
+)
+@click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second.")
+@click.option("--faults", help="Only these, separated by commas; all that the machine allows by default.")
+@click.option(
+    "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
+    help="Keep history, broker logs, report.json and report.html here; without it only where something is broken.",
+)  # fmt: skip
+@flag("json", "Print the report as JSON.")
+def chaos(
+    brokers: int, seconds: float, seed: int, rate: float, faults: str | None, folder: Path | None, json: bool
+) -> None:  # fmt: skip
+    """Run real broker processes, do faults to them while clients write and read, and judge what the clients saw.
+
+    Brokers are killed, paused and restarted; as root their disks are filled and their network is cut as well. The exit
+    code is 1 where something happened that Kafka's promises rule out, or a broker ended by itself.
+    """
+    from tidelog.shell.chaos import run as chaos_run
+    from tidelog.shell.supervisor import NotReady
+
+    kinds = _kinds(faults)
+    place = Path(tempfile.mkdtemp(prefix="tidelog-chaos-")) if folder is None else folder
+    files = chaos_run.Files(place)
+    if files.data.exists():
+        raise Refused(f"{files.data} exists already: a run starts from nothing.")
+    with _terminated_as_interrupted():
+        try:
+            report = chaos_run.run(
+                files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds,
+                tell=lambda line: click.echo(f"chaos: {line}", err=True),
+            )  # fmt: skip
+        except NotReady as reason:
+            raise Refused(f"The cluster does not start: {reason}.") from None
+    _conclude(report, place, keeps=folder is not None, as_json=json)
+    click.get_current_context().exit(0 if report.is_good else 1)
+
+
+def _kinds(given: str | None) -> list[str]:
+    from tidelog.shell.chaos.schedule import KINDS
+
+    kinds = list(KINDS) if given is None else [kind.strip() for kind in given.split(",")]
+    for kind in kinds:
+        if kind not in KINDS:
+            raise usage(f"--faults does not know {kind!r}; there are {', '.join(KINDS)}.")
+    return kinds
+
+
+def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> None:
+    from tidelog.cli.check import telling
+    from tidelog.shell.chaos.page import page
+
+    assert report.verdict is not None
+    if keeps or not report.is_good:
+        (place / "report.json").write_text(json_text.dumps(report.as_json(), indent=1), encoding="utf-8")
+        (place / "report.html").write_text(page(report), encoding="utf-8")
+    if as_json:
+        click.echo(json_text.dumps(report.as_json(), indent=1))
+    else:
+        telling.tell(report.verdict, as_json=False)
+        for problem in report.problems:
+            click.echo(f"problem: {problem}")
+        click.echo(
+            f"faults {len(report.faults)}, longest time without an acknowledgement {report.longest_silence_s:g} s, "
+            f"seed {report.seed} {'ok' if report.is_good else 'FAILED'}"
+        )
+    if report.is_good:
+        shutil.rmtree(place / "data" if keeps else place, ignore_errors=True)
+    if keeps or not report.is_good:
+        click.echo(f"chaos: the report is in {place}", err=True)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the run as Ctrl-C does, so that everything it started ends with it."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

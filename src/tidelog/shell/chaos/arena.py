@@ -1,0 +1,124 @@
+"""The cluster that the faults are done to: processes, with a network and disks of their own where they can be."""
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from tidelog.shell.chaos import schedule
+from tidelog.shell.chaos.disks import Disks
+from tidelog.shell.chaos.machine import NotAllowed
+from tidelog.shell.chaos.network import Network
+from tidelog.shell.child import Child
+from tidelog.shell.supervisor import Supervisor, cluster_options
+
+OPTIONS = {
+    "broker.session.timeout.ms": "3000",
+    "replica.lag.time.max.ms": "4000",
+    "group.initial.rebalance.delay.ms": "500",
+    "offsets.topic.num.partitions": "4",
+}
+"""Shorter terms than the defaults: a pause of seconds is to cost a broker its session and its place in the ISR."""
+
+PORT = 9092
+READY_S = 60.0
+
+
+class Arena:
+    """`skipped`: fault → why the machine does not allow it. `ends`: how brokers ended that nobody had asked to."""
+
+    def __init__(self, folder: Path, logs: Path, brokers: int) -> None:
+        self.folder = folder
+        self.brokers = brokers
+        self.skipped: dict[str, str] = {}
+        self.ends: list[str] = []
+        self._logs = logs
+        self._exits = ExitStack()
+        self.network: Network | None = None
+        self.disks: Disks | None = None
+        self._asked: set[int] = set()
+        self._full: set[int] = set()
+        self.supervisor = Supervisor(folder, brokers=brokers, port=0)
+
+    def __repr__(self) -> str:
+        return f"Arena({self.supervisor})"
+
+    def __enter__(self) -> Self:
+        with self._exits:
+            try:
+                self.network = self._exits.enter_context(Network(self.brokers))
+            except NotAllowed as reason:
+                self.skipped.update(dict.fromkeys(schedule.NETWORK_KINDS, f"no network namespaces: {reason}"))
+            try:
+                self.disks = self._exits.enter_context(Disks(self.folder, self.brokers))
+            except NotAllowed as reason:
+                self.skipped[schedule.FULL_DISK] = f"nothing can be mounted: {reason}"
+            self.supervisor.children = [self._child(broker) for broker in range(self.brokers)]
+            self._exits.callback(self._end)
+            self.supervisor.start()
+            self._exits = self._exits.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def _child(self, broker: int) -> Child:
+        options = {**cluster_options(self.folder, self.brokers), **OPTIONS}
+        if self.disks is not None:
+            options["log.dirs"] = str(self.disks.folder(broker))
+        home, log = self.folder / f"broker-{broker}", self._logs / f"broker-{broker}.log"
+        if self.network is None:
+            return Child(broker, home, "127.0.0.1", 0, options, log=log)
+        prefix = self.network.prefix(broker)
+        return Child(broker, home, self.network.address(broker), PORT, options, prefix=prefix, log=log)
+
+    def _end(self) -> None:
+        for child in self.supervisor.children:
+            child.signal(signal.SIGCONT)
+        self.supervisor.stop()
+
+    # What faults do.
+
+    def signal(self, broker: int, number: signal.Signals) -> None:
+        self.supervisor.children[broker].signal(number)
+
+    def kill(self, broker: int) -> None:
+        if self._runs(broker):
+            self.supervisor.kill(broker)
+
+    def stop(self, broker: int) -> None:
+        """Ask it to end; it is waited for when it is started again."""
+        self._asked.add(broker)
+        self.signal(broker, signal.SIGTERM)
+
+    def start(self, broker: int) -> None:
+        """Start it unless it runs; one that was asked to end is waited for."""
+        child = self.supervisor.children[broker]
+        if child.process is not None:
+            child.stop()
+        self._asked.discard(broker)
+        self.supervisor.start_broker(broker)
+
+    def fill(self, broker: int) -> None:
+        assert self.disks is not None
+        self._full.add(broker)
+        self.disks.fill(broker)
+
+    def free(self, broker: int) -> None:
+        assert self.disks is not None
+        self.disks.free(broker)
+        self.stop(broker)
+        self.start(broker)
+        self._full.discard(broker)
+
+    def look(self) -> None:
+        """Note, and start again, what ended though nobody had asked for it. A full disk is an excuse."""
+        for child in self.supervisor.children:
+            is_over = child.process is not None and child.process.poll() is not None
+            if is_over and child.number not in self._full | self._asked:
+                self.ends.append(f"broker {child.number} (pid {child.pid}) ended {child.ended()}")
+                self.supervisor.start_broker(child.number)
+
+    def _runs(self, broker: int) -> bool:
+        process = self.supervisor.children[broker].process
+        return process is not None and process.poll() is None

@@ -1,0 +1,134 @@
+"""A chaos run: start the cluster and the workload, do faults to it, heal it, read everything, judge."""
+
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.history.text import parse
+from tidelog.history.verdict import verify
+from tidelog.shell.chaos import faults, schedule
+from tidelog.shell.chaos.arena import Arena
+from tidelog.shell.chaos.report import Happened, Report, longest_silence, timeline
+from tidelog.shell.chaos.schedule import Planned, Round
+from tidelog.shell.checking import ground
+from tidelog.shell.checking.workload import Plan, Workload
+from tidelog.shell.supervisor import NotReady
+
+TICK_S = 0.1
+WORKERS = 8
+CALM_S = 2.0
+"""Before the first fault."""
+
+RECOVERY_S = 10.0
+"""After the last cure the workload goes on for so long, and must get answers."""
+
+
+class Files(NamedTuple):
+    """Where a run keeps what it makes; `data` is the brokers'."""
+
+    folder: Path
+
+    @property
+    def history(self) -> Path:
+        return self.folder / "history.jsonl"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+
+def run(
+    files: Files,
+    *,
+    brokers: int,
+    seconds: float,
+    seed: int,
+    rate: float,
+    kinds: Collection[str],
+    tell: Callable[[str], None],
+) -> Report:
+    """NotReady where the cluster does not come up at all."""
+    files.folder.mkdir(parents=True, exist_ok=True)
+    with Arena(files.data, files.folder, brokers) as arena:
+        for kind, reason in sorted(arena.skipped.items()):
+            if kind in kinds:
+                tell(f"fault {kind} is skipped: {reason}")
+        report = Report(seed=seed, brokers=brokers, seconds=seconds, skipped=arena.skipped)
+        place = ground.prepare(arena.supervisor.bootstrap, topics=2, partitions=3)
+        plan = Plan(seconds=seconds, rate=rate, workers=WORKERS, seed=seed, about={"chaos": True, "brokers": brokers})
+        workload = Workload(place, plan, files.history)
+        workload.start()
+        runner = _Runner(arena, workload, report, tell)
+        runner.disturb(seconds, [kind for kind in schedule.KINDS if kind in kinds and kind not in arena.skipped])
+        runner.heal()
+        workload.finish(tell)
+        arena.look()
+        report.problems += arena.ends
+    return _judged(report, files)
+
+
+def _judged(report: Report, files: Files) -> Report:
+    with files.history.open(encoding="utf-8") as lines:
+        history = parse(lines)
+    report.verdict = verify(history)
+    report.timeline = timeline(history)
+    report.longest_silence_s = longest_silence(history, report.healed_s)
+    return report
+
+
+class _Runner:
+    def __init__(self, arena: Arena, workload: Workload, report: Report, tell: Callable[[str], None]) -> None:
+        self._arena = arena
+        self._workload = workload
+        self._report = report
+        self._tell = tell
+
+    def disturb(self, seconds: float, kinds: Collection[str]) -> None:
+        """Round after round until the time is over; what was begun is cured."""
+        until = time.monotonic() + seconds
+        self._wait(CALM_S)
+        for each in schedule.rounds(self._report.seed, self._arena.brokers, list(kinds)):
+            if time.monotonic() >= until:
+                return
+            self._round(each, until)
+        self._wait(until - time.monotonic())
+
+    def _round(self, each: Round, until: float) -> None:
+        begun: list[tuple[Planned, Happened]] = []
+        try:
+            for planned in each.faults:
+                begun.append((planned, self._happened(planned)))
+                faults.begin(self._arena, planned)
+            self._wait(min(each.lasts_s, until - time.monotonic()))
+        finally:
+            for planned, happened in begun:
+                faults.cure(self._arena, planned)
+                happened.ended_s = round(self._workload.recorder.seconds, 2)
+        self._wait(min(each.rests_s, until - time.monotonic()))
+
+    def _happened(self, planned: Planned) -> Happened:
+        happened = Happened(planned.kind, planned.brokers, round(self._workload.recorder.seconds, 2))
+        self._report.faults.append(happened)
+        self._tell(f"{planned.kind} of broker {', '.join(map(str, planned.brokers))}")
+        return happened
+
+    def heal(self) -> None:
+        """Everything runs and knows each other again; then calls must get answers."""
+        self._tell("healing")
+        try:
+            self._arena.supervisor.wait_ready()
+        except NotReady as reason:
+            self._report.problems.append(f"the cluster did not come back: {reason}")
+        self._report.healed_s = round(self._workload.recorder.seconds, 2)
+        before = self._workload.recorder.acknowledged
+        self._wait(RECOVERY_S)
+        if self._workload.recorder.acknowledged == before:
+            self._report.problems.append(f"no send was acknowledged within {RECOVERY_S:g} s after the last cure")
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._workload.tick()
+            self._arena.look()
+            time.sleep(max(0.0, min(TICK_S, until - time.monotonic())))

@@ -1,0 +1,81 @@
+"""Chaos on real processes: the faults that the machine allows are done and undone, nothing is broken, nothing stays."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tidelog.shell.chaos import disks, machine, network, run, schedule
+from tidelog.shell.chaos.machine import NotAllowed
+
+pytestmark = pytest.mark.processes
+
+SECONDS = 20
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+def left_behind():
+    """Names of namespaces, links and mounts that chaos makes."""
+    links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=False).stdout
+    mounts = Path("/proc/mounts").read_text(encoding="utf-8")
+    spaces = Path("/run/netns")
+    return [
+        *(line for line in links.splitlines() if line.startswith("tdl-")),
+        *(line for line in mounts.splitlines() if line.startswith("tidelog-chaos")),
+        *(space.name for space in (spaces.iterdir() if spaces.is_dir() else ()) if space.name.startswith("tdl-")),
+    ]
+
+
+def test_faults_break_nothing_and_leave_nothing(tmp_path, told):
+    before = left_behind()
+    report = run.run(
+        run.Files(tmp_path), brokers=3, seconds=SECONDS, seed=11, rate=150, kinds=schedule.KINDS, tell=told.append
+    )
+    assert report.is_good, (report.problems, report.verdict.as_json()["anomalies"])
+    assert report.faults
+    assert all(fault.ended_s is not None for fault in report.faults)
+    assert report.verdict.figures["values_certain"] > 100
+    assert set(report.skipped) <= set(schedule.KINDS)
+    assert left_behind() == before
+
+
+def test_without_rights_processes_are_still_killed_and_the_rest_is_told(tmp_path, told, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    kinds = [schedule.KILL, schedule.CUT, schedule.FULL_DISK]
+    report = run.run(run.Files(tmp_path), brokers=3, seconds=8, seed=2, rate=100, kinds=kinds, tell=told.append)
+    assert report.is_good, (report.problems, report.verdict.as_json()["anomalies"])
+    assert {fault.kind for fault in report.faults} == {schedule.KILL}
+    assert "fault cut is skipped: no network namespaces: it needs root" in told
+    assert "fault full-disk is skipped: nothing can be mounted: it needs root" in told
+
+
+def test_a_network_that_cannot_be_made_leaves_nothing(monkeypatch):
+    def refuse(*words):
+        made.append(words)
+        if "netns" in words and "delete" not in words:
+            raise NotAllowed("ip: Operation not permitted")
+        return ""
+
+    made = []
+    monkeypatch.setattr(network, "check_root", lambda: None)
+    monkeypatch.setattr(network, "command", refuse)
+    with pytest.raises(NotAllowed, match="Operation not permitted"), network.Network(2):
+        pass
+    assert made[-1][:3] == ("ip", "link", "delete")
+
+
+def test_a_disk_that_cannot_be_mounted_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(disks, "check_root", lambda: None)
+    monkeypatch.setattr(disks, "command", lambda *_: machine.command("false"))
+    with pytest.raises(NotAllowed, match="false: exit code 1"), disks.Disks(tmp_path, 1):
+        pass
+
+
+def test_a_command_that_is_missing_is_told():
+    with pytest.raises(NotAllowed, match="no-such-command: No such file"):
+        machine.command("no-such-command")
