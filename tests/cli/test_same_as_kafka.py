@@ -4,6 +4,9 @@ Left out of the comparison: blanks at the ends of lines, empty lines, and the or
 tool leaves to a hash table. A member's place in its group is compared with a real member present.
 """
 
+import json
+import re
+
 import pytest
 
 from tidelog.shell.transport import Consumer
@@ -72,3 +75,34 @@ def test_the_same_lines(cluster, on, kafka_tool, command, arguments):
     theirs = kafka_tool(TOOLS[command], "--bootstrap-server", cluster.bootstrap, *arguments)
     assert ours.code == 0
     assert plain(ours.out) == plain(theirs)
+
+
+def of_group_g(text):
+    """Kafka's formatters end no line, and its tool also says that its time is up."""
+    found = [json.JSONDecoder().raw_decode(text, match.start())[0] for match in re.finditer(r'\{"key":', text)]
+    return [record for record in found if record["key"]["data"]["group"] == "g"]
+
+
+@pytest.mark.parametrize("formatter", ["OffsetsMessageFormatter", "GroupMetadataMessageFormatter"])
+def test_formatters_of_internal_topics(cluster, member, kafka_tool, capsys, formatter):
+    from tidelog.cli.main import run
+
+    name = f"org.apache.kafka.tools.consumer.{formatter}"
+    asked = ["--bootstrap-server", cluster.bootstrap, "--topic", "__consumer_offsets"]
+    asked += ["--partition", str(ord("g") % 50), "--offset", "earliest", "--timeout-ms"]
+    theirs = of_group_g(
+        kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *asked, "10000", "--formatter", name)
+    )
+    assert theirs
+    old = "kafka.coordinator.group.GroupMetadataManager$" + formatter
+    for called in (name, old):
+        capsys.readouterr()
+        assert run(["consume", *asked, "2000", "--formatter", called]) == 0
+        assert of_group_g(capsys.readouterr().out) == theirs
+
+
+def test_an_unknown_formatter_is_refused(capsys):
+    from tidelog.cli.main import run
+
+    assert run(["consume", "--topic", "t", "--formatter", "Nonsense"]) == 1
+    assert "OffsetsMessageFormatter" in capsys.readouterr().err

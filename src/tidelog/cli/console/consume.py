@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidelog.cli.console.formatters import DEFAULT, Line, formatter
 from tidelog.cli.console.options import client_options
-from tidelog.cli.console.printing import line_format
 from tidelog.cli.options import Bootstrap, Pair, ParamType, Refused, at_most_one, flag, usage
 
 if TYPE_CHECKING:
-    from tidelog.cli.console.printing import LineFormat
     from tidelog.shell.transport import Consumer
 
 POLL_S = 1.0
@@ -55,6 +54,12 @@ class Offset(ParamType):
 @click.option("--isolation-level", type=click.Choice(("read_uncommitted", "read_committed")), help="What to read.")
 @click.option("--key-separator", help="Print KEY<separator>VALUE.")
 @flag("headers", "Print the headers before all else.")
+@click.option(
+    "--formatter",
+    default=DEFAULT,
+    metavar="CLASS",
+    help="Kafka's name of a formatter: for internal topics OffsetsMessageFormatter, …",
+)
 @click.option("--formatter-property", "--property", "formatter_properties", type=Pair(strip=False), multiple=True,
               help="How records are printed: print.key, print.offset, key.separator, …")  # fmt: skip
 @click.option("--command-property", "--consumer-property", "command_properties", type=Pair(), multiple=True,
@@ -67,7 +72,7 @@ def consume(**given: Any) -> None:
     Without --group every partition is read, nothing is committed, and reading starts at the end.
     """
     _check(given)
-    lines = line_format(_formatter_properties(given))
+    line = formatter(given["formatter"], _formatter_properties(given))
     flags = {
         "auto.offset.reset": "earliest" if given["from_beginning"] else None,
         "isolation.level": given["isolation_level"],
@@ -83,7 +88,7 @@ def consume(**given: Any) -> None:
     check_reachable(given["bootstrap_server"])
     with Consumer(given["bootstrap_server"], group, **found) as consumer:
         _choose(consumer, group, given)
-        _print_all(consumer, lines, given["max_messages"], given["timeout_ms"])
+        _print_all(consumer, line, given["max_messages"], given["timeout_ms"])
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -140,7 +145,7 @@ def _matching(given: dict[str, Any]) -> list[str]:
     return found
 
 
-def _print_all(consumer: "Consumer", lines: "LineFormat", most: int | None, timeout_ms: int | None) -> None:
+def _print_all(consumer: "Consumer", line: Line, most: int | None, timeout_ms: int | None) -> None:
     """Print until enough was read, nothing comes any more, or somebody interrupts; then say how many there were."""
     count = 0
     interrupted = False
@@ -152,7 +157,7 @@ def _print_all(consumer: "Consumer", lines: "LineFormat", most: int | None, time
                 records = consumer.poll(wait_s, left)
                 if not records and timeout_ms is not None:
                     break
-                sys.stdout.buffer.write(b"".join(map(lines.line, records)))
+                sys.stdout.buffer.write(b"".join(map(line, records)))
                 sys.stdout.buffer.flush()
                 count += len(records)
     except KeyboardInterrupt:

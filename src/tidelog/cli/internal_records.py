@@ -1,0 +1,59 @@
+"""The records of Kafka's internal topics as JSON: by the type in a key and the version of a value."""
+
+from collections.abc import Collection
+from struct import Struct, error
+from typing import Any, NamedTuple
+
+from tidelog.errors import ProtocolViolation
+from tidelog.wire import codec
+from tidelog.wire.json_form import to_json
+from tidelog.wire.messages.groups import consumer_group_records as consumer_groups
+from tidelog.wire.messages.groups import group_records as groups
+from tidelog.wire.messages.transactions import transaction_records as transactions
+
+_NUMBER = Struct(">h")
+
+COMMITTED_OFFSETS = (0, 1)
+GROUP_METADATA = (2,)
+TRANSACTIONS = (0,)
+
+
+class Format(NamedTuple):
+    key: type[Any]
+    value: type[Any]
+
+
+def _formats(module: Any) -> dict[int, Format]:
+    """Keys and values are declared in pairs: `…Key` with the type of its record, and `…Value`."""
+    keys = [each for name, each in vars(module).items() if name.endswith("Key") and hasattr(each, "__key__")]
+    return {key.__key__: Format(key, getattr(module, f"{key.__name__.removesuffix('Key')}Value")) for key in keys}
+
+
+GROUP_TOPIC: dict[int, Format] = {
+    0: Format(groups.OffsetCommitKey, groups.OffsetCommitValue),  # as Kafka before 0.9 wrote it
+    **_formats(groups),
+    **_formats(consumer_groups),
+}
+TRANSACTION_TOPIC = _formats(transactions)
+
+
+class Unreadable(ValueError):
+    """Not a record of that topic, or of a format that is not known here."""
+
+
+def shown(formats: dict[int, Format], key: bytes, value: bytes | None, only: Collection[int]) -> dict[str, Any] | None:
+    """Key and value as Kafka's formatters show them; None for types that are not wanted."""
+    try:
+        (kind,) = _NUMBER.unpack_from(key)
+        if kind not in only:
+            return None
+        found = formats[kind]
+        shown_key = {"type": kind, "data": to_json(codec.decode(found.key, 0, key[2:]), 0)}
+        return {"key": shown_key, "value": None if value is None else _value(found, value)}
+    except (ProtocolViolation, KeyError, ValueError, error) as fault:
+        raise Unreadable(f"a record with the key {key.hex()}: {fault}") from fault
+
+
+def _value(found: Format, value: bytes) -> dict[str, Any]:
+    (version,) = _NUMBER.unpack_from(value)
+    return {"version": version, "data": to_json(codec.decode(found.value, version, value[2:]), version)}
