@@ -30,6 +30,11 @@ settings.register_profile("search", settings.get_profile("ci"), max_examples=200
 settings.load_profile("ci")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_text = "write down what the scenarios of tests/scenarios tell now"
+    parser.addoption("--rewrite-scenarios", action="store_true", help=help_text)
+
+
 @pytest.fixture(scope="session")
 def kafka_libs() -> str:
     """The class path of Apache Kafka 4.3.1 with its tools: `java -cp KAFKA_LIBS org.apache.kafka.tools.…`."""

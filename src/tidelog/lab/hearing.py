@@ -99,6 +99,8 @@ class Hearing:
             return ErrorCode(mine.error_code).name
         if mine.end_offset < 0:
             return "I know no such epoch"
+        if not self.stage.generation.trusts_epoch:
+            return f"it ends at {mine.end_offset}"
         return f"epoch {mine.leader_epoch} ends at {mine.end_offset}"
 
     # Producing.
@@ -154,6 +156,8 @@ class Hearing:
                 return led(self, fields["leader"], fields["leader_epoch"], fields["isr"])
             case "partition.unclean":
                 return "an unclean election: the new leader was not known to be in sync"
+            case "isr.change" if fields["isr"] == fields["previous_isr"]:
+                return ""  # the same members, found in sync in another life
             case "isr.change":
                 return f"ISR {self.names(fields['isr'])}, before {self.names(fields['previous_isr'])}"
             case "log.truncate":

@@ -8,7 +8,7 @@ from tidelog.errors import ErrorCode
 from tidelog.lab.asking import Client, Question
 from tidelog.lab.hearing import Hearing
 from tidelog.lab.language import Command, Story, StoryError
-from tidelog.lab.post import FOLLOWERS_QUESTIONS, Letter
+from tidelog.lab.post import ANSWER, FOLLOWERS_QUESTIONS, Letter
 from tidelog.lab.stage import Stage
 from tidelog.lab.telling import Message
 from tidelog.model import TopicPartition
@@ -55,8 +55,8 @@ class Play:
         self.sent: list[Sent] = []
         self.read: dict[int, str] = {}
         """What consumers were given at each offset, the first time."""
-        self.changed: list[str] = []
-        """Sentences on records that consumers read and that were another when they were read again."""
+        self.changed: dict[int, str] = {}
+        """A sentence on every offset where consumers read another record than before."""
         self.last_read: list[str] = []
         self.application = Application()
         self.producers: dict[str, tuple[int, int, int]] = {}
@@ -116,11 +116,23 @@ class Play:
         if delivered:
             self.passed.append(letter)
         text = self.hearing.letter(letter) if self._hearing is not None else ""
-        is_idle = text == "nothing new" or (letter.kind == "Fetch" and not letter.message.topics)
-        if not text or (is_idle and not self.stage.post.by_hand):
+        if not text or self._is_noise(letter, text):
             return
         name_of = self.stage.name_of
         self.messages.append(Message(name_of(letter.source), name_of(letter.target), letter.kind, text, delivered))
+
+    def _is_noise(self, letter: Letter, text: str) -> bool:
+        """While replication goes by itself, fetches that find nothing; and what was asked of a leader that is none any
+        more, before its follower heard of that."""
+        if letter.kind.removesuffix(ANSWER) != "Fetch" or "client" in (letter.source, letter.target):
+            return False
+        way = letter.end if letter.kind == "Fetch" else letter.end.other
+        follower, leader = self.stage.name_of(way.party.name), self.stage.name_of(way.other.party.name)
+        partition = self.stage.partition(follower, self.name)
+        if partition is None or self.stage.names.get(partition.leader_id) != leader:
+            return True
+        is_idle = text == "nothing new" or (letter.kind == "Fetch" and not letter.message.topics)
+        return is_idle and not self.stage.post.by_hand
 
     # Time.
 

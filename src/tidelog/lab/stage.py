@@ -5,7 +5,8 @@ may do with the others as it likes. Nothing here is left to chance: messages tak
 exactly what was synced.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -145,19 +146,26 @@ class Stage:
     def ask(self, client: Client, broker: str, key: int, request: Any) -> Question:
         return client.ask(self.hosts[broker].name, CLIENT_PORT, key, request)
 
-    def bounce(self, broker: str) -> None:
-        """Kill the process and start it again before anybody has noticed: the controller hears of both at once."""
-        controller, host = self.hosts[CONTROLLER], self.hosts[broker]
+    @contextmanager
+    def controller_looking_away(self) -> Iterator[None]:
+        """What happens meanwhile the controller notices at once, as if it had happened in one moment."""
+        controller = self.hosts[CONTROLLER]
         assert controller.life is not None
         controller.life.pause()
-        registration = tree.broker_path(host.broker_id)
-        old = self.world.tree.nodes[registration].created
-        self.world.kill(host)
-        self.run()
-        host.start()
-        nodes = self.world.tree.nodes
-        self.until(lambda: registration in nodes and nodes[registration].created != old)
+        yield
         self.world.resume(controller)
+
+    def bounce(self, broker: str, *, power: bool = False) -> None:
+        """Kill the process, or take its machine's power, and start it again before anybody has noticed."""
+        host = self.hosts[broker]
+        registration = tree.broker_path(host.broker_id)
+        with self.controller_looking_away():
+            old = self.world.tree.nodes[registration].created
+            (self.world.lose_power if power else self.world.kill)(host)
+            self.run()
+            host.start()
+            nodes = self.world.tree.nodes
+            self.until(lambda: registration in nodes and nodes[registration].created != old)
 
     def write_back(self, broker: str) -> None:
         """The operating system writes what is dirty to the disk, as it does every few seconds."""

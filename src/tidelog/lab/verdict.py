@@ -9,6 +9,7 @@ from tidelog.lab.views import folder, records_on, replicas
 from tidelog.model import TopicPartition
 
 ALL_WELL = "Every acknowledged record is there, and all replicas agree."
+GONE = "The topic is gone, and with it all its replicas."
 
 
 def verdict(play: Play) -> Verdict:
@@ -16,23 +17,23 @@ def verdict(play: Play) -> Verdict:
     sentences: list[str] = []
     lost_records: list[RecordView] = []
     apart: list[int] = []
-    if play.has_stage and play.stage.state(play.name) is not None:
+    waiting: list[str] = []
+    if not play.has_stage or play.stage.state(play.name) is None:
+        waiting.append(GONE)
+    else:
         lost_records = lost(play)
         sentences += [_lost_sentence(play, record) for record in lost_records]
         views = [view for view in replicas(play.stage, play.name) if view.alive]
         apart = differs(views)
         sentences += [_apart_sentence(views, offset) for offset in apart]
         sentences += _twice(play)
+        sentences += _unread(play)
         if not play.stage.leader(play.name):
-            sentences.append(_waiting_sentence(play))
-    sentences += play.changed
-    wrongs = list(sentences) if play.stage.leader(play.name) else sentences[:-1]
-    application = _application(play)
-    wrongs += application
-    sentences += application
-    if not wrongs:
-        sentences.insert(0, ALL_WELL)
-    return Verdict(not wrongs, lost_records, apart, sentences)
+            waiting.append(_waiting_sentence(play))
+    sentences += [play.changed[offset] for offset in sorted(play.changed)]
+    sentences += _application(play)
+    well = not sentences
+    return Verdict(well, lost_records, apart, ([ALL_WELL] if well and GONE not in waiting else sentences) + waiting)
 
 
 def lost(play: Play) -> list[RecordView]:
@@ -90,6 +91,18 @@ def _twice(play: Play) -> list[str]:
         f"{value} was produced once and stands in the log {found.count(value)} times."
         for value, contents in batches.items()
         if found.count(value) > len(contents)
+    ]
+
+
+def _unread(play: Play) -> list[str]:
+    """Records that a consumer was given and that the leader does not hold."""
+    if not play.stage.leader(play.name):
+        return []
+    held = _held(play.stage, play.name)
+    return [
+        f"A consumer read {value} at offset {offset}; it is gone."
+        for offset, value in sorted(play.read.items())
+        if (offset, value) not in held and offset not in play.changed
     ]
 
 

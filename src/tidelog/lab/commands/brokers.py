@@ -6,6 +6,7 @@ from tidelog.lab.play import Play
 from tidelog.lab.stage import CONTROLLER
 
 SESSION_TERM = 10_000_000
+NOTICE = 10_000
 
 
 def cluster(play: Play, command: Command) -> None:
@@ -15,19 +16,21 @@ def cluster(play: Play, command: Command) -> None:
 
 
 def kill(play: Play, command: Command) -> None:
-    """The process dies, its page cache stays; its session ends at once."""
-    for name in command.words:
-        host = play.stage.hosts[play.running(name)]
-        play.stage.world.kill(host)
+    """The processes die, their page caches stay; their sessions end at once."""
+    with play.stage.controller_looking_away():
+        for name in command.words:
+            play.stage.world.kill(play.stage.hosts[play.running(name)])
+        play.run(NOTICE)
     play.run()
 
 
 def power(play: Play, command: Command) -> None:
-    """The machine dies, and what was not synced with it; its session ends after its term."""
-    for name in command.words:
-        host = play.stage.hosts[play.running(name)]
-        play.stage.world.lose_power(host)
-    play.run(SESSION_TERM)
+    """The machines die, and what was not synced with them; their sessions end after their term."""
+    with play.stage.controller_looking_away():
+        for name in command.words:
+            play.stage.world.lose_power(play.stage.hosts[play.running(name)])
+        play.run(SESSION_TERM)
+    play.run()
 
 
 def start(play: Play, command: Command) -> None:
@@ -47,8 +50,11 @@ def stop(play: Play, command: Command) -> None:
 
 
 def restart(play: Play, command: Command) -> None:
+    power = command.options.get("power", "")
+    if power not in ("", "lost"):
+        raise play.impossible(f"expected power=lost, not power={power}.")
     for name in command.words:
-        play.stage.bounce(play.running(name))
+        play.stage.bounce(play.running(name), power=bool(power))
         play.run()
 
 
@@ -94,7 +100,7 @@ COMMANDS: dict[str, Entry] = {
     "power": entry("power BROKER…", power, 1, None),
     "start": entry("start BROKER…", start, 1, None),
     "stop": entry("stop BROKER…", stop, 1, None),
-    "restart": entry("restart BROKER…", restart, 1, None),
+    "restart": entry("restart BROKER… [power=lost]", restart, 1, None, "power"),
     "pause": entry("pause BROKER…", pause, 1, None),
     "resume": entry("resume BROKER…", resume, 1, None),
     "expire": entry("expire BROKER…", expire, 1, None),

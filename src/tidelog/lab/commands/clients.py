@@ -130,37 +130,56 @@ def _number(play: Play, text: str) -> int:
 
 
 def _read(play: Play, broker: str, position: int) -> list[tuple[int, str]]:
+    """All that is there to read: one answer need not hold it all."""
+    found: list[tuple[int, str]] = []
+    while True:
+        piece, end = _read_once(play, broker, found[-1][0] + 1 if found else position)
+        found += piece
+        if not piece or found[-1][0] + 1 >= end:
+            return found
+
+
+def _read_once(play: Play, broker: str, position: int) -> tuple[list[tuple[int, str]], int]:
+    """What one answer holds, and the high watermark."""
     wanted = FetchPartition(partition=0, fetch_offset=position, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic=play.name.topic, partitions=[wanted])
     answer = play.answer(broker, asking.FETCH, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]))
     data = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
     if data is None or data.error_code:
         play.told.append(f"the consumer is refused with {ErrorCode(data.error_code).name if data else 'no answer'}")
-        return []
+        return [], 0
     content = bytes(data.records or b"")
-    return [
+    found = [
         (record.offset, bytes(record.value or b"").decode(errors="replace"))
         for batch in records.batches(content)
         if not batch.is_control
         for record in records.records(content, batch)
         if record.offset >= position
     ]
+    return found, data.high_watermark
 
 
 def _remember(play: Play, found: list[tuple[int, str]]) -> None:
     for offset, value in found:
         before = play.read.setdefault(offset, value)
         if before != value:
-            sentence = f"At offset {offset} a consumer once read {before}, and now reads {value}."
-            if sentence not in play.changed:
-                play.changed.append(sentence)
+            sentence = f"At offset {offset} a consumer once read {before}, and later {value}."
+            play.changed.setdefault(offset, sentence)
 
 
 # An application that reads, works, and commits its position to the group's coordinator.
 
 
 def work(play: Play, command: Command) -> None:
-    """Carry out the next record; `crash=between` dies between the two halves of it, whatever their order."""
+    """Carry out the next record, or all; `crash=between` dies between the two halves of one, whatever their order."""
+    if command.words not in ([], ["all"]):
+        raise play.impossible(f"expected `work` or `work all`, not `{command.text}`.")
+    while _work(play, command) and command.words:
+        pass
+
+
+def _work(play: Play, command: Command) -> bool:
+    """Whether there was something to read."""
     semantics = command.options.get("semantics", play.knobs.get("semantics", ""))
     if semantics not in SEMANTICS:
         raise play.impossible(f"expected semantics={'|'.join(SEMANTICS)}.")
@@ -168,6 +187,8 @@ def work(play: Play, command: Command) -> None:
     if application.killed:
         raise play.impossible("the application is down; expected `recover` before.")
     found = _read(play, play.leader(), application.position)
+    if not found and command.words:
+        return False
     if not found:
         raise play.impossible("there is nothing to read; expected a committed record.")
     offset, value = found[0]
@@ -186,6 +207,7 @@ def work(play: Play, command: Command) -> None:
         application.stored = offset + 1
     application.position = offset + 1
     play.told.append(f"the application {'dies over' if crashes else 'has carried out'} {value}")
+    return not crashes
 
 
 def recover(play: Play, command: Command) -> None:
@@ -244,6 +266,6 @@ COMMANDS: dict[str, Entry] = {
     ),
     "retry": entry("retry VALUE… [to=BROKER] [lose=request|answer]", retry, 1, None, "to", "lose"),
     "consume": entry("consume [from=OFFSET] [on=BROKER] [to=hw|leo]", consume, 0, 0, "from", "on", "to"),
-    "work": entry("work [crash=between] [semantics=…]", work, 0, 0, "crash", "semantics"),
+    "work": entry("work [all] [crash=between] [semantics=…]", work, 0, 1, "crash", "semantics"),
     "recover": entry("recover [semantics=…]", recover, 0, 0, "semantics"),
 }

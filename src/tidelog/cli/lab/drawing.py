@@ -1,0 +1,87 @@
+"""A telling on a terminal: every step's logs as rows of records, coloured by epoch, with the high watermark as a bar.
+
+In a pipe the same lines come without colours: a record is `label@epoch`, `~` behind it says that a power loss would
+take it, `┃` stands where the high watermark is.
+"""
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from tidelog.lab.telling import Message, RecordView, ReplicaView, Step, Telling, Verdict
+
+EPOCH_STYLES = ("cyan", "magenta", "yellow", "blue", "green", "red")
+ROLE_STYLES = {"leader": "bold", "down": "dim strike"}
+HIGH_WATERMARK, BETWEEN = "┃", "│"
+ROLE_WIDTH = 9
+
+
+def heading(telling: Telling) -> Iterator[Text]:
+    yield Text(telling.title, "bold")
+    yield Text(f"from {telling.source}", "dim")
+    if telling.knobs:
+        yield Text(" ".join(f"{name}={value}" for name, value in telling.knobs.items()), "dim")
+
+
+def step(shown: Step) -> Iterator[Text]:
+    yield Text()
+    yield Text(f"{shown.number}. {shown.says}", "bold")
+    if shown.why:
+        yield Text(f"   {shown.why}")
+    yield from map(message, shown.messages)
+    yield from (Text(f"   · {line}", "dim") for line in shown.happened)
+    width = max((len(_record(record)) for view in shown.replicas for record in view.records), default=2)
+    longest = max((len(view.records) for view in shown.replicas), default=0)
+    yield from (replica(view, width, longest) for view in shown.replicas)
+
+
+def message(said: Message) -> Text:
+    arrow = "→" if said.delivered else "⇢ held:"
+    return Text(f"   {said.source} {arrow} {said.target}  {said.kind}: {said.text}", "dim")
+
+
+def replica(view: ReplicaView, width: int, longest: int) -> Text:
+    """One row: the broker, its role, its records, and its marks."""
+    row = Text("   ")
+    row.append(f"{view.broker:<3}{view.role:<{ROLE_WIDTH}}", ROLE_STYLES.get(view.role, ""))
+    for place in range(longest + 1):
+        row.append(_border(view, place))
+        if place < len(view.records):
+            record = view.records[place]
+            row.append(f"{_record(record):<{width}}", _style(record))
+        elif place < longest:
+            row.append(" " * width)
+    row.append(f"  LEO {view.leo}  HW {view.hw}  epochs {_epochs(view)}")
+    if view.isr:
+        row.append(f"  ISR {' '.join(view.isr)}")
+    known = " ".join(f"{broker} {'?' if leo < 0 else leo}" for broker, leo in view.remote.items())
+    if known:
+        row.append(f"  knows {known}")
+    return row
+
+
+def _border(view: ReplicaView, place: int) -> Text:
+    """What stands before the record at this place: the high watermark, or the border between two records."""
+    first = view.records[0].offset if view.records else view.log_start
+    if view.hw - first == place:
+        return Text(f" {HIGH_WATERMARK} ", "bold green")
+    return Text(f" {BETWEEN} " if place <= len(view.records) else "   ", "dim")
+
+
+def _record(record: RecordView) -> str:
+    return f"{record.label}@{record.epoch}{'' if record.synced else '~'}"
+
+
+def _style(record: RecordView) -> str:
+    colour = EPOCH_STYLES[record.epoch % len(EPOCH_STYLES)]
+    return colour if record.synced else f"{colour} italic"
+
+
+def _epochs(view: ReplicaView) -> str:
+    return " ".join(f"{epoch}:{start}" for epoch, start in view.epochs) or "-"
+
+
+def verdict(found: Verdict) -> Iterator[Text]:
+    yield Text()
+    yield Text("This ends well." if found.ok else "This does not end well.", "bold green" if found.ok else "bold red")
+    yield from (Text(f"   {sentence}") for sentence in found.sentences)

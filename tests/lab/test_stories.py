@@ -1,0 +1,138 @@
+"""Every story of the lab with every switch: how it ends, read from bytes. The expectations inside the stories hold, too."""
+
+import itertools
+import json
+
+import pytest
+
+from tidelog.lab import story
+from tidelog.lab.engine import tell
+from tidelog.lab.library import ORDER, find, names
+from tidelog.lab.telling import to_json
+
+WELL = (True, [], [])
+"""Nothing acknowledged is gone, and the replicas agree."""
+
+ENDS = {
+    ("two-fetches-to-commit",): WELL,
+    ("three-records-two-speeds",): WELL,
+    ("reading-above-the-high-watermark", "high_watermark"): WELL,
+    ("reading-above-the-high-watermark", "log_end"): (False, [], []),
+    ("loss-by-high-watermark", "high_watermark"): (False, ["m2"], []),
+    ("loss-by-high-watermark",): WELL,
+    ("loss-without-a-restart", "high_watermark"): (False, ["m2"], []),
+    ("loss-without-a-restart",): WELL,
+    ("divergence-by-high-watermark", "high_watermark"): (False, ["m2"], [1]),
+    ("divergence-by-high-watermark", "true"): (False, ["m2"], []),
+    ("divergence-by-high-watermark", "false"): WELL,
+    ("fast-failover", "kip_101"): (False, [], [1]),
+    ("fast-failover",): WELL,
+    ("zombie-fetch", "kip_101"): (False, [], [1]),
+    ("zombie-fetch", "kip_279"): (False, [], [1]),
+    ("zombie-fetch",): WELL,
+    ("acks-one", "1"): (False, ["m2"], []),
+    ("acks-one", "all"): WELL,
+    ("last-replica", "all", "2"): WELL,
+    ("last-replica",): (False, ["m2"], []),
+    ("slow-follower",): WELL,
+    ("unclean-election", "true", "1"): (False, ["m2", "m3"], []),
+    ("unclean-election",): WELL,
+    ("delivery-semantics", "exactly_once"): WELL,
+    ("delivery-semantics",): (False, [], []),
+    ("topic-that-will-not-die",): WELL,
+    ("consumer-offsets-grow",): WELL,
+}
+"""(story, values that its knobs must have) → (ok, lost, differs); the first line that fits counts."""
+
+
+def switches():
+    for name in names():
+        knobs = find(name).knobs.values()
+        for values in itertools.product(*(knob.values for knob in knobs)):
+            yield pytest.param(
+                name, dict(zip((k.name for k in knobs), values, strict=True)), id="-".join((name, *values))
+            )
+
+
+def end_of(name, knobs):
+    for (story_name, *values), end in ENDS.items():
+        if story_name == name and all(value in knobs.values() for value in values):
+            return end
+    raise AssertionError(f"no end is known for {name}")
+
+
+@pytest.mark.parametrize(("name", "knobs"), list(switches()))
+def test_a_story_ends_as_it_must(name, knobs):
+    telling = tell(find(name), knobs)
+    ok, lost, differs = end_of(name, knobs)
+    found = telling.verdict
+    assert (found.ok, [record.label for record in found.lost], found.differs) == (ok, lost, differs)
+    assert found.sentences
+    assert all(step.says and step.why for step in telling.steps), "every step says what happens, and why"
+    assert json.loads(json.dumps(to_json(telling)))["knobs"] == knobs
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_story_has_as_many_steps_whatever_its_switches(name):
+    """So that two tellings can be drawn side by side."""
+    found = find(name)
+    assert not any(step.guard for step in found.steps)
+    assert "KIP" in found.source or "KAFKA-" in found.source
+    assert "seed" in found.source
+
+
+def test_every_story_of_the_list_is_there():
+    assert set(names()) <= set(ORDER)
+
+
+@pytest.mark.parametrize("name", ["loss-by-high-watermark", "delivery-semantics"])
+def test_the_same_story_is_the_same_telling(name):
+    assert to_json(tell(find(name))) == to_json(tell(find(name)))
+
+
+def test_what_a_step_shows_comes_from_the_replicas():
+    step = tell(find("loss-by-high-watermark")).steps[3]
+    a, b = step.replicas
+    assert (a.broker, a.role, a.leo, a.hw, a.epochs) == ("A", "follower", 2, 1, [(0, 0)])
+    assert (b.role, b.hw, b.isr, b.remote) == ("leader", 2, ["B", "A"], {"A": 2})
+    assert [(r.label, r.offset, r.epoch, r.synced) for r in b.records] == [("m1", 0, 0, True), ("m2", 1, 0, False)]
+    held = [message for message in step.messages if not message.delivered]
+    assert [(m.source, m.target, m.kind, m.text) for m in held] == [("B", "A", "Fetch answer", "no records, HW 2")]
+    assert step.happened == ["m2: acknowledged at 1"]
+
+
+def test_the_verdict_says_what_is_gone_in_sentences():
+    verdict = tell(find("divergence-by-high-watermark")).verdict
+    assert verdict.sentences == [
+        "m2 was acknowledged at offset 1 with acks=all, and is gone.",
+        "At offset 1 A holds m3 of epoch 2, B holds m2 of epoch 0.",
+    ]
+
+
+def test_a_notebook_asks_for_a_story_by_name_and_knobs():
+    shown = story("last-replica", acks="all", min_insync_replicas=2)
+    assert shown.telling.verdict.ok
+    assert "min.insync.replicas=2" in repr(shown)
+    both = shown | story("last-replica")
+    assert len(both.tellings) == 2
+    assert both._repr_html_().startswith("<iframe srcdoc=")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "reason"),
+    [
+        ({"acks": "all"}, "loss-by-high-watermark has no knob acks; it has: truncation, unclean."),
+        (
+            {"truncation": "kip_1"},
+            "loss-by-high-watermark knows truncation as high_watermark, kip_101, kip_279, kip_320, not 'kip_1'.",
+        ),
+    ],
+)
+def test_a_knob_that_is_not_the_storys_is_refused(knobs, reason):
+    with pytest.raises(ValueError, match=reason.replace(".", r"\.")):
+        story("loss-by-high-watermark", **knobs)
+
+
+def test_a_story_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="There is no story nonsense; the stories are: two-fetches"):
+        story("nonsense")

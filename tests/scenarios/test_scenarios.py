@@ -1,0 +1,33 @@
+"""Regression stories: each `*.txt` here is told, and every command must tell what stands below it.
+
+`pytest tests/scenarios --rewrite-scenarios` writes down what is told now; look at the difference before you commit it.
+A bug that a seed found is told here as the smallest story: the seed proves, the story explains.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tidelog.lab.commands import VERBS
+from tidelog.lab.engine import tell
+from tidelog.lab.language import read, rewritten
+
+HERE = Path(__file__).parent
+QUIET = ["ok"]
+"""What a command is expected to tell that has nothing to tell."""
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.txt")), ids=lambda path: path.stem)
+def test_a_scenario_tells_what_it_told(path, request):
+    text = path.read_text(encoding="utf-8")
+    story = read(path.stem, path.name, text, VERBS)
+    told = {}
+    telling = tell(story, told=lambda command, lines: told.__setitem__(command.line, (command, lines or QUIET)))
+    if request.config.getoption("--rewrite-scenarios"):
+        path.write_text(rewritten(text, {line: lines for line, (_, lines) in told.items()}), encoding="utf-8")
+        return
+    for line, (command, lines) in told.items():
+        assert lines == command.expected, f"{path.name}:{line}: {command.text}"
+    assert story.title
+    assert story.source, "a scenario says where it comes from"
+    assert telling.verdict.ok, telling.verdict.sentences
