@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.compatibility.support import LOOK_AGAIN_S
+from tidelog.client.admin import Leader
 from tidelog.errors import ErrorCode
 from tidelog.history.operation import FAIL, INFO, OK, SEND, Header
 from tidelog.history.text import NotAHistory, parse
@@ -16,6 +17,11 @@ from tidelog.shell.checking.knowledge import Knowledge
 from tidelog.shell.checking.recorder import Recorder
 from tidelog.shell.checking.workload import Plan, Workload
 from tidelog.testing import Cluster
+from tidelog.wire.messages.records.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,26 @@ def test_a_record_that_a_consumer_leaves_out_is_found(cluster, tmp_path, monkeyp
     lost = verdict.anomalies["lost-write"]
     assert [anomaly.values for anomaly in lost] == [(7,)]
     assert not verdict.is_good
+
+
+def test_records_that_are_gone_at_the_end_are_missed(cluster, tmp_path):
+    """A real loss: the broker is told to forget what it acknowledged."""
+    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    workload = Workload(place, Plan(seconds=4, rate=400, workers=2), tmp_path / "h.jsonl")
+    workload.start()
+    while workload.recorder.acknowledged < 20:
+        time.sleep(LOOK_AGAIN_S)
+    workload.stop()
+    forgotten = DeleteRecordsPartition(partition_index=0, offset=5)
+    topic = DeleteRecordsTopic(name=place.topics[0], partitions=[forgotten])
+    with transport.Admin(cluster.bootstrap) as admin:
+        told = admin.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=30_000), Leader(place.topics[0], 0))
+    assert told.topics[0].partitions[0].low_watermark == 5
+    workload.finish()
+    verdict = verify(read(tmp_path / "h.jsonl"))
+    assert not verdict.is_good
+    missed = [*verdict.anomalies.get("vanished", ()), *verdict.anomalies.get("lost-write", ())]
+    assert {anomaly.offset for anomaly in missed} == set(range(5))
 
 
 def test_a_history_that_was_not_finished_is_refused(cluster, tmp_path):

@@ -13,8 +13,8 @@ from tidelog.shell.child import Child
 from tidelog.shell.supervisor import Supervisor, cluster_options
 
 OPTIONS = {
-    "broker.session.timeout.ms": "3000",
-    "replica.lag.time.max.ms": "4000",
+    "broker.session.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "2500",
     "group.initial.rebalance.delay.ms": "500",
     "offsets.topic.num.partitions": "4",
 }

@@ -8,7 +8,7 @@ from tidelog.history.verdict import KINDS
 from tidelog.shell.chaos.report import Happened, Report
 from tidelog.shell.chaos.schedule import KINDS as FAULTS
 
-WIDTH, LEFT, LANE, CALLS, LATENCY, GAP = 1100, 84, 22, 120, 90, 26
+WIDTH, LEFT, RIGHT, LANE, CALLS, LATENCY, GAP = 1100, 104, 30, 22, 120, 90, 26
 MOST_EVIDENCE = 10
 _COLOURS = ("#c0392b", "#8e44ad", "#2471a3", "#641e16", "#b9770e", "#117864", "#1e8449", "#5d6d7e", "#2c3e50")
 
@@ -99,7 +99,15 @@ def _key(report: Report) -> str:
     kinds = sorted({fault.kind for fault in report.faults}, key=list(FAULTS).index)
     marks = [f'<span><i style="background:{_colour(kind)}"></i>{kind}: {escape(FAULTS[kind])}</span>' for kind in kinds]
     skipped = [f"<span>{kind} was skipped: {escape(why)}</span>" for kind, why in report.skipped.items()]
-    return "".join([*marks, *skipped])
+    calls = "".join(
+        f'<span><i style="background:var({colour})"></i>{what}</span>'
+        for colour, what in (
+            ("--calls", "sends answered"),
+            ("--polls", "polls answered"),
+            ("--bad", "without an answer"),
+        )
+    )
+    return "".join([calls, "<br>", *marks, *skipped])
 
 
 def _colour(kind: str) -> str:
@@ -111,7 +119,7 @@ def _colour(kind: str) -> str:
 
 def _picture(report: Report) -> str:
     seconds = max(len(report.timeline), 1)
-    scale = (WIDTH - LEFT) / seconds
+    scale = (WIDTH - LEFT - RIGHT) / seconds
     lanes = report.brokers * LANE
     parts = [
         *_lanes(report, scale),
@@ -128,7 +136,7 @@ def _lanes(report: Report, scale: float) -> Iterator[str]:
     for broker in range(report.brokers):
         middle = broker * LANE + LANE / 2
         yield f'<text x="0" y="{middle + 4}">broker {broker}</text>'
-        yield f'<line x1="{LEFT}" x2="{WIDTH}" y1="{middle}" y2="{middle}" stroke="var(--line)"/>'
+        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{middle}" y2="{middle}" stroke="var(--line)"/>'
     for fault in report.faults:
         for broker in fault.brokers:
             yield _bar(fault, broker, scale, len(report.timeline))

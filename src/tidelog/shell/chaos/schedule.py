@@ -26,7 +26,7 @@ _OF_TWO = frozenset({CUT, CUT_ONE_WAY})
 _RARE = {KILL_ALL: 0.25}
 """Faults that leave nobody to talk to, and how likely they are beside the others."""
 
-LASTS_S = (2.0, 8.0)
+LASTS_S = (2.0, 10.0)
 RESTS_S = (1.0, 5.0)
 
 
