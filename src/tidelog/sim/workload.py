@@ -8,6 +8,7 @@ from random import Random
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.model import TopicPartition
+from tidelog.sim.checks.probe import Probe
 from tidelog.sim.clients.asker import Asker
 from tidelog.sim.clients.group import Group
 from tidelog.sim.clients.keeper import Keeper
@@ -20,9 +21,9 @@ from tidelog.sim.operator import Operator
 TOPIC = "t"
 GROUP = "members"
 STRATEGIES = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), ("cooperative-sticky",))
-OPERATORS, GROUPED, KEPT, ASKED, LOOSE = 0.3, 0.5, 0.5, 0.3, 0.3
-"""How many seeds have an operator, a group with members, one without, one who asks for offsets, and producers to whom
-nothing is promised."""
+OPERATORS, GROUPED, KEPT, ASKED, LOOSE, PROBED = 0.3, 0.5, 0.5, 0.3, 0.3, 0.2
+"""How many seeds have an operator, a group with members, one without, one who asks for offsets, producers to whom
+nothing is promised, and a guest who fetches as a follower that it is not."""
 
 
 class Workload:
@@ -36,6 +37,7 @@ class Workload:
         self.group = self._group() if self.random.random() < GROUPED else None
         self.keepers = self._keepers()
         self.asker = self._asker() if self.random.random() < ASKED else None
+        self.probe = Probe(cluster.world, cluster.suite.ghosts) if self.random.random() < PROBED else None
 
     def __repr__(self) -> str:
         return f"<workload on {len(self.partitions)} partitions, {self.group}, {self.operator}>"
@@ -52,6 +54,8 @@ class Workload:
             keeper.process.after(0, keeper.start)
         if self.asker is not None:
             self.asker.process.after(0, self.asker.start)
+        if self.probe is not None:
+            self.probe.start()
 
     # Producers.
 
@@ -130,6 +134,8 @@ class Workload:
             self.group.stopped = True
         if self.asker is not None:
             self.asker.stopped = True
+        if self.probe is not None:
+            self.probe.stopped = True
 
     def settle(self) -> None:
         """What was begun ends well, on a healed cluster."""

@@ -126,13 +126,11 @@ def is_prefix(found: list[Identity], version: list[Identity], *, torn: bool) -> 
 
 
 def check_checkpoints(disk: SimDisk, folder: str) -> None:
-    """Each is empty or a version, a count and as many lines; so says the format."""
+    """Each is a version, a count and as many lines, never less: what was there was exchanged for it at once."""
     for name in CHECKPOINTS:
         path = f"{folder}/{name}"
         if disk.exists(path):
             content = bytes(disk.inode(path).cached)
             lines = content.decode(errors="replace").split("\n")
-            whole = not content or (
-                len(lines) > 2 and lines[0] == "0" and lines[1].isdecimal() and len(lines) == int(lines[1]) + 3
-            )
+            whole = len(lines) > 2 and lines[0] == "0" and lines[1].isdecimal() and len(lines) == int(lines[1]) + 3
             assert whole, f"I30: {path} is torn: {content!r}"

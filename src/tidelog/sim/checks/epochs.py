@@ -6,14 +6,13 @@ I19 (S): rule 6 equals brute force over the cache.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Chain, Replica, State
 
 NOTHING = (-1, -1)
 Entries = Sequence[tuple[int, int]]
 
 
-def check(ghosts: Ghosts, replica: Replica, before: State | None, *, cut: bool) -> None:
+def check(replica: Replica, before: State | None, *, cut: bool) -> None:
     """The tail of the log at every change of its end; all of it where it was cut, or the role is another."""
     state = replica.state
     assert state is not None
@@ -32,7 +31,7 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, *, cut: bool) 
     check_order(replica, entries)
     anew = before is None or cut or before.epoch != state.epoch
     if anew or before is None or before.start != state.start:
-        check_entries(ghosts, replica, entries)
+        check_entries(replica, entries)
     else:
         check_tail(replica, entries, before.end)
     for asked in range(-1, state.epoch + 2) if anew else (state.epoch,):
@@ -44,7 +43,7 @@ def check_order(replica: Replica, entries: Entries) -> None:
         assert lower[0] < upper[0] and lower[1] < upper[1], f"I18: {replica!r} has entries {entries}"  # noqa: PT018
 
 
-def check_entries(ghosts: Ghosts, replica: Replica, entries: Entries) -> None:
+def check_entries(replica: Replica, entries: Entries) -> None:
     state, known = replica.state, dict(entries)
     assert state is not None
     start_of_log = max(state.start, replica.first_offset)
@@ -56,8 +55,7 @@ def check_entries(ghosts: Ghosts, replica: Replica, entries: Entries) -> None:
     for epoch, start in entries:
         if epoch in first or start <= start_of_log:
             continue
-        led = ghosts.of(replica.partition.name).leaders.get(epoch) == replica.broker
-        assert start == state.end and led and not lost(replica, epoch), (  # noqa: PT018
+        assert start == state.end and epoch in replica.led and not lost(replica, epoch), (  # noqa: PT018
             f"I18: {replica!r} has no record of epoch {epoch}, which its cache has from {start}: {entries}"
         )
 

@@ -21,6 +21,7 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
     assigned = ghosts.assignments.get(replica.partition.name, ())
     ghost.min_in_sync = min(replica.partition.config.min_insync_replicas, max(1, len(assigned)))
     if state.leading:
+        replica.led.add(state.epoch)
         leader = ghost.leaders.setdefault(state.epoch, replica.broker)
         assert leader == replica.broker, f"I12: {replica!r} leads an epoch that {leader} led"
         if state.epoch not in ghost.starts:

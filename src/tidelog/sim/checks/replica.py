@@ -136,7 +136,8 @@ class Replica:
 
     `earlier(offset)` is the chain of what was below an offset and cannot be read any more. `compacted_to()`: what lies
     below may have been compacted before it was read, so that it proves nothing. `cuts` are the truncations so far, with
-    what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of its last append.
+    what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of its last append; `led`:
+    those that it led.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class Replica:
         self.log = Chain()
         self.cuts: list[tuple[int, list[Batch]]] = []
         self.appended_in = -1
+        self.led: set[int] = set()
         self._place = NO_PLACE
         """(base of a segment, position there): read so far."""
 
