@@ -52,7 +52,7 @@ LOADED_BY_NAME = {
     "tidelog.testing": "users' tests and notebooks",
     "pyspark_tidelog": "PySpark, which imports every pyspark_* module",
     "tidelog.wire.messages.groups.consumer_group_records": "the consumer protocol, when it is built (KIP-848)",
-    "tidelog.wire.messages.transactions.transaction_records": "transactions, when they are built",
+    "tidelog.shell.transactions": "programs that write in transactions",
 }
 """Modules that nothing in the tree has to import, and who loads them."""
 

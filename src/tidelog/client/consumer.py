@@ -18,7 +18,7 @@ from tidelog.client.options import Address, ConsumerOptions
 from tidelog.client.positions import Need, Place, Positions
 from tidelog.client.reading.fetcher import RESETS, Fetcher, isolation_level
 from tidelog.client.reading.lookups import Found, Lookups
-from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed
+from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed, GroupPlace
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.model import INTERNAL_TOPICS, Time, TopicPartition
@@ -160,6 +160,14 @@ class Consumer(Client):
             finish = self._finish(ticket, "the offsets are not committed")
             self.group.offsets.commit(wanted, finish, now, self.options.default_api_timeout_ms)
         return ticket, self._turn(now)
+
+    @property
+    def group_place(self) -> GroupPlace:
+        """For positions in transactions (`TransactionalProducer.send_offsets`)."""
+        assert self.group is not None, "a consumer without a group has no place in one"
+        membership = self.group.membership
+        member = membership.member_id if membership.generation >= 0 else ""
+        return GroupPlace(self.options.group_id or "", membership.generation, member, self.options.group_instance_id)
 
     def committed(self, partitions: Collection[TopicPartition], now: Time) -> tuple[int, list[Effect]]:
         """`Done.value`: the group's `CommittedOffset` by partition, without those that have none."""

@@ -73,6 +73,8 @@ class Link:
         self._waiting: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
         self._versions: Mapping[int, tuple[int, int]] = {}
+        self.features: Mapping[str, int] = {}
+        """The levels of the cluster's features, as far as the broker tells them."""
         self._correlation_id = 0
         self._setup_deadline = 0
 
@@ -177,6 +179,7 @@ class Link:
         elif response.error_code:
             self.lost(now_ms, close_reason=f"ApiVersions was refused with {response.error_code}")
         else:
+            self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
             self.state = State.READY
             self._backoff.succeeded()
             self._flush()

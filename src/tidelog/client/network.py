@@ -54,6 +54,11 @@ class Network:
     def knows(self, node: int) -> bool:
         return node in self._links
 
+    def feature(self, node: int, name: str) -> int:
+        """The level of a feature of the cluster, as the node told when it was connected; 0 where it did not."""
+        link = self._links.get(node)
+        return 0 if link is None else link.features.get(name, 0)
+
     def is_usable(self, node: int, now_ms: int) -> bool:
         """Whether a call to the node has a chance now: it is known, and no failure is being waited out."""
         link = self._links.get(node)

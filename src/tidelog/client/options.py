@@ -47,6 +47,8 @@ class ProducerOptions(ClientOptions):
     max_in_flight_requests_per_connection: int = 5
     compression_type: str = "none"
     partitioner_ignore_keys: bool = False
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
     @property
     def required_acks(self) -> int:
@@ -58,6 +60,8 @@ class ProducerOptions(ClientOptions):
         conflict = self._idempotence_conflict()
         if self.enable_idempotence and conflict:
             raise InvalidOption(f"enable.idempotence needs {conflict}")
+        if self.transactional_id is not None and (conflict or self.enable_idempotence is False):
+            raise InvalidOption(f"transactional.id needs {conflict or 'enable.idempotence'}")
         return conflict is None if self.enable_idempotence is None else self.enable_idempotence
 
     def _idempotence_conflict(self) -> str | None:

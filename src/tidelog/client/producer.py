@@ -72,6 +72,8 @@ class Producer(Client):
         self._deliveries: list[Delivery] = []
         self._asking_for_id = False
         self._ask_for_id_at = 0
+        self._transactional_id: str | None = None
+        self._newest_produce = 32767
         self._seen = 0  # the moment of the last turn: what was due then waits for something else
 
     def __repr__(self) -> str:
@@ -239,12 +241,18 @@ class Producer(Client):
                 continue
             if self.sequences is not None and not self.sequences.may_send(batch):
                 continue
+            if not self._may_send(batch, now):
+                continue
             sizes[node] += batch.size
             if node in chosen and sizes[node] > self.options.max_request_size:
                 continue
             chosen.setdefault(node, []).append(batch)
             self._batches.take(batch)
         return chosen
+
+    def _may_send(self, _batch: ProducerBatch, _now: Time) -> bool:
+        """Whether nothing else has to be done first; a transaction may have to be told of the partition."""
+        return True
 
     def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
         for batch in batches:
@@ -255,12 +263,18 @@ class Producer(Client):
         acks = self.options.required_acks
         timeout = self.options.request_timeout_ms
         request, sent = produce_request(
-            batches, self.metadata, acks=acks, timeout_ms=timeout, compression=self._compression
+            batches,
+            self.metadata,
+            acks=acks,
+            timeout_ms=timeout,
+            compression=self._compression,
+            transactional_id=self._transactional_id,
         )
         self._on_wire[node] += 1
         self._flying.update(batches)
         handle = partial(self._answered, sent)
-        self.cluster.ask(node, request, handle, now, newest=sent.newest, expects_answer=acks != 0)
+        newest = min(sent.newest, self._newest_produce)
+        self.cluster.ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
 
     # Answers.
 
@@ -297,7 +311,7 @@ class Producer(Client):
             return
         elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(batch)
-        elif sequences is not None and code in _MISSING_NUMBERS:
+        elif sequences is not None and code in _MISSING_NUMBERS and self._transactional_id is None:
             sequences.missed(batch)
             self._retry(batch, answer, now)
         elif (code in RETRIABLE or answer is None) and batch.attempts <= self.options.retries:

@@ -50,6 +50,15 @@ class ConsumerRecord(NamedTuple):
     timestamp_type: str = "CreateTime"
 
 
+class GroupPlace(NamedTuple):
+    """A consumer's place in its group: who commits for the group must be the member that it says (KIP-447)."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 class CommittedOffset(NamedTuple):
     """A group's place in a partition: the offset of the next record to process."""
 

@@ -64,7 +64,7 @@ class Partition:
         *,
         high_watermark: int,
         lag_ms: int,
-        changed: dict[TopicPartition, None],
+        changed: dict[TopicPartition, bool],
         generation: Generation = KIP_320,
     ) -> None:
         self.name = name
@@ -73,7 +73,8 @@ class Partition:
         self.config = config
         self.lag_ms = lag_ms
         self.changed = changed
-        """Shared by all replicas of the broker: those with news for whoever waits. The node empties it."""
+        """Shared by all replicas of the broker: those with news for whoever waits, and whether followers are to hear of
+        them at once. The node empties it."""
         self.generation = generation
         self.epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -207,7 +208,7 @@ class Partition:
         if new <= self.high_watermark:
             return False
         self.high_watermark = new
-        self.mark_news()
+        self.mark_news(for_followers=False)
         return True
 
     def is_held(self, role: Leader) -> bool:
@@ -230,8 +231,9 @@ class Partition:
         self.flush_pending = self._flush_due(now)
         self.mark_news()
 
-    def mark_news(self) -> None:
-        self.changed[self.name] = None
+    def mark_news(self, *, for_followers: bool = True) -> None:
+        """Not for followers: a high watermark alone, which rides on what they are told next."""
+        self.changed[self.name] = for_followers or self.changed.get(self.name, False)
         for news in self.sessions.values():
             news[self.name] = None
 
@@ -244,7 +246,7 @@ class Partition:
         if progress is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if log_start != progress.log_start_offset:
-            self.changed[self.name] = None
+            self.changed[self.name] = True
         progress.fetched(offset, log_start, self.log.log_end_offset, broker_epoch, now.mono)
         return progress
 
@@ -320,8 +322,9 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of a transaction that is open, or whose marker is not committed; else HW."""
-        return self.log.producers.last_stable_offset(self.high_watermark)
+        """The first offset of a transaction that is open, or whose marker is not committed; else HW. Never below the
+        log's start, which DeleteRecords may have moved into the transaction."""
+        return max(self.log.producers.last_stable_offset(self.high_watermark), self.log.log_start_offset)
 
     # Follower.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tidelog.client.client import Client
 from tidelog.client.options import Address, AdminOptions, ConsumerOptions, ProducerOptions
 from tidelog.client.positions import EARLIEST, LATEST
-from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Done, Event, Failed
+from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Done, Event, Failed, GroupPlace
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
@@ -20,9 +20,11 @@ from tidelog.wire.record_format import Header
 
 if TYPE_CHECKING:  # a command that only administers does not load what sends and reads
     from tidelog.client.admin import Target
+    from tidelog.client.producer import Producer as ProducerClient
     from tidelog.client.reading.lookups import Found
 
-_FOREVER = 2**62
+FOREVER = 2**62
+"""A monotonic millisecond that never comes."""
 _CLOSE_MS = 30_000
 
 
@@ -63,7 +65,7 @@ class _Blocking:
         self.close()
 
 
-class _Answers:
+class Answers:
     """The ends of asynchronous calls, by ticket."""
 
     def __init__(self, take: Callable[[], Iterable[Done]]) -> None:
@@ -90,7 +92,7 @@ class Admin(_Blocking):
         from tidelog.client.admin import Admin as AdminClient
 
         self._client = AdminClient(addresses(bootstrap), AdminOptions(**options), os.urandom)
-        self._answers = _Answers(self._client.take_results)
+        self._answers = Answers(self._client.take_results)
         super().__init__(self._client)
 
     def ask(
@@ -106,7 +108,7 @@ class Admin(_Blocking):
         id, ANY, CONTROLLER, `Leader(topic, partition)` or `Coordinator(group)`."""
         ticket, effects = self._client.ask(request, to, now(), timeout_ms=timeout_ms, newest=newest, retries=retries)
         self._sockets.carry_out(effects)
-        self._run_until(lambda: self._answers.has(ticket), _FOREVER)
+        self._run_until(lambda: self._answers.has(ticket), FOREVER)
         return self._answers.value(ticket)
 
     def _finish(self) -> None:
@@ -116,10 +118,12 @@ class Admin(_Blocking):
 class Producer(_Blocking):
     """`with Producer("127.0.0.1:9092", acks="all") as producer: producer.send("topic", b"value", key=b"key")`."""
 
-    def __init__(self, bootstrap: str | Sequence[Address], **options: Any) -> None:
+    def __init__(
+        self, bootstrap: str | Sequence[Address], *, client: "ProducerClient | None" = None, **options: Any
+    ) -> None:
         from tidelog.client.producer import Producer as ProducerClient
 
-        self._client = ProducerClient(addresses(bootstrap), ProducerOptions(**options), os.urandom)
+        self._client = client or ProducerClient(addresses(bootstrap), ProducerOptions(**options), os.urandom)
         self._deliveries: list[Delivery] = []
         self._due: int | None = 0
         super().__init__(self._client)
@@ -153,7 +157,7 @@ class Producer(_Blocking):
     def flush(self, timeout: float | None = None) -> list[Delivery]:
         """Wait, at most `timeout` seconds, until every record's fate is told; the deliveries not fetched before."""
         self._sockets.carry_out(self._client.flush(now()))
-        until = _FOREVER if timeout is None else now().mono + int(timeout * 1000)
+        until = FOREVER if timeout is None else now().mono + int(timeout * 1000)
         self._run_until(lambda: not self._client.pending, until)
         return self.deliveries()
 
@@ -193,7 +197,7 @@ class Consumer(_Blocking):
         from tidelog.client.consumer import Consumer as ConsumerClient
 
         self._client = ConsumerClient(addresses(bootstrap), ConsumerOptions(group_id=group, **options), os.urandom)
-        self._answers = _Answers(self._client.take_results)
+        self._answers = Answers(self._client.take_results)
         self._on_event = on_event
         super().__init__(self._client)
 
@@ -256,6 +260,11 @@ class Consumer(_Blocking):
             }
         self._wait(self._client.commit(now(), wanted))
 
+    @property
+    def group_place(self) -> GroupPlace:
+        """For positions in transactions."""
+        return self._client.group_place
+
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, CommittedOffset]:
         """The group's committed offsets, without the partitions that have none."""
         chosen = [TopicPartition(*partition) for partition in partitions]
@@ -300,7 +309,7 @@ class Consumer(_Blocking):
     def _wait(self, asked: tuple[int, list[Effect]]) -> Any:
         ticket, effects = asked
         self._sockets.carry_out(effects)
-        self._run_until(lambda: self._answers.has(ticket), _FOREVER)
+        self._run_until(lambda: self._answers.has(ticket), FOREVER)
         return self._answers.value(ticket)
 
     def _tell_events(self) -> None:

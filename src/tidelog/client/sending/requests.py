@@ -12,6 +12,7 @@ from tidelog.wire.messages.records.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tidelog.wire.records import TRANSACTIONAL
 
 _NEWEST_WITH_NAMES = 12
 
@@ -36,16 +37,25 @@ class Sent(NamedTuple):
 
 
 def produce_request(
-    batches: Sequence[ProducerBatch], metadata: Metadata, *, acks: int, timeout_ms: int, compression: int
+    batches: Sequence[ProducerBatch],
+    metadata: Metadata,
+    *,
+    acks: int,
+    timeout_ms: int,
+    compression: int,
+    transactional_id: str | None = None,
 ) -> tuple[ProduceRequest, Sent]:
-    """One request with one batch a partition."""
+    """One request with one batch a partition; with a transactional id the batches are part of its transaction."""
+    attributes = 0 if transactional_id is None else TRANSACTIONAL
     topics: dict[str, TopicProduceData] = {}
     for batch in batches:
         name, index = batch.partition
         topic = topics.get(name)
         if topic is None:
             topic = topics[name] = TopicProduceData(name=name, topic_id=metadata.topic_id(name))
-        topic.partition_data.append(PartitionProduceData(index=index, records=batch.encoded(compression)))
-    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+        topic.partition_data.append(PartitionProduceData(index=index, records=batch.encoded(compression, attributes)))
+    request = ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values())
+    )
     names = {topic.topic_id: name for name, topic in topics.items()}
     return request, Sent({batch.partition: batch for batch in batches}, names)

@@ -1,0 +1,350 @@
+"""The transactional producer: records, and positions of a group, that all count or none does (KIP-98, 360, 447, 890).
+
+    init_transactions · (begin · send … · send_offsets … · commit | abort) …
+
+Rules: a record that could not be delivered makes its transaction one that can only be aborted. Where the cluster has
+transaction version 2, partitions add themselves when they are written to and every end gives the next epoch; otherwise
+each partition is added first, and after a failure the epoch is raised by asking for the id again. A producer that was
+fenced can do nothing more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from tidelog.client.backoff import Entropy
+from tidelog.client.group.coordinator import TRANSACTION, CoordinatorFinder
+from tidelog.client.options import Address, ProducerOptions
+from tidelog.client.producer import Producer
+from tidelog.client.results import CommittedOffset, Done, GroupPlace, code_of
+from tidelog.client.sending import transactions as requests
+from tidelog.client.sending.batch import ProducerBatch
+from tidelog.client.sending.calls import Calls
+from tidelog.client.sending.sequences import Sequences
+from tidelog.effects import Effect
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import Time, TopicPartition
+from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+
+VERSION_2 = 2
+OLDER_PRODUCE, OLDER_ADD, OLDER_END, OLDER_OFFSETS = 11, 3, 4, 4
+"""The newest versions of the protocol in which partitions are added first."""
+
+FATAL = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""What a coordinator says to a producer that has nothing to say any more."""
+
+
+class Phase(Enum):
+    """FAILED: the transaction can only be aborted. ENDING: what is under way comes first."""
+
+    NEW = "new"
+    READY = "ready"
+    OPEN = "open"
+    FAILED = "failed"
+    ENDING = "ending"
+
+
+class TransactionalProducer(Producer):
+    """Inputs and effects as in `Client`. Calls that ask somebody return a ticket, whose `Done` comes with
+    `take_results`. ApiError INVALID_TXN_STATE where a call does not fit the phase, and the reason where the producer
+    was fenced."""
+
+    def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
+        super().__init__(bootstrap, options, entropy)
+        assert options.transactional_id is not None
+        assert self.sequences is not None, "options.is_idempotent"
+        self._numbers: Sequences = self.sequences
+        self._id = self._transactional_id = options.transactional_id
+        self.phase = Phase.NEW
+        self.failure = ErrorCode.NONE
+        """Why the open transaction can only be aborted."""
+        self.version = 0
+        self._calls = Calls(self.cluster, CoordinatorFinder(self.cluster, self._id, TRANSACTION))
+        self._groups: dict[str, Calls] = {}
+        self._added: set[TopicPartition] = set()
+        self._adding: set[TopicPartition] = set()
+        self._wanted: set[TopicPartition] = set()
+        self._has_begun = False
+        self._end_as: tuple[int, bool] | None = None
+        self._is_asking_end = False
+        self._results: list[Done] = []
+        self._calls_made = 0
+
+    def __repr__(self) -> str:
+        return f"<TransactionalProducer {self._id!r} {self.phase.value} {self._numbers!r}>"
+
+    # Calls.
+
+    def init_transactions(self, now: Time) -> tuple[int, list[Effect]]:
+        """Take the id over: whoever had it is fenced, and its open transaction aborted."""
+        self._check(Phase.NEW)
+        ticket = self._ticket()
+        self._init(now, partial(self._tell_end, ticket))
+        return ticket, self._turn(now)
+
+    def begin(self) -> None:
+        self._check(Phase.READY)
+        self.phase = Phase.OPEN
+        self.failure = ErrorCode.NONE
+        self._added.clear()
+        self._wanted.clear()
+        self._has_begun = False
+
+    def send(self, topic: str, value: bytes | None, now: Time, **how: Any) -> tuple[int, list[Effect]]:
+        """As `Producer.send`, within a transaction."""
+        self._check(Phase.OPEN, Phase.FAILED)
+        return super().send(topic, value, now, **how)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupPlace, now: Time
+    ) -> tuple[int, list[Effect]]:
+        """Make the group's positions part of the transaction."""
+        self._check(Phase.OPEN)
+        ticket = self._ticket()
+        request = requests.commit_offsets(self._id, self._numbers, offsets, group)
+        if self.version >= VERSION_2:
+            self._commit_offsets(ticket, request, now)
+        else:
+            add = requests.add_offsets(self._id, self._numbers, group.group_id)
+
+            def added(code: ErrorCode, _response: Any, moment: Time) -> None:
+                if code:
+                    self._fail_call(ticket, code)
+                else:
+                    self._has_begun = True
+                    self._commit_offsets(ticket, request, moment)
+
+            self._ask(add, lambda response: code_of(response.error_code), added, now)
+        return ticket, self._turn(now)
+
+    def commit(self, now: Time) -> tuple[int, list[Effect]]:
+        """Everything sent is delivered first. Where something failed the result says so, and `abort` is to follow."""
+        self._check(Phase.OPEN, Phase.FAILED)
+        return self._begin_end(now, commit=True)
+
+    def abort(self, now: Time) -> tuple[int, list[Effect]]:
+        """What was not sent yet is dropped."""
+        self._check(Phase.OPEN, Phase.FAILED)
+        self.phase = Phase.ENDING
+        for batch in self._batches.take_all():
+            self._numbers.given_up(batch, may_have_been_taken=batch.was_sent)
+            self._end(batch, batch.failed(ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted"))
+        for topic, queue in self._waiting.items():
+            for waiting in queue:
+                self._refuse(topic, waiting, ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted")
+        self._waiting.clear()
+        return self._begin_end(now, commit=False)
+
+    def take_results(self) -> list[Done]:
+        """The ends of calls since the last time."""
+        results, self._results = self._results, []
+        return results
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that can be ended."""
+        return self.phase in (Phase.OPEN, Phase.FAILED) and not self.fatal
+
+    def _check(self, *phases: Phase) -> None:
+        if self.fatal:
+            raise ApiError(self.fatal, "this producer can do nothing more")
+        if self.phase not in phases or self._end_as is not None:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, f"{self!r} cannot do that now")
+
+    def _ticket(self) -> int:
+        self._calls_made += 1
+        return self._calls_made
+
+    # Beginning.
+
+    def _init(self, now: Time, then: Callable[[ErrorCode], None]) -> None:
+        request = requests.init(self._id, self._numbers, self.options.transaction_timeout_ms)
+
+        def initialized(code: ErrorCode, response: Any, _now: Time) -> None:
+            if not code:
+                self._take_numbers(response.producer_id, response.producer_epoch)
+                node = self._calls.finder.node(_now)
+                level = 0 if node is None else self.network.feature(node, "transaction.version")
+                self.version = VERSION_2 if level >= VERSION_2 else 0
+                self._newest_produce = 32767 if self.version >= VERSION_2 else OLDER_PRODUCE
+                self.phase = Phase.READY
+            then(code)
+
+        self._ask(request, lambda response: code_of(response.error_code), initialized, now)
+
+    def _take_numbers(self, producer_id: int, epoch: int) -> None:
+        self._numbers.assign_id(producer_id, epoch)
+
+    # Sending.
+
+    def _has_numbers(self, sequences: Sequences, now: Time) -> bool:
+        """Ids come from the transaction's coordinator only."""
+        del now
+        return sequences.has_id and self.phase in (Phase.OPEN, Phase.FAILED, Phase.ENDING) and not self.fatal
+
+    def _may_send(self, batch: ProducerBatch, now: Time) -> bool:
+        if self.phase is Phase.FAILED:
+            return False
+        self._has_begun = True
+        if self.version >= VERSION_2 or batch.partition in self._added:
+            return True
+        if batch.partition not in self._adding:
+            self._wanted.add(batch.partition)
+        del now
+        return False
+
+    def _add_partitions(self, now: Time) -> None:
+        """Those that wait, in one request at a time."""
+        if not self._wanted or self._adding:
+            return
+        self._adding, self._wanted = self._wanted, set()
+        request = requests.add_partitions(self._id, self._numbers, self._adding)
+        self._ask(request, requests.worst_added, self._got_partitions, now, newest=OLDER_ADD)
+
+    def _got_partitions(self, code: ErrorCode, _response: Any, _now: Time) -> None:
+        added, self._adding = self._adding, set()
+        if code:
+            self._fail(code)
+        else:
+            self._added |= added
+
+    def _give_up(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:
+        super()._give_up(batch, code, reason, in_doubt=in_doubt)
+        self._fail(code)
+
+    def _fail(self, code: ErrorCode) -> None:
+        """The transaction can only be aborted."""
+        if self.failure is ErrorCode.NONE:
+            self.failure = code
+        if self.phase is Phase.OPEN:
+            self.phase = Phase.FAILED
+
+    # Positions.
+
+    def _commit_offsets(self, ticket: int, request: TxnOffsetCommitRequest, now: Time) -> None:
+        self._has_begun = True
+        calls = self._groups.get(request.group_id)
+        if calls is None:
+            finder = CoordinatorFinder(self.cluster, request.group_id)
+            calls = self._groups[request.group_id] = Calls(self.cluster, finder)
+
+        def committed(code: ErrorCode, _response: Any, _now: Time) -> None:
+            if code:
+                self._fail_call(ticket, code)
+            else:
+                self._results.append(Done(ticket))
+
+        newest = 32767 if self.version >= VERSION_2 else OLDER_OFFSETS
+        timeout = self.options.max_block_ms
+        calls.ask(request, requests.worst_committed, committed, now, timeout_ms=timeout, newest=newest)
+
+    def _fail_call(self, ticket: int, code: ErrorCode) -> None:
+        self._judge_call(code)
+        self._fail(code)
+        self._results.append(Done(ticket, error=code, message="the positions are not part of the transaction"))
+
+    # Ending.
+
+    def _begin_end(self, now: Time, *, commit: bool) -> tuple[int, list[Effect]]:
+        ticket = self._ticket()
+        self._end_as = (ticket, commit)
+        return ticket, self.flush(now)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Nothing of the transaction is on its way."""
+        calls = [self._calls, *self._groups.values()]
+        return not self._pending and not self._flying and all(each.is_idle for each in calls)
+
+    def _maybe_end(self, now: Time) -> None:
+        if self._end_as is None or self._is_asking_end:
+            return
+        ticket, commit = self._end_as
+        if commit and (self.failure or self.fatal):
+            self._end_as = None
+            code = self.fatal or self.failure
+            self._results.append(Done(ticket, error=code, message="something of the transaction failed: abort it"))
+        elif self._is_quiet:
+            self._is_asking_end = True
+            if self._has_begun:
+                self._ask_end(now, commit=commit)
+            else:
+                self._ended(ErrorCode.NONE, None, now)
+
+    def _ask_end(self, now: Time, *, commit: bool) -> None:
+        request = requests.end(self._id, self._numbers, commit=commit)
+        newest = 32767 if self.version >= VERSION_2 else OLDER_END
+        self._ask(request, lambda response: code_of(response.error_code), self._ended, now, newest=newest)
+
+    def _ended(self, code: ErrorCode, response: Any, now: Time) -> None:
+        self._is_asking_end = False
+        assert self._end_as is not None
+        ticket, _commit = self._end_as
+        if code:
+            self._tell_end(ticket, code)
+            self._fail(code)
+            self.phase = Phase.FAILED
+        elif self.version >= VERSION_2 and response is not None:
+            self._take_numbers(response.producer_id, response.producer_epoch)
+            self._tell_end(ticket, code)
+        elif self.failure or self._numbers.unsettled:
+            self._is_asking_end = True
+            self._init(now, partial(self._renewed, ticket))
+        else:
+            self._tell_end(ticket, code)
+
+    def _renewed(self, ticket: int, code: ErrorCode) -> None:
+        self._is_asking_end = False
+        self._tell_end(ticket, code)
+
+    def _tell_end(self, ticket: int, code: ErrorCode) -> None:
+        self._end_as = None
+        if code:
+            self._results.append(Done(ticket, error=code, message=f"the transaction's coordinator says {code.name}"))
+        else:
+            self.phase = Phase.READY
+            self.failure = ErrorCode.NONE
+            self._results.append(Done(ticket))
+
+    # The turn.
+
+    def _ask(
+        self,
+        request: Any,
+        code_in: Callable[[Any], ErrorCode],
+        then: Callable[[ErrorCode, Any, Time], None],
+        now: Time,
+        *,
+        newest: int = 32767,
+    ) -> None:
+        def finish(code: ErrorCode, response: Any, moment: Time) -> None:
+            self._judge_call(code)
+            then(code, response, moment)
+
+        self._calls.ask(request, code_in, finish, now, timeout_ms=self.options.max_block_ms, newest=newest)
+
+    def _judge_call(self, code: ErrorCode) -> None:
+        if code in FATAL:
+            self._fail_all(ErrorCode.PRODUCER_FENCED if code is ErrorCode.INVALID_PRODUCER_EPOCH else code)
+
+    def _advance(self, now: Time) -> None:
+        super()._advance(now)
+        self._add_partitions(now)
+        self._maybe_end(now)
+        self._calls.advance(now)
+        for calls in self._groups.values():
+            calls.advance(now)
+
+    def _own_deadline(self) -> int | None:
+        moments = [super()._own_deadline(), self._calls.deadline, *(calls.deadline for calls in self._groups.values())]
+        return min([moment for moment in moments if moment is not None], default=None)

@@ -1,0 +1,76 @@
+"""The transactional producer over real sockets, blocking."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tidelog.client.options import Address, ProducerOptions
+from tidelog.client.results import CommittedOffset, GroupPlace
+from tidelog.client.transactional import TransactionalProducer as Client
+from tidelog.effects import Effect
+from tidelog.model import TopicPartition
+from tidelog.shell.blocking.sockets import addresses, now
+from tidelog.shell.transport import FOREVER, Answers, Consumer, Producer
+
+
+class TransactionalProducer(Producer):
+    """`with TransactionalProducer("127.0.0.1:9092", "my-id") as producer:` and, for each transaction,
+    `with producer.transaction(): producer.send("topic", b"value")`. ApiError where the cluster refuses."""
+
+    def __init__(self, bootstrap: str | Sequence[Address], transactional_id: str, **options: Any) -> None:
+        chosen = ProducerOptions(transactional_id=transactional_id, **options)
+        self._transactional = Client(addresses(bootstrap), chosen, os.urandom)
+        self._answers = Answers(self._transactional.take_results)
+        super().__init__(bootstrap, client=self._transactional)
+        try:
+            self._wait(self._transactional.init_transactions(now()))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def begin(self) -> None:
+        self._transactional.begin()
+
+    def commit(self) -> None:
+        """Deliver everything and commit; ApiError where something failed: then `abort`."""
+        self._wait(self._transactional.commit(now()))
+
+    def abort(self) -> None:
+        self._wait(self._transactional.abort(now()))
+
+    def send_offsets(
+        self, offsets: Mapping[tuple[str, int], int | CommittedOffset], group: str | GroupPlace | Consumer
+    ) -> None:
+        """Make a group's positions part of the transaction: of a group by name, or as the member that a consumer is."""
+        place = group.group_place if isinstance(group, Consumer) else group
+        positions = {
+            TopicPartition(*where): offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for where, offset in offsets.items()
+        }
+        group_place = GroupPlace(place) if isinstance(place, str) else place
+        self._wait(self._transactional.send_offsets(positions, group_place, now()))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commits at the end; aborts where an exception, or a record that failed, is in the way, and raises it."""
+        self.begin()
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            if not self._transactional.fatal:
+                self.abort()
+            raise
+
+    def _finish(self) -> None:
+        """What is open is aborted, as nobody will commit it."""
+        if self._transactional.is_open:
+            self.abort()
+        super()._finish()
+
+    def _wait(self, asked: tuple[int, list[Effect]]) -> None:
+        ticket, effects = asked
+        self._sockets.carry_out(effects)
+        self._run_until(lambda: self._answers.has(ticket), FOREVER)
+        self._answers.value(ticket)
