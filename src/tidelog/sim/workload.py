@@ -3,6 +3,7 @@
 What counts is not volume: some hundred records in bursts, with pauses in which the cluster comes to rest.
 """
 
+from collections.abc import Collection
 from functools import partial
 from random import Random
 
@@ -25,19 +26,36 @@ OPERATORS, GROUPED, KEPT, ASKED, LOOSE, PROBED = 0.3, 0.5, 0.5, 0.3, 0.3, 0.2
 """How many seeds have an operator, a group with members, one without, one who asks for offsets, producers to whom
 nothing is promised, and a guest who fetches as a follower that it is not."""
 
+PARTS = ("operator", "group", "keepers", "asker")
+"""What of a workload may be left out, to make a failing run smaller."""
+
 
 class Workload:
-    """The clients of one seed. Everything is drawn when it is made."""
+    """The clients of one seed. Everything is drawn when it is made. `partitions`: at most so many; `without`: parts
+    that are drawn, but left out."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, partitions: int | None = None, without: Collection[str] = ()) -> None:
         self.cluster = cluster
         self.random = Random(cluster.world.random.getrandbits(64))
-        self.partitions = [TopicPartition(TOPIC, number) for number in range(self.random.choice((1, 1, 2, 3)))]
-        self.operator = Operator(cluster) if self.random.random() < OPERATORS else None
+        drawn = self.random.choice((1, 1, 2, 3))
+        self.partitions = [TopicPartition(TOPIC, number) for number in range(drawn)][:partitions]
+        self.operator = Operator(cluster, TOPIC) if self.random.random() < OPERATORS else None
         self.group = self._group() if self.random.random() < GROUPED else None
         self.keepers = self._keepers()
         self.asker = self._asker() if self.random.random() < ASKED else None
         self.probe = Probe(cluster.world, cluster.suite.ghosts) if self.random.random() < PROBED else None
+        self._leave_out(without)
+
+    def _leave_out(self, parts: Collection[str]) -> None:
+        if "operator" in parts:
+            self.operator = None
+        if "asker" in parts:
+            self.asker = None
+        if "group" in parts:
+            self.group = None
+            self.keepers = [keeper for keeper in self.keepers if keeper.writes]
+        if "keepers" in parts:
+            self.keepers = []
 
     def __repr__(self) -> str:
         return f"<workload on {len(self.partitions)} partitions, {self.group}, {self.operator}>"
@@ -79,12 +97,12 @@ class Workload:
         )
 
     def _loose(self) -> ProducerOptions:
-        """Sends everything once: without numbers nobody could tell a repetition from a bug."""
+        """Records may be lost, and stand in the log more than once."""
         return ProducerOptions(
             client_id="loose",
             acks=self.random.choice((0, 1, "all")),
             enable_idempotence=False,
-            retries=0,
+            retries=self.random.choice((0, 5)),
             linger_ms=self.random.choice((0, 20)),
             batch_size=self.random.choice((100, 16_384)),
             request_timeout_ms=2_000,
@@ -99,7 +117,7 @@ class Workload:
             group_id=GROUP,
             auto_offset_reset="earliest",
             enable_auto_commit=self.random.random() < 0.4,
-            auto_commit_interval_ms=1_000,
+            auto_commit_interval_ms=5_000,
             partition_assignment_strategy=self.random.choice(STRATEGIES),
             session_timeout_ms=self.random.choice((3_000, 6_000)),
             heartbeat_interval_ms=1_000,

@@ -17,6 +17,14 @@ from tidelog.wire.messages.topics.create_topics import CreatableTopic, Creatable
 Answered = Callable[[Any], None]
 """Takes the response, or None where there was none in time."""
 
+HOPELESS = frozenset(
+    {
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
 AGAIN = (100 * MILLI, 300 * MILLI)
 ANSWER_MS = 8_000
 
@@ -57,6 +65,7 @@ class Admin:
         def answered(response: Any) -> None:
             code = response.topics[0].error_code if response is not None else ErrorCode.NETWORK_EXCEPTION
             self.process.world.count(f"create: {ErrorCode(code).name}")
+            assert code not in HOPELESS, f"{topic} cannot be created: {response}"
             if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self.created.add(topic)
             else:

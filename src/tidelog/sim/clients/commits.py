@@ -1,15 +1,13 @@
 """What groups committed, as their members were told, and what may be read of it.
 
 I29 (S): an acknowledged commit is what OffsetFetch returns after a failover of the group's coordinator; no commit of a
-generation is taken once the group has gone on to a later one; no partition is owned twice in one generation, and no
-member goes back to an earlier one.
+generation is taken once the group has gone on to a later one.
 
 A read may return any commit that was not replaced for sure before it began: a commit is replaced by one that began
 after it had ended, and that was acknowledged. One that nobody answered, or whose connection broke meanwhile, may come
 through late, at any time.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidelog.model import GROUP_TOPIC, TopicPartition
@@ -55,8 +53,6 @@ class Commits:
         self.reads = 0
         self.generations: dict[str, int] = {}
         self._places: dict[tuple[str, TopicPartition], Place] = {}
-        self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
-        self._last: dict[tuple[str, str], int] = {}
 
     def __repr__(self) -> str:
         return f"Commits({len(self._places)} places, {self.reads} reads)"
@@ -94,18 +90,9 @@ class Commits:
 
     # Generations.
 
-    def owned(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
-        """A member was told that it owns these partitions."""
-        if self.is_void:
-            return
-        last = self._last.get((group, member), NOTHING)
-        assert generation >= last, f"I29: {member} of {group} goes back from generation {last} to {generation}"
-        self._last[group, member] = generation
+    def reached(self, group: str, generation: int) -> None:
+        """A member was told of this generation."""
         self.generations[group] = max(generation, self.generations.get(group, NOTHING))
-        owners = self._owners.setdefault((group, generation), {})
-        for name in partitions:
-            owner = owners.setdefault(name, member)
-            assert owner == member, f"I29: {name} is owned by {owner} and {member} in generation {generation}"
 
     def committed_in(self, group: str, generation: int, newest: int) -> None:
         """A commit of this generation was acknowledged, which began when the group had been at `newest`."""

@@ -89,7 +89,7 @@ class Member:
     def _take(self, record: ConsumerRecord) -> None:
         name = TopicPartition(record.topic, record.partition)
         expected = self.positions[name]
-        in_order = expected in (ANYWHERE, record.offset)
+        in_order = expected in (ANYWHERE, record.offset) or name.topic in self.told.free
         assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
         self.positions[name] = record.offset + 1
         self.told.read(name, record)
@@ -133,7 +133,7 @@ class Member:
             match event:
                 case Assigned(added, generation):
                     self.positions |= dict.fromkeys(added, ANYWHERE)
-                    self.commits.owned(self.group, generation, self.process.name, self.machine.assignment)
+                    self._joined(generation)
                 case Revoked(partitions):
                     self.process.after(0, partial(self._give_up, partitions))
                 case Lost(partitions):
@@ -144,6 +144,11 @@ class Member:
                 case Failed(error, message, partitions):
                     assert partitions, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
                     self.process.world.count(f"member: {error.name}")
+
+    def _joined(self, generation: int) -> None:
+        self.commits.reached(self.group, generation)
+        if not self.commits.is_void:
+            self.told.suite.group_joined(self.group, generation, self.process.name, self.machine.assignment)
 
     def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
         if not self.options.enable_auto_commit:

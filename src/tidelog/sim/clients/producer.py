@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.client.backoff import Entropy
-from tidelog.client.options import Address, ProducerOptions
+from tidelog.client.options import MAX_RETRIES, Address, ProducerOptions
 from tidelog.client.producer import Producer as ProducerMachine
 from tidelog.client.results import Delivery
 from tidelog.client.sending.batch import ProducerBatch
@@ -51,13 +51,14 @@ class Watched(ProducerMachine):
         super()._send_batches(node, batches, now)
 
     def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
-        """A producer whose numbers are refused though they were in order begins anew; its broker is asked why."""
+        """A producer whose numbers are refused though they were in order begins anew; its broker is asked why, unless
+        batches before were given up."""
         self.answers.append(code)
         numbers = self.sequences.of(batch.partition) if self.sequences is not None else None
         is_new = numbers is None or numbers.last_acknowledged < 0
-        before = numbers is not None and numbers.must_restart
+        is_settled = numbers is not None and numbers.is_settled
         super()._judge(batch, code, answer, now)
-        if numbers is not None and numbers.must_restart and not before:
+        if numbers is not None and is_settled and numbers.must_restart:
             self.refused.append((batch.partition, code, is_new))
 
     def _end(self, batch: ProducerBatch, deliveries: Sequence[Delivery]) -> None:
@@ -166,6 +167,7 @@ class Producer:
             self._delivered(delivery)
 
     def _delivered(self, delivery: Delivery) -> None:
+        """Refused may be what was tried as often as it should be, or came to a broker whose clock is wrong."""
         name, value = self._open.pop(delivery.ticket)
         self.process.note("delivery", f"{delivery.error.name} {name} {value[:24]!r} {delivery.offset}")
         self.world.count(f"delivery: {delivery.error.name}")
@@ -175,6 +177,7 @@ class Producer:
                 self.told.acknowledge(name, value, delivery.offset)
             return
         self.given_up += 1
-        passing = delivery.error in INDETERMINATE or (delivery.error in RETRIABLE and not self.options.retries)
+        was_tried = delivery.error in RETRIABLE and self.options.retries < MAX_RETRIES
+        passing = was_tried or delivery.error in INDETERMINATE or delivery.error is ErrorCode.INVALID_TIMESTAMP
         if self.promised and not passing:
             self.suite.refused(self.world, name, delivery.error, is_new=False)
