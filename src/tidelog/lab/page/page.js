@@ -3,7 +3,7 @@
 (() => {
   const tellings = JSON.parse(document.getElementById("tellings").textContent);
   const EPOCHS = ["#9ecae9", "#ffcf8a", "#b6dba0", "#e3b5d8", "#f2a59b", "#cbb9a8", "#c4c4f0", "#f0e68c"];
-  const CELL = 58, ROW = 112, TOP = 14, PARTY = 138, LANE = 30, PACE_MS = 1800;
+  const CELL = 58, ROW = 112, TOP = 14, PARTY = 164, LANE = 25, PACE_MS = 1800;
   const count = Math.max(...tellings.map((telling) => telling.steps.length));
   const byId = (id) => document.getElementById(id);
   let at = 0, timer = null;
@@ -41,7 +41,7 @@
           if (!brokers.includes(party) && !others.includes(party)) others.push(party);
     brokers.sort();
     for (const record of telling.verdict.lost) longest = Math.max(longest, record.offset + 1);
-    return { brokers, others, longest, left: PARTY + 34 + Math.min(lanes, 8) * LANE };
+    return { brokers, others, longest, left: PARTY + 40 + Math.min(lanes, 8) * LANE };
   });
 
   const placeOf = (layout, party) => {
@@ -114,15 +114,18 @@
     return group;
   }
 
+  // Arrows of one step leave and arrive a little below each other, so that each can be followed.
   function drawArrow(layout, message, number, marker) {
-    const from = placeOf(layout, message.source), to = placeOf(layout, message.target);
-    const x = PARTY + 16 + (number % 8) * LANE, down = to > from ? 1 : -1;
+    const shift = ((number % 6) - 2.5) * 7;
+    const at = (party) => placeOf(layout, party) + (layout.brokers.includes(party) ? shift : shift / 3);
+    const from = at(message.source), to = at(message.target), x = PARTY + 18 + (number % 8) * LANE;
+    const down = to > from ? 1 : -1, stop = message.delivered ? to - down * 4 : from + (to - from) * 0.62;
     const group = svg("g", { class: `arrow ${message.delivered ? "" : "held"}` });
     group.append(svg("title", {}, `${message.kind} ${message.text}`));
-    const stop = message.delivered ? to - down * 4 : from + (to - from) * 0.62;
-    group.append(svg("path", { d: `M ${PARTY + 3} ${from} H ${x - 6} Q ${x} ${from} ${x} ${from + down * 6} V ${stop - down * 4}` +
-      (message.delivered ? ` Q ${x} ${stop} ${x - 6} ${to} H ${PARTY + 8}` : ""), "marker-end": `url(#${marker})` }));
-    const middle = (from + to) / 2 - (message.delivered ? 0 : down * 8);
+    const turn = `M ${PARTY + 3} ${from} H ${x - 5} Q ${x} ${from} ${x} ${from + down * 5} V ${stop - down * 4}`;
+    const arrive = message.delivered ? ` Q ${x} ${stop} ${x - 5} ${to} H ${PARTY + 9}` : "";
+    group.append(svg("path", { d: turn + arrive, "marker-end": `url(#${marker})` }));
+    const middle = from + (stop - from) / 2;
     group.append(svg("circle", { cx: x, cy: middle, r: 9 }), text(x, middle + 4, number + 1));
     if (!message.delivered) group.append(svg("path", { d: `M ${x - 5} ${stop - 5} l 10 10 m 0 -10 l -10 10` }));
     return group;
