@@ -62,7 +62,8 @@ class Carrier:
             case Event():
                 self.world.happened(self.life.host, effect)
             case Sync() | Replace() | Remove():
-                self.life.after(self.drawn(self.world.faults.sync_delay), partial(self.disk_work, effect))
+                delay = self.drawn(self.world.faults.sync_delay) * self.life.host.trouble.sync_factor
+                self.life.after(delay, partial(self.disk_work, effect))
             case _:
                 raise AssertionError(f"no world can carry out {effect}")
 
@@ -131,9 +132,10 @@ class Carrier:
 
     def submit(self, token: int, operations: Sequence[Operation]) -> None:
         session = self.life.session
-        faults = self.world.faults
-        self._apply_at = max(self._apply_at + 1, self.world.micros + self.drawn(faults.store_delay))
-        lost = self.random.random() < faults.store_lost
+        faults, trouble = self.world.faults, self.life.host.trouble
+        delay = self.drawn(trouble.store_delay or faults.store_delay)
+        self._apply_at = max(self._apply_at + 1, self.world.micros + delay)
+        lost = self.random.random() < (faults.store_lost if trouble.store_lost is None else trouble.store_lost)
         self.world.after(self._apply_at - self.world.micros, partial(self.apply, session, token, operations, lost=lost))
 
     def apply(self, session: "Session | None", token: int, operations: Sequence[Operation], *, lost: bool) -> None:
@@ -143,7 +145,8 @@ class Carrier:
         result = session.apply(operations) if session is not None and happens else UNKNOWN
         self.world.note(self.life.name, "store", (token, operations, result))
         self.world.tree_changed()
-        delay = self.drawn(faults.store_lost_delay if lost else faults.store_delay)
+        as_usual = self.life.host.trouble.store_delay or faults.store_delay
+        delay = self.drawn(faults.store_lost_delay if lost else as_usual)
         self._answer_at = max(self._answer_at + 1, self.world.micros + delay)
         answer = partial(self.life.give, "store_result", token, UNKNOWN if lost else result)
         self.life.after(self._answer_at - self.world.micros, answer)

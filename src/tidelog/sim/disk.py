@@ -15,8 +15,14 @@ from tidelog.ports import Buffer
 BLOCKS = (512, 4096)
 
 
+POWER = "power"
+KILL = "kill"
+REFUSE = "refuse"
+GO_ON = "go on"
+
+
 class PowerCut(BaseException):
-    """The machine died inside a disk operation; only the world catches this."""
+    """The machine, or only the process (`SimDisk.ends_by`), died inside a disk operation; only the world catches it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +126,8 @@ def folders_of(change: Change) -> set[str]:
 class Fault:
     """Refuse operations of a kind ("write", "sync", "read", "rename", …, "*") at paths that hold `text`.
 
-    `after`: how many pass first; `times`: how many are refused, -1 for all.
+    `after`: how many pass first; `times`: how many are refused, -1 for all. `torn`: a refused write has stored a part.
+    `verdict` is asked at the moment: REFUSE, GO_ON, or what the process ends by within the operation (POWER, KILL).
     """
 
     operation: str
@@ -128,6 +135,8 @@ class Fault:
     reason: str = "EIO"
     after: int = 0
     times: int = -1
+    torn: bool = False
+    verdict: Callable[[], str] | None = None
 
     def strikes(self, operation: str, path: str) -> bool:
         if self.operation not in ("*", operation) or self.text not in path or self.times == 0:
@@ -137,6 +146,10 @@ class Fault:
             return False
         self.times -= self.times > 0
         return True
+
+    @property
+    def decides(self) -> str:
+        return REFUSE if self.verdict is None else self.verdict()
 
 
 class SimFile:
@@ -201,8 +214,13 @@ class SimDisk:
         self.faults: list[Fault] = []
         self.capacity: int | None = None
         self.operations_left: int | None = None
+        self.verdict: Callable[[], str] | None = None
+        """Asked what the process ends by when no operations are left; without it, the power goes."""
+        self.ends_by = POWER
         self.open_files = 0
         self.erasures = 0
+        self.rotten: set[str] = set()
+        """Folders of which not even what was synced is for sure any more."""
         self.quiet = False
         """Faults spare the checks, which read what the broker would."""
         for root in roots:
@@ -220,12 +238,26 @@ class SimDisk:
         if self.operations_left is not None:
             self.operations_left -= 1
             if self.operations_left < 0:
-                if tear is not None:
-                    tear(self.random.random())
-                raise PowerCut(path)
+                self.die(POWER if self.verdict is None else self.verdict(), path, tear)
         for fault in self.faults:
             if fault.strikes(operation, path):
-                raise DiskFailed(self.root_of(path), f"{fault.reason}: {operation} {path}")
+                self.strike(fault, operation, path, tear)
+
+    def strike(self, fault: Fault, operation: str, path: str, tear: Callable[[float], None] | None) -> None:
+        decided = fault.decides
+        if decided in (POWER, KILL):
+            self.die(decided, path, tear)
+        if decided == REFUSE:
+            if fault.torn and tear is not None:
+                tear(self.random.random())
+            raise DiskFailed(self.root_of(path), f"{fault.reason}: {operation} {path}")
+
+    def die(self, how: str, path: str, tear: Callable[[float], None] | None) -> None:
+        if tear is not None:
+            tear(self.random.random())
+        self.ends_by = how
+        self.operations_left = -1  # nothing more gets through: it died within a step
+        raise PowerCut(path)
 
     def root_of(self, path: str) -> str:
         return next((root for root in self.roots if below(path, root)), self.roots[0])
@@ -239,7 +271,8 @@ class SimDisk:
     def kill(self) -> None:
         """The process died: descriptors go, the page cache stays."""
         self.open_files = 0
-        self.operations_left = None
+        self.operations_left = self.verdict = None
+        self.ends_by = POWER
 
     def lose_power(self) -> None:
         """Only what was synced survives, and what the seed lets survive of the rest."""
@@ -275,10 +308,16 @@ class SimDisk:
 
     def flip(self, path: str, position: int) -> None:
         """Bit rot: one bit of the file turns, on the platter and in the cache."""
+        self.rotten.add(parent_of(path))
         inode = self.inode(path)
         for content in (inode.cached, inode.durable):
             if position < len(content):
                 content[position] ^= 1
+
+    def mend(self) -> None:
+        """Nothing is refused any more; what was lost stays lost."""
+        self.faults.clear()
+        self.capacity = self.operations_left = self.verdict = None
 
     # ports.Disk.
 

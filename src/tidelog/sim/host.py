@@ -1,6 +1,7 @@
 """One broker's machine: what outlives the processes that run on it, and how they begin and end."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,19 @@ if TYPE_CHECKING:
 WALL_START = 1_700_000_000_000
 
 
+@dataclass(slots=True)
+class Trouble:
+    """What makes a machine worse than its world for a while. `sync_factor`: how much slower its disk syncs; the others
+    replace what the faults of the world say."""
+
+    sync_factor: int = 1
+    store_delay: tuple[int, int] | None = None
+    store_lost: float | None = None
+
+
 class Host:
-    """`life` is the running process, or None. Each machine has its own boot clock and may have a wrong wall clock."""
+    """`life` is the running process, or None. Each machine has its own boot clock and may have a wrong wall clock,
+    which jumps, and gains or loses `drift` milliseconds in a second."""
 
     def __init__(self, world: "World", broker_id: int, endpoints: Sequence[Endpoint], disk: SimDisk) -> None:
         self.world = world
@@ -26,6 +38,8 @@ class Host:
         self.random = Random(world.random.getrandbits(64))
         self.mono_offset = self.random.randrange(1, 1_000_000)
         self.wall_offset = 0
+        self.drift = 0
+        self.trouble = Trouble()
         self.life: Life | None = None
         self.lives = 0
         self.stopped_because: str | None = None
@@ -47,7 +61,18 @@ class Host:
 
     def now(self) -> Time:
         millis = self.world.micros // 1000
-        return Time(self.mono_offset + millis, WALL_START + self.wall_offset + millis)
+        return Time(self.mono_offset + millis, WALL_START + self.wall_offset + millis + millis * self.drift // 1000)
+
+    def drifts(self, drift: int) -> None:
+        """From now on; the clock itself does not jump."""
+        millis = self.world.micros // 1000
+        self.wall_offset += millis * self.drift // 1000 - millis * drift // 1000
+        self.drift = drift
+
+    def mend(self) -> None:
+        """Disk and store are as good as the world's again."""
+        self.disk.mend()
+        self.trouble = Trouble()
 
     def start(self) -> None:
         assert self.life is None, f"{self.name} runs already"

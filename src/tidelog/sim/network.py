@@ -106,6 +106,19 @@ class Link:
         self.acceptor.link = self
 
 
+@dataclass(slots=True)
+class Narrow:
+    """A way on which only so many bytes a second get through; `free_at` is when what was sent on it before has."""
+
+    bytes_a_second: int
+    free_at: int = 0
+
+    def takes(self, now: int, size: int) -> int:
+        """How long from now until `size` more bytes are through."""
+        self.free_at = max(self.free_at, now) + size * 1_000_000 // self.bytes_a_second
+        return self.free_at - now
+
+
 class Network:
     def __init__(self, clock: Clock, weather: Weather | None = None) -> None:
         self.clock = clock
@@ -114,6 +127,7 @@ class Network:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.links: list[Link] = []
         self.blocked: set[tuple[str, str]] = set()
+        self.slow: dict[tuple[str, str], Narrow] = {}
         self.buffers = Buffers()
         self.accepted = 0
         self.heard: Callable[[End, bytes], None] | None = None
@@ -234,7 +248,10 @@ class Network:
     def _arrive_later(self, end: End, other: End, piece: bytes | None) -> None:
         """Deliver in order; None is the end of the stream."""
         end.unsent += len(piece or b"")
-        end.last_arrival = max(end.last_arrival, self.clock.micros + self.delay())
+        delay = self.delay()
+        if self.slow and (way := self.slow.get((end.party.name, other.party.name))) is not None:
+            delay += way.takes(self.clock.micros, len(piece or b""))
+        end.last_arrival = max(end.last_arrival, self.clock.micros + delay)
         self.clock.after(end.last_arrival - self.clock.micros, lambda: self._arrive(end, other, piece))
 
     def _arrive(self, end: End, other: End, piece: bytes | None) -> None:
@@ -267,6 +284,10 @@ class Network:
         """Nothing goes from source to target; the other way stays as it is."""
         self.blocked.add((source, target))
 
+    def narrow(self, source: str, target: str, bytes_a_second: int) -> None:
+        """What goes from source to target from now on shares this much."""
+        self.slow[source, target] = Narrow(bytes_a_second)
+
     def isolate(self, name: str, others: list[str]) -> None:
         for other in others:
             if other != name:
@@ -274,8 +295,9 @@ class Network:
                 self.block(other, name)
 
     def heal(self) -> None:
-        """Every way is open: what was held arrives, or the link is reset."""
+        """Every way is open and wide: what was held arrives, or the link is reset."""
         self.blocked.clear()
+        self.slow.clear()
         for link in list(self.links):
             if not (link.opener.held or link.acceptor.held):
                 continue

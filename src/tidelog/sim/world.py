@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tidelog.effects import Event
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
-from tidelog.sim.disk import SimDisk
+from tidelog.sim.disk import KILL, SimDisk
 from tidelog.sim.faults import Faults
 from tidelog.sim.host import Host
 from tidelog.sim.life import Broker
@@ -185,8 +185,8 @@ class World:
         host.disk.lose_power()
 
     def cut_off(self, host: Host) -> None:
-        """The disk reached the operation at which the power was to go."""
-        self.after(0, partial(self.lose_power, host))
+        """The disk reached the operation at which the power was to go, or the process to be killed."""
+        self.after(0, partial(self.kill if host.disk.ends_by == KILL else self.lose_power, host))
         if host.life is not None:
             host.life.paused = True
 

@@ -16,6 +16,7 @@ from tidelog.sim.host import Host
 
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
 POWER_LOSS = "power loss"
+KILLED = "kill"
 ENDED_WITHIN_A_STEP = ("stop", "halt")
 Identity = tuple[int, int, int, int]
 
@@ -40,8 +41,8 @@ class Remains:
 
     @property
     def kept_to(self) -> int:
-        """The end of what must be there again."""
-        whole = self.how != POWER_LOSS and not self.failed
+        """The end of what must be there again; one that was killed within a step may have been truncating."""
+        whole = self.how != POWER_LOSS and not self.failed and not (self.torn and self.how == KILLED)
         return self.replica.log.end if whole else self.synced_to
 
 
@@ -81,6 +82,8 @@ class Crashes:
         assert any(is_prefix(found, version, torn=old.torn) for version in versions(old.replica, start)), (
             f"I30: {replica!r} is no prefix of {old.replica!r} at its end by {old.how}: {found[-5:]}"
         )
+        if replica.partition.log.folder in host.disk.rotten:
+            return
         kept = [batch for batch in old.replica.log.batches if start < batch.end <= old.kept_to]
         missing = set(identities(kept, start)) - set(found)
         assert not missing, (
@@ -88,7 +91,9 @@ class Crashes:
         )
 
     def check_gone(self, ghosts: Ghosts, host: Host) -> None:
-        """What is not there after a start."""
+        """What is not there after a start. Where the disk refused to show it, it may be there next time."""
+        if host.disk.faults:
+            return
         for key in [key for key in self.remains if key[0] == host.broker_id]:
             old, name = self.remains[key], key[1]
             there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.doomed
@@ -97,6 +102,10 @@ class Crashes:
             del self.remains[key]
 
     def end_life(self, broker: int, how: str) -> None:
+        """A life that ended by a loss of power before it had recovered what an older one left has lost it, too."""
+        for (held_by, _), remains in self.remains.items():
+            if held_by == broker and how == POWER_LOSS:
+                remains.how = how
         self.ended[broker] = how, self._registered.pop(broker, set())
 
     def check_registered(self, broker: int, epoch: int, clean_epoch: int) -> None:

@@ -1,0 +1,131 @@
+"""Faults of disks: operations that are refused, a full disk, torn writes, fsyncs that lie, rot, slowness.
+
+After a disk fault the disk is mended and the broker, whose folder stays offline until then, is killed and started
+anew. Rot is found where the broker reads what it does not believe: in the last segment of a log, at the start after an
+unclean end. Nothing in the broker survives rot in a log that it does serve; such rot is not drawn.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from tidelog.sim.disk import GO_ON, REFUSE, Fault, Inode
+from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.host import Host
+from tidelog.sim.nemesis.strike import Kind, Strike
+from tidelog.wire.records import batches
+
+HARMLESS = ("write", "read", "rename", "truncate", "open", "create", "folder", "remove", "usage")
+"""Operations that lose nothing where they are refused."""
+
+CHECKED_FROM = 21
+"""A batch's checksum covers what comes after it; a flip before may be another batch, and a good one."""
+
+
+def disk_error(strike: Strike) -> None:
+    """Operations of one kind are refused."""
+    _refuse(strike, strike.random.choice(HARMLESS), "EIO")
+
+
+def no_space_anywhere(strike: Strike) -> None:
+    """The file system has no room for a new name or block, wherever it is asked."""
+    _refuse(strike, strike.random.choice(("write", "create", "folder", "rename")), "ENOSPC")
+
+
+def short_write(strike: Strike) -> None:
+    """A write stores a part of its data and is refused then."""
+    _refuse(strike, "write", strike.random.choice(("EIO", "ENOSPC")), torn=True)
+
+
+def _refuse(strike: Strike, operation: str, reason: str, *, torn: bool = False) -> None:
+    host = strike.running()
+    if host is None:
+        return
+    after, times = strike.random.randint(0, 20), strike.random.choice((1, -1))
+    host.disk.faults.append(Fault(operation, reason=reason, after=after, times=times, torn=torn))
+    strike.later(SECOND, partial(_repair, strike, host))
+
+
+def sync_error(strike: Strike) -> None:
+    """An fsync fails, or all do: what was dirty is lost, whatever the next one says. Where loss would be legitimate by
+    then, it succeeds after all."""
+    host = strike.running()
+    if host is None:
+        return
+    text, times = strike.random.choice((".log", "", "checkpoint")), strike.random.choice((1, 1, -1))
+    verdict = partial(_lossy_once, strike, host, [])
+    host.disk.faults.append(Fault("sync", text, after=strike.random.choice((0, 0, 1, 4)), times=times, verdict=verdict))
+    strike.later(strike.drawn(SECOND, 6 * SECOND), partial(_repair, strike, host))
+
+
+def _lossy_once(strike: Strike, host: Host, struck: list[str]) -> str:
+    """The atlas is asked once: from the first failure on, the ghosts know that this broker has lost."""
+    if not struck:
+        struck.append(strike.atlas.lossy_refusal(host))
+    return REFUSE if struck[0] == REFUSE else GO_ON
+
+
+def disk_full(strike: Strike) -> None:
+    host = strike.running()
+    if host is not None:
+        host.disk.capacity = host.disk.used() + strike.random.randint(0, 5_000)
+        strike.later(2 * SECOND, partial(_repair, strike, host))
+
+
+def _repair(strike: Strike, host: Host) -> None:
+    host.disk.mend()
+    if host.life is not None:
+        strike.world.kill(host)
+
+
+def slow_disk(strike: Strike) -> None:
+    """Its fsyncs take much longer for a while."""
+    host = strike.random.choice(strike.world.hosts)
+    host.trouble.sync_factor = strike.random.choice((5, 50))
+
+    def recover() -> None:
+        host.trouble.sync_factor = 1
+
+    strike.later(strike.random.randint(200 * MILLI, 8 * SECOND), recover)
+
+
+def rot(strike: Strike) -> None:
+    """A bit turns in the last segment of a log whose broker was killed: recovery must end the log there."""
+    host = strike.losable()
+    if host is None:
+        return
+    strike.world.kill(host)
+    found = sorted(path for path in last_segments(host) if host.disk.inode(path).cached)
+    if found:
+        path = strike.random.choice(found)
+        strike.atlas.ghosts.lost_power(host.broker_id)
+        host.disk.flip(path, place_in_a_batch(strike, host.disk.inode(path)))
+        strike.world.note(host.name, "ROT", path)
+
+
+def last_segments(host: Host) -> list[str]:
+    """The last segment of each log, by path: names sort by their base offsets."""
+    last: dict[str, str] = {}
+    for path in sorted(host.disk.names):
+        if path.endswith(".log") and "-delete" not in path:
+            last[path.rsplit("/", 1)[0]] = path
+    return list(last.values())
+
+
+def place_in_a_batch(strike: Strike, inode: Inode) -> int:
+    content, position = bytes(inode.cached), 0
+    places: list[tuple[int, int]] = []
+    for header in batches(content):
+        places.append((position + CHECKED_FROM, position + header.length - 1))
+        position += header.length
+    return strike.random.randint(*strike.random.choice(places)) if places else 0
+
+
+KINDS: Mapping[str, Kind] = {
+    "disk_error": disk_error,
+    "no_space_anywhere": no_space_anywhere,
+    "short_write": short_write,
+    "sync_error": sync_error,
+    "disk_full": disk_full,
+    "slow_disk": slow_disk,
+    "rot": rot,
+}

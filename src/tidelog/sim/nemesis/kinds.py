@@ -1,0 +1,15 @@
+"""All kinds of faults, by name."""
+
+from collections.abc import Mapping
+
+from tidelog.sim.nemesis import clocks, disks, moments, networks, processes, stores
+from tidelog.sim.nemesis.strike import Kind
+
+KINDS: Mapping[str, Kind] = {
+    **processes.KINDS,
+    **networks.KINDS,
+    **disks.KINDS,
+    **clocks.KINDS,
+    **stores.KINDS,
+    **moments.KINDS,
+}

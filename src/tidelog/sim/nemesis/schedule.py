@@ -1,0 +1,107 @@
+"""When which fault strikes: a swarm drawn per seed.
+
+Every fault has a number, and draws what it needs from dice of its own: one that is left out changes no other, which is
+how a failing run is made smaller (`shrink`). Whatever ends a broker's process, the nemesis starts it again later.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from random import Random
+
+from tidelog.effects import Event
+from tidelog.sim.cluster import Cluster
+from tidelog.sim.faults import SECOND
+from tidelog.sim.host import Host
+from tidelog.sim.nemesis.atlas import Atlas
+from tidelog.sim.nemesis.kinds import KINDS
+from tidelog.sim.nemesis.moments import Moment
+from tidelog.sim.nemesis.strike import Strike
+from tidelog.sim.world import World
+
+WEIGHTS = (0.2, 1.0, 1.0, 4.0)
+RECKLESS = 0.04
+"""The share of seeds in which loss is allowed to happen."""
+
+
+class Nemesis:
+    """A `world.Observer`. `kinds` are this seed's, with their `weights`; `pace` is the time between two faults.
+    `struck` are the faults that happened, by number; `only` are the numbers of those that may. `armed` wait for their
+    moment."""
+
+    def __init__(
+        self, cluster: Cluster, kinds: tuple[str, ...] | None = None, only: Collection[int] | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self._dice = dice = Random(self.world.random.getrandbits(64))
+        self.atlas = Atlas(cluster.suite.ghosts, reckless=dice.random() < RECKLESS)
+        count = dice.choice((1, 2, 4, 8, len(KINDS)))
+        drawn = tuple(sorted(dice.sample(sorted(KINDS), count)))
+        self.kinds = kinds or drawn
+        self.weights = tuple(dice.choice(WEIGHTS) for _ in self.kinds)
+        self.pace = dice.choice((SECOND // 4, SECOND, 3 * SECOND))
+        self.over = False
+        self.only = only
+        self.struck: dict[int, str] = {}
+        self.armed: list[Moment] = []
+        self.before_start: dict[int, Callable[[], None]] = {}
+        self._numbers = 0
+        self.world.observers.append(self)
+
+    def __repr__(self) -> str:
+        return f"<{'reckless ' if self.atlas.reckless else ''}nemesis of {', '.join(self.kinds)}>"
+
+    def start(self) -> None:
+        if self.over:
+            return
+        self.world.after(self._dice.randint(self.pace // 4, 2 * self.pace), self.start)
+        kind = self._dice.choices(self.kinds, self.weights)[0]
+        self._numbers += 1
+        strike = Strike(self, self._numbers, kind, Random(self._dice.getrandbits(64)))
+        if self.only is None or self._numbers in self.only:
+            self.strike(strike)
+
+    def strike(self, strike: Strike) -> None:
+        self.struck[strike.number] = strike.kind
+        self.world.note("nemesis", strike.kind.upper(), f"fault {strike.number}")
+        self.world.count(f"fault: {strike.kind}")
+        KINDS[strike.kind](strike)
+
+    # Coming back.
+
+    def back(self, host: Host) -> None:
+        """Start the broker's machine, unless somebody did. What was planned for its start comes first."""
+        if host.life is None:
+            self.before_start.pop(host.broker_id, _nothing)()
+            host.start()
+
+    # world.Observer: moments, and brokers that went down.
+
+    def stepped(self, world: World, host: Host) -> None:
+        for moment in self.awaited():
+            moment.stepped(host)
+
+    def happened(self, world: World, host: Host, event: Event) -> None:
+        for moment in self.awaited():
+            moment.happened(host, event)
+
+    def tree_changed(self, world: World) -> None:
+        for moment in self.awaited():
+            moment.tree_changed()
+
+    def ended(self, world: World, host: Host, how: str) -> None:
+        self.atlas.ended(host)
+        dice = Random(f"{world.seed} {host.broker_id} {host.lives}")
+        delay = dice.choice((20_000, SECOND, 5 * SECOND, 15 * SECOND))
+        world.after(dice.randint(delay // 2, delay), partial(self.back, host))
+
+    def awaited(self) -> tuple[Moment, ...]:
+        return () if self.over else tuple(self.armed)
+
+    def disarm(self, moment: Moment) -> None:
+        if moment in self.armed:
+            self.armed.remove(moment)
+
+
+def _nothing() -> None:
+    """Most brokers just start."""

@@ -1,0 +1,157 @@
+"""The client's machines in a world: on a cluster that nobody breaks, and through what happens to their processes."""
+
+import pytest
+
+from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.effects import CONTROLLER
+from tidelog.model import TopicPartition
+from tidelog.sim.clients.asker import Asker
+from tidelog.sim.clients.group import Group
+from tidelog.sim.clients.keeper import Keeper
+from tidelog.sim.clients.producer import Pace
+from tidelog.sim.cluster import Cluster
+from tidelog.sim.faults import SECOND
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+TOPIC = "t"
+FIRST, SECOND_ONE = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+
+
+@pytest.fixture
+def cluster():
+    started = Cluster(1)
+    started.start()
+    started.create(TOPIC, 2)
+    return started
+
+
+def group_of(cluster, members=0, **options):
+    given = ConsumerOptions(
+        group_id="g",
+        auto_offset_reset="earliest",
+        **{"session_timeout_ms": 3_000, "heartbeat_interval_ms": 500, "max_poll_interval_ms": 5_000, **options},
+    )
+    group = Group(cluster.world, cluster.suite.ghosts, cluster.told, cluster.commits, (TOPIC,), given)
+    for _ in range(members):
+        group.join()
+    return group
+
+
+def test_what_a_producer_was_promised_is_known_to_the_checks_and_read_back(cluster):
+    producer = cluster.produce(FIRST, SECOND_ONE, pace=Pace(gap=(1_000, 20_000)))
+    reader = cluster.consume(FIRST, SECOND_ONE)
+    cluster.run(1)
+    cluster.settle()
+    ghosts = cluster.suite.ghosts
+    told = sum(acked.end - acked.base for name in (FIRST, SECOND_ONE) for acked in ghosts.of(name).acked.values())
+    assert producer.acked == told == sum(reader.positions.values()) > 20
+    assert cluster.world.counts["delivery: NONE"] == producer.acked
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_producer_that_wants_less_is_promised_nothing_but_read_back(cluster, acks):
+    producer = cluster.produce(FIRST, options=ProducerOptions(acks=acks))
+    reader = cluster.consume(FIRST)
+    cluster.run(1)
+    cluster.settle()
+    assert not producer.promised
+    assert reader.positions[FIRST] == producer.acked > 0
+
+
+def test_a_batch_that_is_not_answered_in_time_is_indeterminate_and_may_be_there_all_the_same(cluster):
+    producer = cluster.produce(FIRST, options=ProducerOptions(delivery_timeout_ms=1_000, request_timeout_ms=1_000))
+    reader = cluster.consume(FIRST)
+    cluster.run(0.5)
+    acked, leader = producer.acked, cluster.leader(FIRST)
+    cluster.world.network.block(leader.name, producer.process.name)
+    cluster.run(3)
+    assert producer.given_up > 0
+    assert producer.acked <= acked + 12
+    cluster.heal()
+    cluster.settle()
+    assert reader.positions[FIRST] > producer.acked
+
+
+def test_a_paused_process_hears_and_says_nothing_and_then_goes_on(cluster):
+    producer = cluster.produce(FIRST)
+    cluster.run(1)
+    acked = producer.acked
+    producer.process.pause(2 * SECOND)
+    cluster.run(1.9)
+    assert producer.acked == acked
+    cluster.run(2)
+    assert producer.acked > acked
+    cluster.settle()
+
+
+def test_a_killed_process_is_gone_with_its_connections(cluster):
+    reader = cluster.consume(FIRST)
+    cluster.run(1)
+    assert any(end.party is reader.process for link in cluster.world.network.links for end in (link.opener,))
+    reader.process.kill()
+    cluster.run(1)
+    assert not any(end.party is reader.process for link in cluster.world.network.links for end in (link.opener,))
+
+
+def test_an_admin_is_answered_once_or_told_that_nobody_answers(cluster):
+    answers = []
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="none")], timeout_ms=1_000)
+    cluster.admin.ask(request, CONTROLLER, answers.append)
+    cluster.run(1)
+    assert [answer.responses[0].name for answer in answers] == ["none"]
+    for host in cluster.world.hosts:
+        cluster.world.pause(host, 60 * SECOND)
+    cluster.admin.ask(request, CONTROLLER, answers.append)
+    cluster.run(10)
+    assert answers[1:] == [None]
+
+
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_a_group_shares_everything_out_though_members_leave_and_crash(cluster, strategy):
+    group = group_of(cluster, 3, partition_assignment_strategy=(strategy,), enable_auto_commit=False)
+    cluster.produce(FIRST, SECOND_ONE)
+    cluster.expect(group.is_settled, 20, "the group is stable")
+    group.members[0].leave()
+    cluster.run(1)
+    group.members[1].process.kill()
+    cluster.run(5)
+    group.join()
+    cluster.settle()
+    cluster.expect(group.is_settled, 20, "the group is stable again")
+    assert len(group.living) == 2
+    assert cluster.world.counts["commit: NONE"] > 0
+
+
+def test_a_member_that_stood_still_for_longer_than_its_session_comes_back_as_another(cluster):
+    group = group_of(cluster, 2)
+    cluster.produce(FIRST, SECOND_ONE)
+    cluster.expect(group.is_settled, 20, "the group is stable")
+    sleeper = group.members[0]
+    sleeper.process.pause(8 * SECOND)
+    cluster.run(7)
+    assert len(group.members[1].machine.assignment) == 2
+    cluster.settle()
+    cluster.expect(group.is_settled, 30, "the group is stable again")
+    assert len(sleeper.machine.assignment) == 1
+
+
+def test_a_keeper_reads_what_it_committed_through_the_death_of_its_coordinator(cluster):
+    keeper = Keeper(cluster.world, cluster.commits, "keeper", [FIRST, SECOND_ONE])
+    keeper.process.after(0, keeper.start)
+    cluster.run(3)
+    coordinator = cluster.leader(TopicPartition("__consumer_offsets", 0))
+    cluster.world.kill(coordinator)
+    cluster.run(5)
+    cluster.heal()
+    keeper.stop()
+    cluster.expect(lambda: keeper.is_over, 20, "the keeper reads once more")
+    assert keeper.reads >= 2
+    assert keeper.offset > 3
+
+
+def test_an_asker_hears_ever_later_ends(cluster):
+    asker = Asker(cluster.world, cluster.suite.ghosts, "asker", [FIRST])
+    cluster.produce(FIRST)
+    asker.process.after(0, asker.start)
+    cluster.run(10)
+    assert asker.answers > 5
