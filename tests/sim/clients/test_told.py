@@ -51,7 +51,7 @@ def test_contents_differ_by_value_and_by_time(told):
 
 
 def test_what_nobody_sent_is_named(told):
-    with pytest.raises(AssertionError, match="I22.*nobody sent"):
+    with pytest.raises(AssertionError, match=r"I22.*nobody sent"):
         told.read(PLACE, record(0, b"a"))
 
 
@@ -59,10 +59,10 @@ def test_an_acknowledged_record_that_is_not_read_where_it_was_told_is_named(told
     told.send(PLACE, b"a", once=True)
     told.acknowledge(PLACE, b"a", 5)
     told.check(PLACE, 5)
-    with pytest.raises(AssertionError, match="I10.*acknowledged at 5"):
+    with pytest.raises(AssertionError, match=r"I10.*acknowledged at 5"):
         told.check(PLACE, 6)
     told.read(PLACE, record(4, b"a"))
-    with pytest.raises(AssertionError, match="I10.*acknowledged at 5"):
+    with pytest.raises(AssertionError, match=r"I10.*acknowledged at 5"):
         told.check(PLACE, 6)
 
 
@@ -72,7 +72,7 @@ def test_a_record_that_stands_twice_is_named_unless_it_was_sent_under_other_numb
     told.read(PLACE, record(1, b"a"))
     told.check(PLACE, 9)
     told.read(PLACE, record(2, b"a"))
-    with pytest.raises(AssertionError, match="I26.*more than once"):
+    with pytest.raises(AssertionError, match=r"I26.*more than once"):
         told.check(PLACE, 9)
     told.may_repeat(PLACE, b"a")
     told.check(PLACE, 9)

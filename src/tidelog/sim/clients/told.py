@@ -56,7 +56,7 @@ class Told:
         sent = self._sent.get(name, {}).get(value)
         assert sent is not None, f"I22: at {record.offset} {name} holds {value!r}, which nobody sent there"
         sent.offsets.add(record.offset)
-        content = crc32(value, record.timestamp & 0xFFFFFFFF)
+        content = crc32(b"%d %b" % (record.timestamp, value))
         self.suite.served(name, record.offset, record.offset + 1, record.leader_epoch, content)
 
     def cut(self, name: TopicPartition, position: int) -> None:
