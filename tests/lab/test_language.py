@@ -1,8 +1,11 @@
 """The scenario language: what it reads, and what each mistake is answered with."""
 
+from pathlib import Path
+
 import pytest
 
 from tidelog.lab.commands import VERBS
+from tidelog.lab.commands.looking import LOOKS
 from tidelog.lab.engine import tell
 from tidelog.lab.language import StoryError, read, rewritten
 
@@ -66,6 +69,10 @@ def test_a_mistake_names_the_line_and_what_was_expected(text, line, reason):
     [
         ("kill A\n", 1, "there is no cluster yet; expected `cluster A B` first."),
         ("cluster A A\n", 1, "expected a name for each broker, none of them twice"),
+        ("cluster A no.such.option=1\n", 1, "there is no option no.such.option; expected one of a broker's."),
+        ("cluster A log.roll.ms=soon\n", 1, "log.roll.ms must be"),
+        (BEGIN + "look t\n", 3, "expected a partition as in t-0, not t."),
+        (BEGIN + "restart A power=off\n", 3, "expected power=lost, not power=off."),
         ("cluster A\ncluster B\n", 2, "the cluster stands already; a story has one."),
         (BEGIN + "kill C\n", 3, "there is no broker C; expected one of: A, B."),
         (BEGIN + "kill A\nkill A\n", 4, "A is down; expected a broker that runs: B."),
@@ -114,3 +121,19 @@ def test_expected_output_stands_below_its_command_and_can_be_rewritten():
         "cluster A\n----\ncluster\n\n# a comment\ntopic A\n----\ntopic\n\nshow\n----\nshow\n\nheal\n----\nheal\n"
     )
     assert rewritten(new, {c.line: [c.verb] for step in parse(new).steps for c in step.commands}) == new
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "lab.md"
+
+
+def test_the_document_names_every_command_and_everything_that_can_be_looked_at():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert [verb for verb in VERBS if f"`{verb}" not in text] == []
+    assert [what for what in LOOKS if f"`{what} " not in text] == []
+
+
+def test_the_story_in_the_document_ends_as_it_says():
+    text = DOCUMENT.read_text(encoding="utf-8").split("```\n")
+    story = parse(next(block for block in text if block.startswith("title: My first loss")))
+    assert [record.label for record in tell(story).verdict.lost] == ["m1"]
+    assert tell(story, {"acks": "all"}).verdict.ok

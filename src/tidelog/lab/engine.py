@@ -36,7 +36,7 @@ def _step(play: Play, number: int, text: StepText, told: Told | None) -> Step:
     for command in text.commands:
         if holds(command.guard, play.knobs):
             happened += _carry_out(play, command, told)
-    views = replicas(play.stage, play.name) if play.has_stage else []
+    views = replicas(play.stage, play.shown) if play.has_stage else []
     return Step(
         number,
         play.millis,

@@ -23,6 +23,7 @@ class Hearing:
     def __init__(self, stage: Stage, name: TopicPartition) -> None:
         self.stage = stage
         self.name = name
+        self.shown = name
         self.topic_id = b""
         self._offsets: dict[tuple[str, str], str] = {}
         self._texts: dict[str, Callable[[Letter], str]] = {
@@ -149,7 +150,7 @@ class Hearing:
         fields = event.fields
         if fields.get("topic", self.name.topic) != self.name.topic:
             return ""
-        if fields.get("partition", self.name.partition) not in (self.name.partition, str(self.name)):
+        if fields.get("partition", self.name.partition) not in (self.name.partition, str(self.name), str(self.shown)):
             return ""
         match event.kind:
             case "partition.elected":
@@ -164,8 +165,9 @@ class Hearing:
                 return f"{who} cuts its log from {fields['before']} to {fields['offset']}"
             case "replica.deleted":
                 return f"{who} deletes its replica"
-            case "topic.deleting" | "topic.deleted" | "broker.gone" | "log.compacted":
-                return PLAIN[event.kind].format(who=who, broker=self.stage.names.get(fields.get("broker", -1), ""))
+            case "topic.deleting" | "topic.deleted" | "broker.gone" | "log.compacted" | "log.uncleanable":
+                broker = self.stage.names.get(fields.get("broker", -1), "")
+                return PLAIN[event.kind].format(**{**fields, "who": who, "broker": broker})
         return ""
 
 
@@ -173,7 +175,8 @@ PLAIN = {
     "topic.deleting": "the topic is marked for deletion",
     "topic.deleted": "the topic is gone",
     "broker.gone": "the controller notices that {broker} is gone",
-    "log.compacted": "{who} compacts its log",
+    "log.compacted": "{who} compacts its log: {bytes_before} bytes become {bytes_after}",
+    "log.uncleanable": "{who} cannot compact its log, and goes on with the others: {reason}",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidelog.lab.commands import VERBS
 from tidelog.lab.engine import tell
-from tidelog.lab.language import Story, read
+from tidelog.lab.language import Story, StoryError, read
 from tidelog.lab.telling import Telling
 
 SUFFIX = ".txt"
@@ -51,7 +51,11 @@ def find(name: str) -> Story:
 def open_file(path: Path | str) -> Story:
     """A person's own story. StoryError where it is none, OSError where the file cannot be read."""
     path = Path(path)
-    return read(path.stem, str(path), path.read_text(encoding="utf-8"), VERBS)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StoryError(str(path), 1, "expected a text in UTF-8.") from error
+    return read(path.stem, str(path), text, VERBS)
 
 
 def tell_by_name(name: str, knobs: Mapping[str, str]) -> Telling:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Event
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.lab.asking import Client, Question
 from tidelog.lab.hearing import Hearing
 from tidelog.lab.language import Command, Story, StoryError
@@ -52,6 +53,8 @@ class Play:
         self.knobs = knobs
         self.command: Command | None = None
         self.name = TOPIC
+        self.shown = TOPIC
+        """What is looked at: the story's partition, or one of an internal topic."""
         self.sent: list[Sent] = []
         self.read: dict[int, str] = {}
         """What consumers were given at each offset, the first time."""
@@ -79,6 +82,7 @@ class Play:
     def open(self, names: list[str], options: dict[str, str]) -> None:
         if self._stage is not None:
             raise self.impossible("the cluster stands already; a story has one.")
+        self.check_options(options)
         generation = GENERATIONS.get(self.knobs.get("truncation", ""), KIP_320)
         self._stage = Stage(names, options, generation, happened=self._happened, told=self._heard)
         self._hearing = Hearing(self._stage, self.name)
@@ -86,6 +90,16 @@ class Play:
         self._stage.open()
         self.messages.clear()
         self.begun = self._stage.world.micros
+
+    def check_options(self, options: dict[str, str]) -> None:
+        """A broker's options by Kafka's names."""
+        unknown = BrokerConfig.unknown(options)
+        if unknown:
+            raise self.impossible(f"there is no option {unknown[0]}; expected one of a broker's.")
+        try:
+            BrokerConfig.validate(options)
+        except InvalidOption as error:
+            raise self.impossible(str(error)) from error
 
     @property
     def stage(self) -> Stage:
@@ -97,6 +111,10 @@ class Play:
     def hearing(self) -> Hearing:
         assert self._hearing is not None
         return self._hearing
+
+    @property
+    def has_topic(self) -> bool:
+        return self._hearing is not None and bool(self._hearing.topic_id)
 
     @property
     def has_stage(self) -> bool:

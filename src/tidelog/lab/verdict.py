@@ -9,6 +9,7 @@ from tidelog.lab.views import folder, records_on, replicas
 from tidelog.model import TopicPartition
 
 ALL_WELL = "Every acknowledged record is there, and all replicas agree."
+NO_TOPIC = "There is no topic."
 GONE = "The topic is gone, and with it all its replicas."
 
 
@@ -19,7 +20,7 @@ def verdict(play: Play) -> Verdict:
     apart: list[int] = []
     waiting: list[str] = []
     if not play.has_stage or play.stage.state(play.name) is None:
-        waiting.append(GONE)
+        waiting.append(GONE if play.has_topic else NO_TOPIC)
     else:
         lost_records = lost(play)
         sentences += [_lost_sentence(play, record) for record in lost_records]
@@ -32,8 +33,8 @@ def verdict(play: Play) -> Verdict:
             waiting.append(_waiting_sentence(play))
     sentences += [play.changed[offset] for offset in sorted(play.changed)]
     sentences += _application(play)
-    well = not sentences
-    return Verdict(well, lost_records, apart, ([ALL_WELL] if well and GONE not in waiting else sentences) + waiting)
+    well, gone = not sentences, bool({GONE, NO_TOPIC} & set(waiting))
+    return Verdict(well, lost_records, apart, ([ALL_WELL] if well and not gone else sentences) + waiting)
 
 
 def lost(play: Play) -> list[RecordView]:

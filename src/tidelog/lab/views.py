@@ -11,9 +11,12 @@ from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.sim.disk import Inode, SimDisk
 from tidelog.sim.world import ROOT
-from tidelog.wire import records
+from tidelog.wire import codec, records
+from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
 
-ALIVE, DOWN = "alive", "down"
+DOWN = "down"
+COMMITTED_OFFSET = b"\x00\x01"
+"""How the key of a committed offset begins, in the groups' topic."""
 
 
 def replicas(stage: Stage, name: TopicPartition) -> list[ReplicaView]:
@@ -97,10 +100,16 @@ def _records_in(inode: Inode, *, named: bool) -> Sequence[RecordView]:
 
 
 def label(record: records.Record, batch: records.BatchHeader) -> str:
+    """The value; of a marker what it says, of a group's committed offset whose it is and how far."""
     if batch.is_control:
         marker = records.read_marker(record)
         return "commit" if marker is not None and marker.committed else "abort"
-    return bytes(record.value or b"").decode(errors="replace")
+    key, value = bytes(record.key or b""), bytes(record.value or b"")
+    if key[:2] == COMMITTED_OFFSET and len(value) > 2:
+        whose = codec.decode(OffsetCommitKey, 0, key[2:])
+        version = int.from_bytes(value[:2], "big")
+        return f"{whose.topic}-{whose.partition}:{codec.decode(OffsetCommitValue, version, value[2:]).offset}"
+    return value.decode(errors="replace")
 
 
 def _epochs_on(disk: SimDisk, name: TopicPartition) -> list[tuple[int, int]]:

@@ -79,9 +79,13 @@ def run(
         if html is not None:
             _write(found, telling, html)
         else:
-            _draw(telling, by_step=by_step and sys.stdin.isatty() and sys.stdout.isatty())
+            _draw(telling, by_step=by_step and _is_terminal())
     except (StoryError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -17,8 +17,9 @@ ROLE_WIDTH = 9
 
 
 def heading(telling: Telling) -> Iterator[Text]:
-    yield Text(telling.title, "bold")
-    yield Text(f"from {telling.source}", "dim")
+    yield Text(telling.title or telling.name, "bold")
+    if telling.source:
+        yield Text(f"from {telling.source}", "dim")
     if telling.knobs:
         yield Text(" ".join(f"{name}={value}" for name, value in telling.knobs.items()), "dim")
 
@@ -62,8 +63,8 @@ def replica(view: ReplicaView, width: int, longest: int) -> Text:
 
 def _border(view: ReplicaView, place: int) -> Text:
     """What stands before the record at this place: the high watermark, or the border between two records."""
-    first = view.records[0].offset if view.records else view.log_start
-    if view.hw - first == place:
+    below = sum(record.offset < view.hw for record in view.records)
+    if place == below:
         return Text(f" {HIGH_WATERMARK} ", "bold green")
     return Text(f" {BETWEEN} " if place <= len(view.records) else "   ", "dim")
 

@@ -84,6 +84,12 @@ def expire(play: Play, command: Command) -> None:
     play.run()
 
 
+def option(play: Play, command: Command) -> None:
+    """Brokers that start from now on have these options."""
+    play.check_options(command.options)
+    play.stage.options.update(command.options)
+
+
 def sync(play: Play, command: Command) -> None:
     for name in command.words:
         play.stage.write_back(play.running(name))
@@ -104,6 +110,7 @@ COMMANDS: dict[str, Entry] = {
     "pause": entry("pause BROKER…", pause, 1, None),
     "resume": entry("resume BROKER…", resume, 1, None),
     "expire": entry("expire BROKER…", expire, 1, None),
+    "option": Entry(Verb("option option=value …", 0, 0, None), option),
     "sync": entry("sync BROKER…", sync, 1, None),
     "erase": entry("erase BROKER…", erase, 1, None),
 }

@@ -8,14 +8,23 @@ from tidelog.lab.play import ACKNOWLEDGED, NO_ANSWER, NOT_AWAITED, WAITING, Play
 from tidelog.lab.telling import ReplicaView
 from tidelog.lab.verdict import differs, lost
 from tidelog.lab.views import replica, replicas
+from tidelog.model import TopicPartition
 
 NOTHING = "nothing"
 
 
 def show(play: Play, command: Command) -> None:
-    for view in replicas(play.stage, play.name):
+    for view in replicas(play.stage, play.shown):
         if not command.words or view.broker in command.words:
             play.told.append(line(view))
+
+
+def look(play: Play, command: Command) -> None:
+    """From now on this partition is looked at: `look __consumer_offsets-0`, or the story's own."""
+    topic, dash, number = command.words[0].rpartition("-")
+    if not dash or not number.isdecimal():
+        raise play.impossible(f"expected a partition as in t-0, not {command.words[0]}.")
+    play.shown = play.hearing.shown = TopicPartition(topic, int(number))
 
 
 def line(view: ReplicaView) -> str:
@@ -32,10 +41,10 @@ def line(view: ReplicaView) -> str:
 def expect(play: Play, command: Command) -> None:
     """`expect WHAT VALUES…`: refused with what is there instead."""
     what, *values = command.words
-    look = LOOKS.get(what)
-    if look is None:
+    found_by = LOOKS.get(what)
+    if found_by is None:
         raise play.impossible(f"`{what}` cannot be looked at; expected one of: {', '.join(LOOKS)}.")
-    found, wanted = look(play, values)
+    found, wanted = found_by(play, values)
     if found != wanted:
         raise play.impossible(
             f"expected `{command.text.removeprefix('expect ')}`, found: {' '.join(found) or NOTHING}."
@@ -49,7 +58,7 @@ Look = tuple[list[str], list[str]]
 def _of(play: Play, values: list[str]) -> ReplicaView:
     if not values:
         raise play.impossible("expected a broker.")
-    return replica(play.stage, play.broker(values[0]), play.name)
+    return replica(play.stage, play.broker(values[0]), play.shown)
 
 
 def _log(play: Play, values: list[str]) -> Look:
@@ -85,11 +94,11 @@ def _isr(play: Play, values: list[str]) -> Look:
 def _outcome(outcome: str) -> Callable[[Play, list[str]], Look]:
     """Every value's last attempt ended so."""
 
-    def look(play: Play, values: list[str]) -> Look:
+    def found(play: Play, values: list[str]) -> Look:
         last = {sent.label: sent.outcome for sent in play.sent}
         return [last.get(value, "never sent") for value in values], [outcome] * len(values)
 
-    return look
+    return found
 
 
 def _refused(play: Play, values: list[str]) -> Look:
@@ -143,6 +152,7 @@ LOOKS: dict[str, Callable[[Play, list[str]], Look]] = {
 }
 
 COMMANDS: dict[str, Entry] = {
+    "look": entry("look PARTITION", look, 1, 1),
     "show": entry("show [BROKER…]", show, 0, None),
     "expect": entry("expect WHAT [VALUE…]", expect, 1, None),
 }
