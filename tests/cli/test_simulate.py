@@ -1,38 +1,103 @@
 """`tidelog simulate`: seeds in order, the same ones every time, and an exit code that tells."""
 
-from tidelog.cli import simulate
+import pytest
+
+from tidelog.cli.simulate import pool
 from tidelog.sim import run as sim_run
+from tidelog.sim.outcome import Outcome
 
 
-def outcome(seed, violation=""):
-    return sim_run.Outcome(seed, f"d{seed}", 1.0, 10, 5, {"kill": 1}, violation=violation)
+def outcome(plan, _prepared=None, broken=()):
+    violation = "I7: the watermark is ahead" if plan.seed in broken else ""
+    return Outcome(plan, f"d{plan.seed}", 3600.0, 10, 5, {"kill": 1}, {1: "kill"}, violation=violation)
 
 
-def test_seeds_run_and_are_summed_up(tidelog, monkeypatch):
-    monkeypatch.setattr(sim_run, "run_seed", outcome)
-    result = tidelog("simulate", "--seeds", "3", "--from", "7")
+@pytest.fixture
+def nothing_happens(monkeypatch):
+    """Runs cost nothing; seed 8 fails."""
+    monkeypatch.setattr(sim_run, "run", lambda plan, prepared=None: outcome(plan, prepared, broken={8}))
+
+
+def test_seeds_run_and_are_summed_up(tidelog, nothing_happens):
+    result = tidelog("simulate", "--seeds", "3", "--from", "9")
     assert result.code == 0
-    assert result.lines[0].startswith("simulate: seeds 3 steps 30 acknowledged 15 simulated 3 s in ")
-    assert result.lines[1:] == ["happened: kill 3", "broken 0 ok"]
+    assert result.lines[0].startswith("simulate: seeds 3, 3.0 simulated hours in ")
+    assert result.lines[0].endswith("steps 30, records acknowledged 15, partitions allowed to lose 0")
+    assert result.lines[1:3] == ["faults: kill 3", "states: broker killed 3"]
+    assert result.lines[3].startswith("never happened: became leader, became follower, ")
+    assert result.lines[4:] == ["broken 0 ok"]
 
 
-def test_a_broken_seed_tells_how_to_repeat_it(tidelog, monkeypatch):
-    monkeypatch.setattr(sim_run, "run_seed", lambda seed: outcome(seed, "I7 is broken" if seed == 8 else ""))
-    result = tidelog("simulate", "--seeds", "3", "--from", "7")
+def test_a_broken_seed_tells_how_to_repeat_it(tidelog, nothing_happens):
+    result = tidelog("simulate", "--seeds", "3", "--from", "7", "--truncation", "kip_279", "--seconds", "12")
     assert result.code == 1
-    assert result.lines[0] == "seed 8 (digest d8, repeat: tidelog simulate --from 8 --seeds 1)"
-    assert result.lines[1] == "I7 is broken"
-    assert result.err == "seed 8 broke an invariant\n"
+    assert result.err == "seed 8 broke I7: the watermark is ahead\n"
+    assert result.lines[:4] == [
+        "seed 8: I7: the watermark is ahead",
+        "step 10: I7: the watermark is ahead",
+        "faults: 1 kill",
+        "repeat: tidelog simulate --seed 8 --truncation kip_279 --seconds 12",
+    ]
     assert result.lines[-1] == "broken 1 FAILED"
 
 
-def test_nothing_is_begun_after_the_deadline(monkeypatch):
+def test_one_seed_tells_its_digest_and_its_faults(tidelog, nothing_happens):
+    result = tidelog("simulate", "--seed", "4")
+    assert result.code == 0
+    assert result.lines == ["seed 4: 10 steps, 3600 simulated seconds, ok", "digest: d4", "faults: 1 kill"]
+
+
+def test_the_transcript_of_a_seed_is_what_happened(tidelog):
+    result = tidelog("simulate", "--seed", "1", "--seconds", "1", "--transcript")
+    assert any("START" in line for line in result.lines)
+    assert any("partition.leader" in line for line in result.lines)
+
+
+def test_a_failing_seed_is_made_smaller_on_wish(tidelog, nothing_happens):
+    result = tidelog("simulate", "--seed", "8", "--shrink")
+    assert result.code == 1
+    assert result.lines[-1] == (
+        "repeat: tidelog simulate --seed 8 --seconds 2.4 --only '' --without operator,group,keepers,asker "
+        "--brokers 3 --partitions 1"
+    )
+
+
+def test_mutants_are_named_where_one_is_unknown(tidelog):
+    result = tidelog("simulate", "--mutants", "unheard-of")
+    assert result.code == 1
+    assert "there is no mutant unheard-of: truncate-to-high-watermark, kip-101, " in result.err
+
+
+def test_a_mutant_that_is_found_out_is_a_row_of_the_table(tidelog):
+    result = tidelog("simulate", "--mutants", "dedupe-lost", "end-txn-without-bump", "--seeds", "40")
+    assert result.code == 0
+    assert result.lines[0].split() == ["MUTANT", "KILLED", "BY", "SEED", "TRIED", "SECONDS"]
+    assert result.lines[1].split()[0] == "dedupe-lost"
+    assert "end-txn-without-bump: not yet, it needs transactions" in result.lines
+    assert result.lines[-1] == "mutants: killed 1 of 1 ok"
+
+
+def test_nothing_is_begun_after_the_deadline():
     begun = []
-    monkeypatch.setattr(sim_run, "run_seed", lambda seed: begun.append(seed) or outcome(seed))
-    assert list(simulate.run(iter(range(5)), 1, deadline=0.0)) == []
+    assert list(pool.ordered(begun.append, iter(range(5)), 1, deadline=0.0)) == []
     assert begun == []
 
 
-def test_bounds_are_named(tidelog):
-    assert "0 is not in the range x>=1." in tidelog("simulate", "--seeds", "0").err
-    assert "1<=x<=64" in tidelog("simulate", "--workers", "65").err
+def test_results_come_in_order_from_several_processes():
+    assert list(pool.ordered(abs, iter(range(-7, 0)), 2)) == [7, 6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--seeds", "0"), "0 is not in the range x>=1."),
+        (("--workers", "65"), "1<=x<=64"),
+        (("--truncation", "kip_1"), "--truncation does not know 'kip_1': high_watermark, kip_101, kip_279, kip_320."),
+        (("--kinds", "flood"), "--kinds does not know 'flood': "),
+        (("--without", "faults"), "--without does not know 'faults': "),
+        (("--only", "1,x"), "'1,x' is not a list of numbers."),
+        (("dedupe-lost",), "dedupe-lost is no option; mutants are named after --mutants."),
+    ],
+)
+def test_bounds_are_named(tidelog, arguments, sentence):
+    assert sentence in tidelog("simulate", *arguments).err

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tidelog.sim.plan import Plan
 from tidelog.sim.run import run_seed, simulate
 
 KEPT = {
@@ -34,7 +35,7 @@ def test_a_seed_that_once_found_a_bug_passes(seed):
 
 @pytest.mark.parametrize("first", range(1000, 1010, 5))
 def test_drawn_seeds_pass(first):
-    summary = simulate(range(first, first + 5))
+    summary = simulate(Plan(seed) for seed in range(first, first + 5))
     assert not summary.failures, summary.failures[0].violation
     assert summary.seeds == 5
     assert summary.acked > 0
@@ -42,9 +43,10 @@ def test_drawn_seeds_pass(first):
 
 def test_the_same_seed_gives_the_same_digest_whatever_the_hash_seed():
     script = (
-        "from tidelog.sim.run import run_seed\n"
+        "from tidelog.sim.plan import Plan\n"
+        "from tidelog.sim.run import run\n"
         "for seed in (3, 7):\n"
-        "    outcome = run_seed(seed, safety_seconds=8)\n"
+        "    outcome = run(Plan(seed, seconds=8))\n"
         "    print(outcome.digest, outcome.violation)\n"
     )
     outputs = []

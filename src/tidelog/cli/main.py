@@ -25,7 +25,7 @@ COMMANDS = {
     "chaos": Command("tidelog.cli.chaos:chaos", "Break real broker processes while clients write and read, and judge."),
     "check": Command("tidelog.cli.check.command:check", "Write and read a cluster, and judge what its clients saw."),
     "lab": Command("tidelog.cli.lab.command:lab", "Tell stories of replication on real brokers, step by step."),
-    "simulate": Command("tidelog.cli.simulate:simulate", "Run clusters in the seeded world and check the invariants."),
+    "simulate": Command("tidelog.cli.simulate.command:simulate", "Run clusters in a seeded world and check them."),
 }
 
 

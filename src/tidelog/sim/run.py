@@ -1,57 +1,21 @@
 """Whole runs: one seed is a cluster, clients, a phase of faults and a phase in which everything must come right."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from random import Random
 
-from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.partition.truncation import GENERATIONS
 from tidelog.sim.cluster import Cluster
+from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
+from tidelog.sim.outcome import Outcome, Summary
+from tidelog.sim.plan import Plan
 from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 
-
-@dataclass(slots=True)
-class Outcome:
-    """What one seed came to. `violation` is empty where every invariant held; else it is the whole report."""
-
-    seed: int
-    digest: str
-    seconds: float
-    steps: int
-    acked: int
-    counts: dict[str, int]
-    kinds: tuple[str, ...] = ()
-    loss_allowed: int = 0
-    violation: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return not self.violation
-
-
-@dataclass(slots=True)
-class Summary:
-    """What many seeds came to: simulated seconds, steps, acknowledged records, and how often each thing happened."""
-
-    seeds: int = 0
-    seconds: float = 0.0
-    steps: int = 0
-    acked: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-    failures: list[Outcome] = field(default_factory=list)
-
-    def add(self, outcome: Outcome) -> None:
-        self.seeds += 1
-        self.seconds += outcome.seconds
-        self.steps += outcome.steps
-        self.acked += outcome.acked
-        for kind, count in outcome.counts.items():
-            self.counts[kind] = self.counts.get(kind, 0) + count
-        if not outcome.ok:
-            self.failures.append(outcome)
+SCANS = 3
+"""How often all logs are looked at in the safety phase."""
 
 
 def draw_faults(random: Random) -> Faults:
@@ -83,28 +47,28 @@ def draw_properties(random: Random) -> dict[str, str]:
     }
 
 
-def prepare(
-    seed: int, kinds: tuple[str, ...] | None = None, generation: Generation = KIP_320
-) -> tuple[Cluster, Nemesis]:
-    random = Random(seed)
+def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
+    """The cluster of a seed and what will break it; nothing has begun yet."""
+    random = Random(plan.seed)
     brokers = random.choice((3, 3, 3, 4, 5))
     cluster = Cluster(
-        seed,
-        brokers=brokers,
+        plan.seed,
+        brokers=plan.brokers or brokers,
         faults=draw_faults(random),
         properties=draw_properties(random),
-        generation=generation,
+        generation=GENERATIONS[plan.generation],
     )
-    return cluster, Nemesis(cluster, kinds)
+    return cluster, Nemesis(cluster, plan.kinds, plan.only)
 
 
-def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> None:
+def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
+    """The safety phase, in which everything may break, then the liveness phase, in which all must come right."""
     cluster.start()
-    workload = Workload(cluster)
+    workload = Workload(cluster, partitions=plan.partitions, without=plan.without)
     workload.start()
     nemesis.start()
-    for _ in range(3):
-        cluster.run(safety_seconds / 3)
+    for _ in range(SCANS):
+        cluster.run(plan.seconds / SCANS)
         cluster.suite.scan(cluster.world)
     nemesis.over = True
     workload.stop()
@@ -112,41 +76,42 @@ def drive(cluster: Cluster, nemesis: Nemesis, safety_seconds: float = 30) -> Non
     workload.settle()
 
 
-def run_seed(
-    seed: int,
-    kinds: tuple[str, ...] | None = None,
-    safety_seconds: float = 30,
-    generation: Generation = KIP_320,
-) -> Outcome:
-    """One seed from start to end; a violation is told in the outcome."""
-    cluster, nemesis = prepare(seed, kinds, generation)
+def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcome:
+    """The run from start to end; a violation is told in the outcome. `prepared` is called before anything begins: to
+    watch the run, or to listen in."""
+    cluster, nemesis = prepare(plan)
+    if prepared is not None:
+        prepared(cluster)
     violation = ""
     try:
-        drive(cluster, nemesis, safety_seconds)
+        with probed(cluster.world.count):
+            drive(cluster, nemesis, plan)
     except Violation as found:
         violation = str(found)
-    except AssertionError as found:
-        violation = str(cluster.world.violation(str(found)))
+    except Exception as found:  # noqa: BLE001  (whatever broke is what was looked for)
+        violation = str(cluster.world.violation(str(found) or repr(found)))
     world, ghosts = cluster.world, cluster.suite.ghosts
     return Outcome(
-        seed,
+        plan,
         world.trace.digest,
         world.micros / SECOND,
         world.trace.step,
         sum(producer.acked for producer in cluster.producers),
         dict(sorted(world.counts.items())),
-        nemesis.kinds,
+        dict(nemesis.struck),
         sum(1 for ghost in ghosts.partitions.values() if ghost.loss_allowed),
         violation,
     )
 
 
-def simulate(seeds: Iterable[int], on_seed: Callable[[Outcome], None] | None = None) -> Summary:
-    """Run the seeds one after another; `on_seed` is told of each as it ends."""
+def run_seed(seed: int) -> Outcome:
+    """As the seed draws everything."""
+    return run(Plan(seed))
+
+
+def simulate(plans: Iterable[Plan]) -> Summary:
+    """Run one after another."""
     summary = Summary()
-    for seed in seeds:
-        outcome = run_seed(seed)
-        summary.add(outcome)
-        if on_seed is not None:
-            on_seed(outcome)
+    for plan in plans:
+        summary.add(run(plan))
     return summary

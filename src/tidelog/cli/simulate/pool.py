@@ -1,0 +1,32 @@
+"""Runs in several processes, told in their order: two runs of the same command print the same."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+Wish = TypeVar("Wish")
+Result = TypeVar("Result")
+
+
+def ordered(
+    work: Callable[[Wish], Result], wishes: Iterator[Wish], workers: int, deadline: float | None = None
+) -> Iterator[Result]:
+    """The result of each wish, in the order of the wishes; none is begun after the deadline (monotonic seconds)."""
+    due = _until(wishes, deadline)
+    if workers == 1:
+        yield from map(work, due)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        running = [pool.submit(work, wish) for wish in islice(due, 2 * workers)]
+        while running:
+            yield running.pop(0).result()
+            running.extend(pool.submit(work, wish) for wish in islice(due, 1))
+
+
+def _until(wishes: Iterator[Wish], deadline: float | None) -> Iterator[Wish]:
+    for wish in wishes:
+        if deadline is not None and time.monotonic() >= deadline:
+            return
+        yield wish

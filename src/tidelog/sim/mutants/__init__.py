@@ -1,0 +1,5 @@
+"""Brokers that are broken on purpose, so that the checks are checked: `tidelog simulate --mutants`.
+
+A mutant replaces functions of the core from outside; the core knows nothing of it. `catalogue` is the list of
+REPLICATION.md, `replication` and `storage` are the replacements, `hunt` looks for the seed that finds a mutant out.
+"""

@@ -1,0 +1,34 @@
+"""Looking for the seed that finds a mutant out: the seeds and faults are those of every other run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidelog.sim.mutants.catalogue import Mutant, applied
+from tidelog.sim.outcome import Outcome
+from tidelog.sim.plan import Plan
+from tidelog.sim.run import run
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`outcome` is that of the seed that found the mutant out, None where none of the `tried` did."""
+
+    mutant: Mutant
+    outcome: Outcome | None
+    tried: int
+
+    @property
+    def killed(self) -> bool:
+        return self.outcome is not None
+
+
+def hunt(mutant: Mutant, seeds: Iterable[int]) -> Verdict:
+    """Run the seeds, in their order, until one finds the mutant out: an unbroken cluster does not fail there."""
+    tried = 0
+    for seed in seeds:
+        tried += 1
+        with applied(mutant):
+            outcome = run(Plan(seed, generation=mutant.generation))
+        if not outcome.ok and run(Plan(seed)).ok:
+            return Verdict(mutant, outcome, tried)
+    return Verdict(mutant, None, tried)

@@ -1,0 +1,72 @@
+"""Replacements in the rules of replication: each is the function it stands for with one decision left out or wrong."""
+
+# ruff: noqa: ARG001, SLF001  (a replacement has the parameters of what it replaces, and its place inside)
+
+from collections.abc import Collection, Mapping
+
+from tidelog.controller.leaders import Life
+from tidelog.errors import ErrorCode
+from tidelog.log.log import Log
+from tidelog.log.producers import Producers
+from tidelog.model import Time
+from tidelog.node.local import LocalBroker
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import Assignment, Partition
+from tidelog.partition.progress import committed_offset
+from tidelog.wire.messages.cluster.alter_partition import BrokerState
+
+lead = Partition._lead
+
+
+def join_at_high_watermark(leader: Leader, replica: int, high_watermark: int, eligible: Collection[int]) -> bool:
+    """For `Leader.may_join`: the first offset of the leader's own epoch does not matter."""
+    at_high_watermark = leader.remote[replica].log_end_offset >= high_watermark
+    return leader.proposal is None and replica not in leader.isr and at_high_watermark and replica in eligible
+
+
+def over_committed_isr(leader: Leader, current: int, end: int, now: int, lag_ms: int, eligible: Collection[int]) -> int:
+    """For `Leader.high_watermark`: whoever is proposed to join does not count yet."""
+    return committed_offset(current, end, (p.log_end_offset for r, p in leader.remote.items() if r in leader.isr))
+
+
+def eligible_in_any_life(member: BrokerState, lives: Mapping[int, Life]) -> bool:
+    """For the controller's `_eligible`: the broker that joins may be another life of the one that was caught up."""
+    life = lives.get(member.broker_id)
+    return life is not None and not life.leaving
+
+
+def safe_when_appended(partition: Partition, acks: int) -> int:
+    """For `safe_end`: acks=all is answered when the leader has the records."""
+    return partition.log.log_end_offset
+
+
+def never_held(partition: Partition, role: Leader) -> bool:
+    """For `Partition.is_held`: min.insync.replicas does not hold the high watermark."""
+    return False
+
+
+def readable_to_the_end(partition: Partition, *, committed_only: bool) -> int:
+    """For `readable_end`: consumers read what is not committed."""
+    return partition.log.log_end_offset
+
+
+def anybody_may_follow(partition: Partition, replica: int) -> None:
+    """For `check_follower`."""
+    partition.leading()
+
+
+def lead_without_producers(partition: Partition, given: Assignment, now: Time) -> None:
+    """For `Partition._lead`: what producers sent to the leader before is forgotten."""
+    lead(partition, given, now)
+    log: Log = partition.log
+    log.producers = Producers(end_offset=log.log_end_offset)
+
+
+def all_is_news(partition: Partition, given: Assignment) -> bool:
+    """For `Partition.is_news`."""
+    return (given.leader_epoch, given.partition_epoch) != (partition.epoch, partition.partition_epoch)
+
+
+def any_controller(broker: LocalBroker, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+    """For `LocalBroker.check_controller`: a deposed controller is obeyed, too."""
+    return ErrorCode.NONE

@@ -1,0 +1,68 @@
+"""What a run came to, and what many came to."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidelog.sim.plan import Plan
+
+INVARIANT = re.compile(r"(I\d+|liveness)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`seconds` and `steps` are simulated time and inputs of brokers; `counts` says how often each thing happened;
+    `struck` are the faults that happened, by number; `lossy` counts partitions that were allowed to lose records.
+    `violation` is empty where every invariant held; else it is the whole report."""
+
+    plan: Plan
+    digest: str = ""
+    seconds: float = 0.0
+    steps: int = 0
+    acked: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    struck: Mapping[int, str] = field(default_factory=dict)
+    lossy: int = 0
+    violation: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.violation
+
+    @property
+    def broken(self) -> str:
+        """What does not hold, in one line."""
+        return self.violation.splitlines()[-1] if self.violation else ""
+
+    @property
+    def invariant(self) -> str:
+        """The invariant that broke, `liveness`, or `fault` where a broker or a client failed by itself."""
+        found = INVARIANT.match(self.broken)
+        return found[0] if found else "fault" if self.violation else ""
+
+
+@dataclass(slots=True)
+class Summary:
+    """`faults` counts by kind."""
+
+    seeds: int = 0
+    seconds: float = 0.0
+    steps: int = 0
+    acked: int = 0
+    lossy: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
+    failures: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.seconds += outcome.seconds
+        self.steps += outcome.steps
+        self.acked += outcome.acked
+        self.lossy += outcome.lossy
+        for kind, count in outcome.counts.items():
+            self.counts[kind] = self.counts.get(kind, 0) + count
+        for kind in outcome.struck.values():
+            self.faults[kind] = self.faults.get(kind, 0) + 1
+        if not outcome.ok:
+            self.failures.append(outcome)
