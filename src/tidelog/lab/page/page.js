@@ -3,7 +3,7 @@
 (() => {
   const tellings = JSON.parse(document.getElementById("tellings").textContent);
   const EPOCHS = ["#9ecae9", "#ffcf8a", "#b6dba0", "#e3b5d8", "#f2a59b", "#cbb9a8", "#c4c4f0", "#f0e68c"];
-  const CELL = 58, ROW = 112, TOP = 14, PARTY = 164, LANE = 25, PACE_MS = 1800;
+  const CELL = 58, ROW = 124, TOP = 14, PARTY = 164, LANE = 25, PACE_MS = 1800;
   const count = Math.max(...tellings.map((telling) => telling.steps.length));
   const byId = (id) => document.getElementById(id);
   let at = 0, timer = null;
@@ -41,13 +41,13 @@
           if (!brokers.includes(party) && !others.includes(party)) others.push(party);
     brokers.sort();
     for (const record of telling.verdict.lost) longest = Math.max(longest, record.offset + 1);
-    return { brokers, others, longest, left: PARTY + 40 + Math.min(lanes, 8) * LANE };
+    return { brokers, others, longest, left: PARTY + 40 + Math.min(lanes, 12) * LANE };
   });
 
   const placeOf = (layout, party) => {
     const other = layout.others.indexOf(party);
     if (other >= 0) return TOP + other * 44 + 17;
-    return TOP + layout.others.length * 44 + layout.brokers.indexOf(party) * ROW + 42;
+    return TOP + layout.others.length * 44 + layout.brokers.indexOf(party) * ROW + 50;
   };
 
   function drawParty(layout, name, replica) {
@@ -57,12 +57,14 @@
         svg("text", { x: 14, y: y + 5, class: "name" }, name));
     }
     const kind = replica.alive ? replica.role : "down";
-    const group = svg("g", { class: `party ${kind}` }, svg("rect", { x: 2, y: y - 38, width: PARTY, height: 84, rx: 9 }));
-    group.append(text(12, y - 19, name, "name"));
-    group.append(text(12, y - 1, `${replica.alive ? replica.role : "down"}, epoch ${replica.leader_epoch}`, "role"));
-    if (replica.isr.length) group.append(text(12, y + 17, `ISR ${replica.isr.map((one) => one.replace("broker-", "")).join(" ")}`, "soft"));
+    const group = svg("g", { class: `party ${kind}` }, svg("rect", { x: 2, y: y - 46, width: PARTY, height: 100, rx: 9 }));
+    group.append(text(12, y - 27, name, "name"));
+    group.append(text(12, y - 9, `${replica.alive ? replica.role : "down"}, epoch ${replica.leader_epoch}`, "role"));
+    if (replica.isr.length) group.append(text(12, y + 9, `ISR ${replica.isr.map((one) => one.replace("broker-", "")).join(" ")}`, "soft"));
+    const remote = Object.entries(replica.remote).map(([other, leo]) => `${other} ${leo < 0 ? "?" : leo}`).join("  ");
+    if (remote) group.append(text(12, y + 27, `remote LEO ${remote}`, "soft"));
     const cache = replica.epochs.map(([epoch, start]) => `${epoch}→${start}`).join("  ");
-    group.append(text(12, y + 36, cache ? `cache ${cache}` : "", "soft"));
+    group.append(text(12, y + 45, cache ? `cache ${cache}` : "", "soft"));
     return group;
   }
 
@@ -118,7 +120,7 @@
   function drawArrow(layout, message, number, marker) {
     const shift = ((number % 6) - 2.5) * 7;
     const at = (party) => placeOf(layout, party) + (layout.brokers.includes(party) ? shift : shift / 3);
-    const from = at(message.source), to = at(message.target), x = PARTY + 18 + (number % 8) * LANE;
+    const from = at(message.source), to = at(message.target), x = PARTY + 18 + (number % 12) * LANE;
     const down = to > from ? 1 : -1, stop = message.delivered ? to - down * 4 : from + (to - from) * 0.62;
     const group = svg("g", { class: `arrow ${message.delivered ? "" : "held"}` });
     group.append(svg("title", {}, `${message.kind} ${message.text}`));

@@ -1,0 +1,61 @@
+"""Draws docs/pictures/*.png: steps of the lab's stories, as Chromium shows their pages.
+
+.venv/bin/python scripts/lab_pictures.py
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Page, sync_playwright
+
+from tidelog.cli.main import run
+
+PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
+
+
+class Picture(NamedTuple):
+    """A step of a story as `tidelog lab run STORY FLAGS… --html FILE` shows it."""
+
+    name: str
+    story: str
+    flags: tuple[str, ...]
+    step: int
+    width: int = 760
+
+
+TABLE = (
+    Picture("two-fetches", "two-fetches-to-commit", (), 4),
+    Picture("slow-follower", "slow-follower", (), 3),
+    Picture("last-replica", "last-replica", (), 6),
+    Picture("loss", "loss-by-high-watermark", ("--truncation", "high_watermark"), 6, 1400),
+    Picture("divergence", "divergence-by-high-watermark", ("--truncation", "high_watermark", "--unclean"), 7, 1400),
+    Picture("zombie-fetch", "zombie-fetch", ("--truncation", "kip_279"), 6, 1400),
+)
+
+
+def draw(picture: Picture, folder: Path, page: Page) -> None:
+    file = folder / f"{picture.name}.html"
+    if run(["lab", "run", picture.story, *picture.flags, "--html", str(file)]):
+        sys.exit(f"{picture.story} could not be told")
+    page.set_viewport_size({"width": picture.width, "height": 600})
+    page.goto(f"file://{file}#step={picture.step}")
+    page.add_style_tag(content="#controls, #legend, #all, header { display: none } body { padding-bottom: 1rem }")
+    page.screenshot(path=PICTURES / f"{picture.name}.png", full_page=True)
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for picture in TABLE:
+            page = browser.new_page(device_scale_factor=1)
+            draw(picture, Path(folder), page)
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
