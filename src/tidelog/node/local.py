@@ -206,6 +206,6 @@ class LocalBroker:
         for partition in self.replicas:
             if isinstance(partition.role, Leader):
                 partition.advance(now, self.eligible)
-                self.replicas.changed[partition.name] = None
+                self.replicas.changed[partition.name] = True
         fields = {"broker": self.broker_id, "alive": sorted(self.image.brokers)}
         self.effects.append(Event("metadata.brokers", fields, level="debug"))

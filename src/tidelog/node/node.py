@@ -8,6 +8,7 @@ recursion and one order for everything. Waiting answers are resumed when their p
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tidelog.api.records.sessions import ANY_NEWS, FOLLOWER_NEWS
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
@@ -327,9 +328,9 @@ class Node:
         gone, self.replicas.gone[:] = list(self.replicas.gone), []
         for deleted in gone:
             self._tell_gone(deleted)
-        changed = list(self.replicas.changed)
+        changed = self.replicas.changed.copy()
         self.replicas.changed.clear()
-        for name in changed:
+        for name, for_followers in changed.items():
             partition = self.replicas.get(*name)
             if partition is None:
                 continue
@@ -344,7 +345,7 @@ class Node:
             self.waiting.changed(
                 name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
             )
-            self._wake_sessions(partition)
+            self._wake_sessions(partition, for_followers=for_followers)
             if leads:
                 self.coordinating.committed(partition, self.now)
             self.syncing.check(partition, self.now)
@@ -355,9 +356,11 @@ class Node:
         self.waiting.changed(partition.name, -1, 0, 0)
         self._wake_sessions(partition)
 
-    def _wake_sessions(self, partition: Partition) -> None:
+    def _wake_sessions(self, partition: Partition, *, for_followers: bool = True) -> None:
         for session in partition.sessions:
-            self.waiting.signal(("session", session))
+            self.waiting.signal((ANY_NEWS, session))
+            if for_followers:
+                self.waiting.signal((FOLLOWER_NEWS, session))
 
     # Roles and membership.
 

@@ -47,7 +47,7 @@ class HeldReplicas:
         self.truncated = False
         """Whether a log's end went back: its recovery point may have, too, and must be written down."""
         self.live_folders = list(config.folders)
-        self.changed: dict[TopicPartition, None] = {}
+        self.changed: dict[TopicPartition, bool] = {}
         self.gone: list[Partition] = []
         """Deleted since the node last looked."""
         self.clean_epoch = -1

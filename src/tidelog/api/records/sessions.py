@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
+ANY_NEWS, FOLLOWER_NEWS = "session", "replica"
+"""What a session's waiting fetch can wait for: followers need not hear of a high watermark at once."""
 NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
