@@ -55,6 +55,14 @@ def check_appended(
         )
 
 
+def take_recovered(ghosts: Ghosts, replica: Replica, found: list[Batch]) -> None:
+    """What a leader had appended in the step within which it was killed is seen for the first time when it is back."""
+    ghost = ghosts.of(replica.partition.name)
+    for batch in found:
+        if ghost.leaders.get(batch.epoch) == replica.broker:
+            ghost.first_appended.setdefault((batch.epoch, batch.base), (replica.broker, batch.end, batch.crc))
+
+
 def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | None, version: int | None) -> None:
     state, replicas = ghosts.states[name], ghosts.assignments[name]
     assert state.isr, f"I32: {name} has an empty ISR: {state}"

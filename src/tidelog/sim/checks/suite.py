@@ -210,7 +210,9 @@ class Suite:
         if new and before is not None:
             replica.appended_in = replica.partition.epoch
         recovered = before is None and host.broker_id in self._fresh
-        if not recovered:
+        if recovered:
+            leadership.take_recovered(self.ghosts, replica, new)
+        else:
             leadership.check_appended(self.ghosts, replica, new, lambda broker: (broker, name) in self.replicas, source)
         return new, gone
 
