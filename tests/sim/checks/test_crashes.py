@@ -1,0 +1,83 @@
+"""I30 can be broken: what is there after a crash."""
+
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from tests.sim.checks.support import NAME, ghosts, replica
+from tidelog.sim.checks.crashes import CHECKPOINTS, Crashes, check_checkpoints
+from tidelog.sim.disk import SimDisk
+
+OLD = ((5, 0), (5, 1), (5, 1))
+
+
+def machine():
+    return SimpleNamespace(broker_id=1, disk=SimDisk(["/data"], Random(1)))
+
+
+def crashed(how, *, synced_to=5, cut=None, host=None):
+    crashes, old = Crashes(), replica(1, OLD, recovery_point=synced_to)
+    if cut is not None:
+        old.cut(cut)
+    crashes.end(ghosts(), host or machine(), how, old, failed=False)
+    return crashes
+
+
+def recover(crashes, *batches, host=None):
+    crashes.check_recovered(host or machine(), replica(1, batches))
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_what_was_synced_and_a_prefix_of_the_rest(kept):
+    recover(crashed("power loss"), *OLD[:kept])
+
+
+@pytest.mark.parametrize("found", [OLD[:0], (OLD[0], (5, 1, 77)), (*OLD, (5, 1))])
+def test_less_than_was_synced_or_something_else(found):
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        recover(crashed("power loss"), *found)
+
+
+def test_a_kill_costs_nothing():
+    recover(crashed("kill"), *OLD)
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        recover(crashed("kill"), *OLD[:2])
+
+
+def test_what_a_cut_took_may_come_back_but_nothing_behind_it():
+    recover(crashed("power loss", cut=10), *OLD)
+    crashes = Crashes()
+    old = replica(1, OLD, recovery_point=5)
+    old.cut(5)
+    old.log.append(5, 8, 2, 42)
+    crashes.end(ghosts(), machine(), "power loss", old, failed=False)
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        recover(crashes, OLD[0], (3, 2, 42), (5, 1, 1010))
+
+
+def test_a_log_that_is_gone():
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        crashed("power loss").check_gone(ghosts(), machine())
+    crashed("power loss", synced_to=0).check_gone(ghosts(), machine())
+    deleted = ghosts()
+    deleted.doomed.add("t")
+    crashed("power loss").check_gone(deleted, machine())
+
+
+def test_a_replaced_disk_has_nothing():
+    host = machine()
+    crashes = crashed("power loss", host=host)
+    host.disk.erase()
+    crashes.check_gone(ghosts(), host)
+    assert (1, NAME) not in crashes.remains
+
+
+@pytest.mark.parametrize("content", [b"", b"0", b"0\n2\nt 0 5\n", b"0\n1\nt 0 5"])
+def test_a_checkpoint_that_is_torn(content):
+    disk = machine().disk
+    disk.replace(f"/data/{CHECKPOINTS[0]}", b"0\n1\nt 0 5\n")
+    check_checkpoints(disk, "/data")
+    disk.replace(f"/data/{CHECKPOINTS[1]}", content)
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        check_checkpoints(disk, "/data")

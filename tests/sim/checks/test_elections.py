@@ -1,0 +1,81 @@
+"""I17 can be broken: who may lead by rule 8, and what an unclean election means."""
+
+import pytest
+
+from tests.sim.checks.support import NAME, ghosts, replica, state
+from tidelog.sim.checks import elections
+from tidelog.sim.checks.crashes import Crashes
+
+BEFORE = state()
+
+
+def elect(after, *, lives=None, before=BEFORE, replicas=(), unclean=False, clean=(), excused=()):
+    made = ghosts(after, lives=lives)
+    made.registered.update(clean)
+    found = {one.broker: one for one in replicas}
+    elections.check(made, NAME, before, found, lambda broker: broker in excused, unclean=unclean)
+    return made.of(NAME)
+
+
+def test_the_first_that_counts_leads():
+    elect(state(1, 2, (1, 2)), lives={1: 11, 2: 12})
+    elect(state(1, 2, (1, 2)), excused=(0,))
+    elect(state(0, 2, (0, 1, 2), (20, 11, 12)), lives={0: 20, 1: 11, 2: 12}, clean={(0, 20): 10}.items())
+
+
+@pytest.mark.parametrize(
+    ("after", "lives"),
+    [
+        (state(2, 2, (1, 2)), {1: 11, 2: 12}),
+        (state(1, 2, (1,)), {1: 11, 2: 12}),
+        (state(0, 2, (0, 1, 2), (20, 11, 12)), {0: 20, 1: 11, 2: 12}),
+        (state(1, 2, (1, 0), (11, 20)), {0: 20, 1: 11}),
+        (state(-1, 2), {1: 11}),
+    ],
+    ids=["not the first", "drops who counts", "a new life leads", "a new life stays in sync", "nobody leads"],
+)
+def test_elections_against_rule_8(after, lives):
+    with pytest.raises(AssertionError, match=r"^I17:"):
+        elect(after, lives=lives)
+
+
+NEW = {0: 20, 1: 21, 2: 22}
+
+
+def test_when_none_counts_the_most_complete_leads_once_all_are_back():
+    logs = [replica(0, ((5, 0),), epochs=((0, 0),)), replica(1, ((5, 0), (5, 0)), epochs=((0, 0),))]
+    elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs)
+    with pytest.raises(AssertionError, match=r"^I17: .*have more"):
+        elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs)
+
+
+def test_a_later_epoch_beats_a_longer_log():
+    logs = [replica(0, ((5, 0), (5, 0)), epochs=((0, 0),)), replica(1, ((5, 0),), epochs=((0, 0), (1, 5)))]
+    with pytest.raises(AssertionError, match=r"^I17: .*have more"):
+        elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs)
+
+
+def test_before_all_are_back_only_an_unclean_election_elects_and_allows_loss():
+    ghost = elect(state(0, 2, (0,), (20,)), lives={0: 20}, unclean=True)
+    assert ghost.loss_allowed.startswith("an unclean election")
+    assert ghost.rebase_after == 1
+    with pytest.raises(AssertionError, match=r"^I17: .*may not"):
+        elect(state(0, 2, (0,), (20,)), lives={0: 20})
+
+
+@pytest.mark.parametrize(("how", "clean"), [("kill", 10), ("stop", 9)])
+def test_a_broker_that_vouches_for_a_life_that_did_not_end_cleanly(how, clean):
+    crashes = Crashes()
+    crashes.check_registered(0, 9, -1)
+    crashes.end_life(0, "stop")
+    crashes.check_registered(0, 10, 9)
+    crashes.end_life(0, how)
+    with pytest.raises(AssertionError, match=r"^I17:"):
+        crashes.check_registered(0, 11, clean)
+
+
+def test_a_broker_that_ended_cleanly_may_say_so():
+    crashes = Crashes()
+    crashes.check_registered(0, 10, -1)
+    crashes.end_life(0, "stop")
+    crashes.check_registered(0, 11, 10)

@@ -1,0 +1,29 @@
+"""I29 can be broken: generations, and who owns what in one."""
+
+import pytest
+
+from tests.sim.checks.support import NAME
+from tidelog.sim.checks.suite import Suite
+
+
+def test_generations_that_ascend():
+    suite = Suite()
+    suite.group_joined("g", 1, "one", [NAME])
+    suite.group_joined("g", 2, "two", [NAME])
+    suite.group_joined("g", 1, "three", [])
+
+
+def test_a_member_that_goes_back():
+    suite = Suite()
+    suite.group_joined("g", 2, "one", [])
+    with pytest.raises(AssertionError, match=r"^I29:"):
+        suite.group_joined("g", 1, "one", [])
+
+
+def test_two_owners_in_one_generation():
+    suite = Suite()
+    suite.group_joined("g", 2, "one", [NAME])
+    with pytest.raises(AssertionError, match=r"^I29:"):
+        suite.group_joined("g", 2, "two", [NAME])
+    suite.groups.forget("g")
+    suite.group_joined("g", 2, "two", [NAME])

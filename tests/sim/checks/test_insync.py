@@ -1,0 +1,69 @@
+"""I15 and I16 can be broken: who may join an ISR, and by whose wish."""
+
+import pytest
+
+from tests.sim.checks.support import NAME, REPLICAS, fetches, ghosts, replica, state
+from tidelog.partition.leader import Proposal
+from tidelog.sim.checks import insync
+from tidelog.sim.checks.ghosts import Wish
+
+BATCHES = ((5, 0), (5, 1))
+BEFORE = state(isr=(0, 1))
+WISH = Wish(1, 4, {0: 10, 1: 11, 2: 12})
+
+
+def leader(**given):
+    return replica(0, BATCHES, isr=(0, 1), high_watermark=3, **given)
+
+
+def propose(*fetched, life=12):
+    made = ghosts(BEFORE)
+    made.of(NAME).starts[1] = 5
+    proposal = Proposal(REPLICAS, {0: 10, 1: 11, 2: life}, 4)
+    proposing = leader(proposal=proposal)
+    insync.check_wish(made, proposing, leader().state, fetches(proposing, *fetched), 1)
+    return made
+
+
+def test_a_follower_at_the_epochs_start_may_join():
+    assert propose((2, 12, 5, 0)).of(NAME).wishes == [Wish(1, 4, {0: 10, 1: 11, 2: 12}, 1)]
+
+
+@pytest.mark.parametrize("fetched", [(2, 12, 4, 0), (2, 11, 10, 1), (1, 11, 10, 1)])
+def test_a_follower_that_has_not_reached_the_epochs_start_or_did_in_another_life(fetched):
+    with pytest.raises(AssertionError, match=r"^I15:"):
+        propose(fetched)
+
+
+def accept(after, *wishes, version=4, leaving=None):
+    made = ghosts(after)
+    made.of(NAME).wishes += wishes
+    made.leaving.update(leaving or {})
+    made.controller_epoch = 1
+    insync.check_change(made, NAME, BEFORE, version, None, fetches(leader()), lambda _: False)
+
+
+def test_a_wish_on_just_this_state_is_granted():
+    accept(state(), WISH)
+
+
+@pytest.mark.parametrize("wish", [WISH._replace(leader_epoch=0), WISH._replace(partition_epoch=3)])
+def test_a_wish_on_another_state_is_not(wish):
+    with pytest.raises(AssertionError, match=r"^I16:"):
+        accept(state(), wish)
+
+
+def test_nobody_leaves_who_counts_unless_the_leader_wishes():
+    with pytest.raises(AssertionError, match=r"^I16:"):
+        accept(state(isr=(0,)))
+
+
+def test_who_joins_is_recorded_with_the_life_that_the_leader_vouches_for():
+    with pytest.raises(AssertionError, match=r"^I15:"):
+        accept(state(), WISH._replace(members={0: 10, 1: 11, 2: 9}))
+
+
+def test_nobody_joins_while_it_shuts_down():
+    accept(state(), WISH._replace(step=7), leaving={(2, 1): (12, 8)})
+    with pytest.raises(AssertionError, match=r"^I15: .*shuts down"):
+        accept(state(), WISH._replace(step=9), leaving={(2, 1): (12, 8)})

@@ -1,0 +1,103 @@
+"""I12, I13, I14, I21 and I32 can be broken: who leads, in which order, and what followers append."""
+
+import pytest
+
+from tests.sim.checks.support import NAME, append, ghosts, replica, state
+from tidelog.sim.checks import leadership, strangers
+from tidelog.sim.checks.overheard import Source
+from tidelog.sim.store import Tree
+
+
+def appended(made, to, *batches, source=None):
+    leadership.check_appended(made, to, append(to, *batches), lambda _: True, source)
+
+
+def test_two_leaders_in_one_epoch():
+    with pytest.raises(AssertionError, match=r"^I12:"):
+        leadership.check(ghosts(), replica(1, isr=(0, 1)), None)
+
+
+def test_a_record_that_its_leader_did_not_append_first():
+    with pytest.raises(AssertionError, match=r"^I12:"):
+        appended(ghosts(), replica(1), (5, 1))
+
+
+def test_a_follower_appends_what_its_leader_has():
+    made = ghosts()
+    appended(made, replica(0, isr=(0, 1)), (5, 1))
+    appended(made, replica(1), (5, 1), source=Source(0, 1))
+
+
+@pytest.mark.parametrize("other", [(5, 1, 77), (4, 1)])
+def test_a_follower_that_appends_something_else(other):
+    made = ghosts()
+    appended(made, replica(0, isr=(0, 1)), (5, 1))
+    with pytest.raises(AssertionError, match=r"^I21:"):
+        appended(made, replica(1), other, source=Source(0, 1))
+
+
+def test_a_follower_that_appends_what_another_epoch_gave_it():
+    made = ghosts()
+    appended(made, replica(0, isr=(0, 1)), (5, 1))
+    with pytest.raises(AssertionError, match=r"^I21: .*in epoch 0"):
+        appended(made, replica(1), (5, 1), source=Source(2, 0))
+
+
+def test_a_stranger_that_is_answered_or_kept_account_of():
+    strangers.check([])
+    strangers.check_remote(ghosts(), replica(0, isr=(0,)), [1, 2])
+    with pytest.raises(AssertionError, match=r"^I21:"):
+        strangers.check(["broker-0 answers broker 7"])
+    with pytest.raises(AssertionError, match=r"^I21:"):
+        strangers.check_remote(ghosts(), replica(0, isr=(0,)), [1, 7])
+
+
+@pytest.mark.parametrize("older", [{"epoch": 2}, {"partition_epoch": 6}])
+def test_a_broker_that_goes_back_to_an_earlier_epoch(older):
+    with pytest.raises(AssertionError, match=r"^I13:"):
+        leadership.check(ghosts(), replica(1), replica(1, **older).state)
+
+
+@pytest.mark.parametrize(
+    ("after", "name"),
+    [
+        (state(epoch=0), "I13"),
+        (state(controller=0), "I13"),
+        (state(1), "I12"),
+        (state(2, isr=(0, 1)), "I14"),
+        (state(isr=(0, 3), epochs=(10, 13)), "I14"),
+        (state(-1, isr=()), "I32"),
+    ],
+)
+def test_states_that_must_not_follow(after, name):
+    with pytest.raises(AssertionError, match=rf"^{name}:"):
+        leadership.check_tree(ghosts(after), NAME, state(), 4)
+
+
+def test_a_partition_epoch_that_stands_still():
+    with pytest.raises(AssertionError, match=r"^I13:"):
+        leadership.check_tree(ghosts(), NAME, state(), 5)
+
+
+def test_a_reassignment_that_adds_what_it_removes():
+    made = ghosts()
+    made.reassigning[NAME] = (2,), (2,)
+    with pytest.raises(AssertionError, match=r"^I14:"):
+        leadership.check_tree(made, NAME, None, None)
+
+
+def test_data_that_goes_without_the_controllers_word():
+    with pytest.raises(AssertionError, match=r"^I32:"):
+        leadership.check_deleted(ghosts(), NAME, 1)
+    made = ghosts()
+    made.doomed.add("t")
+    leadership.check_deleted(made, NAME, 1)
+
+
+def test_a_controller_epoch_and_a_broker_epoch_that_go_back():
+    made, tree = ghosts(), Tree()
+    made.controller_epoch = 7
+    node = tree.nodes["/controller_epoch"]
+    tree.nodes["/controller_epoch"] = node._replace(data=b"6")
+    with pytest.raises(AssertionError, match=r"^I13:"):
+        made.read(tree, set())
