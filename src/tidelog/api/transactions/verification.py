@@ -1,6 +1,8 @@
 """No transaction begins in a partition of which its coordinator does not know (KIP-890): what a leader asks first.
 
-A guard in the partition's log makes an answer void that a marker overtook: the transaction it tells of is over.
+A guard in the partition's log makes an answer void that a marker overtook: the transaction it tells of is over. Where
+every end raises the epoch there needs to be none: after that marker the log refuses the epoch, and the marker of the
+transaction *before*, which the coordinator waits for, is no reason to refuse.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,17 +27,17 @@ UNVERIFIED = frozenset(
 
 
 class Asked(NamedTuple):
-    """A question on its way. The guards are of the producers that each log had when it was asked."""
+    """A question on its way. The guards are of the producers that each log had when it was asked; None without."""
 
     question: Question
     producer_id: int
-    guards: dict[TopicPartition, tuple[Producers, int]]
+    guards: dict[TopicPartition, tuple[Producers, int] | None]
 
     def check(self, partition: TopicPartition, *, abortable: bool) -> None:
         """ApiError unless the partition is in the transaction. `abortable`: the client knows TRANSACTION_ABORTABLE."""
         code = self.question.code(partition)
-        producers, guard = self.guards[partition]
-        holds = producers.holds(self.producer_id, guard)
+        guarded = self.guards[partition]
+        holds = guarded is None or guarded[0].holds(self.producer_id, guarded[1])
         if code == ErrorCode.NONE and not holds:
             code = ErrorCode.INVALID_TXN_STATE
         if code == ErrorCode.PRODUCER_FENCED:
@@ -58,7 +60,7 @@ def ask(
     verify_only: bool,
 ) -> Asked:
     guards = {
-        partition.name: (partition.log.producers, partition.log.producers.guard(producer_id))
+        partition.name: (partition.log.producers, partition.log.producers.guard(producer_id)) if verify_only else None
         for partition in partitions
     }
     question = context.broker.verifying.ask(transactional_id, producer_id, epoch, list(guards), verify_only=verify_only)

@@ -1,0 +1,63 @@
+"""When an answer about a transaction counts: a marker that overtakes it tells of a transaction that is over."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.log.support import open_log, sim_disk
+from tests.log.test_transactions import end
+from tidelog.api.transactions import verification
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+
+HERE = TopicPartition("t", 0)
+
+
+class Asking:
+    """A partition, and a coordinator that says this code."""
+
+    def __init__(self, *, code=ErrorCode.NONE, verify_only=True):
+        self.log = open_log(sim_disk())
+        partition = SimpleNamespace(name=HERE, log=self.log)
+        verifying = SimpleNamespace(ask=lambda *_, **__: SimpleNamespace(code=lambda _: code))
+        context = SimpleNamespace(broker=SimpleNamespace(verifying=verifying))
+        self.asked = verification.ask(context, "id", 1, 0, [partition], verify_only=verify_only)
+
+    def refusal(self, *, abortable=True):
+        with pytest.raises(ApiError) as caught:
+            self.asked.check(HERE, abortable=abortable)
+        return caught.value.code
+
+
+def test_an_answer_counts_once():
+    asking = Asking()
+    asking.asked.check(HERE, abortable=True)
+    assert asking.refusal() == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_marker_makes_a_verification_void():
+    asking = Asking()
+    end(asking.log, 1, commit=False)
+    assert asking.refusal() == ErrorCode.INVALID_TXN_STATE
+
+
+def test_the_marker_of_the_transaction_before_does_not_matter_where_ends_raise_the_epoch():
+    """It is what the coordinator waits for before it adds the partition to the next one."""
+    asking = Asking(verify_only=False)
+    end(asking.log, 1, 0, commit=True, version=2)
+    asking.asked.check(HERE, abortable=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "abortable", "told"),
+    [
+        (ErrorCode.PRODUCER_FENCED, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.TRANSACTION_ABORTABLE, True, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.TRANSACTION_ABORTABLE, False, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.NETWORK_EXCEPTION, True, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NOT_COORDINATOR, True, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, True, ErrorCode.CONCURRENT_TRANSACTIONS),
+    ],
+)
+def test_producers_are_told_what_they_understand(said, abortable, told):
+    assert Asking(code=said).refusal(abortable=abortable) == told
