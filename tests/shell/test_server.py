@@ -324,6 +324,20 @@ def test_an_event_is_one_plain_line(capfd):
     assert line.split(" ", 1)[1] == r"INFO test isr.shrink partition=t-0 isr='[1, 2]' reason='a\nb'"
 
 
+def test_a_node_that_has_stopped_hears_nothing_that_the_same_turn_still_brings():
+    with serving() as running:
+
+        def turn():
+            running.server.tell(running.node.wish, Stop())
+            running.server.received(1, [memoryview(b"late")], None)
+            running.server.left(1)
+
+        running.node.answer = lambda *_: running.node.remember("answered")
+        running.server.call(turn)
+        assert running.ended.wait(20)
+    assert running.node.inputs == []
+
+
 def test_a_stop_ends_the_loop_and_a_fault_of_the_node_ends_the_process(capfd):
     with serving() as running:
         running.wish(Stop())

@@ -38,6 +38,19 @@ _MISSING_NUMBERS = frozenset(
 )
 """The broker's idea of the producer's numbers is another one."""
 
+_NOT_TAKEN = _MISSING_NUMBERS | {
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+}
+"""Told before anything is appended. NOT_LEADER_OR_FOLLOWER is not here: a request that waited for its followers when
+the leadership went hears it as well."""
+
 _NO_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _FATAL = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
@@ -201,6 +214,7 @@ class Producer(Client):
         """See to it that there is a producer id once something is to be sent."""
         for partition in sequences.unsettled:
             if sequences.has_id and sequences.settle(partition):
+                self._give_up_doubtful(sequences, partition)
                 sequences.raise_epoch(partition)
         if not sequences.has_id and not self._asking_for_id and now.mono >= self._ask_for_id_at and self._batches:
             node = self.network.any_node(now.mono)
@@ -211,6 +225,14 @@ class Producer(Client):
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
             self.cluster.ask(node, request, self._got_id, now)
         return sequences.has_id
+
+    def _give_up_doubtful(self, sequences: Sequences, partition: TopicPartition) -> None:
+        """A broker that started from a snapshot knows only the last batch of each producer. One before it that is sent
+        again looks like a gap; sent under new numbers it would be there twice."""
+        for batch in sequences.in_doubt(partition):
+            self._batches.remove(batch)
+            reason = "the broker does not know any more whether it was taken"
+            self._give_up(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, in_doubt=True)
 
     def _got_id(self, answer: Answer, now: Time) -> None:
         self._asking_for_id = False
@@ -302,6 +324,7 @@ class Producer(Client):
     def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
         """What an answer means for one batch."""
         sequences = self.sequences
+        batch.may_be_taken |= code not in _NOT_TAKEN
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             if sequences is not None:
                 sequences.acknowledged(batch)
@@ -341,6 +364,7 @@ class Producer(Client):
         for part in parts:
             part.attempts = batch.attempts
             part.was_sent = batch.was_sent
+            part.may_be_taken = batch.may_be_taken
         self._batches.put_back(reversed(parts) if self.sequences is None else parts)
 
     def _give_up(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:

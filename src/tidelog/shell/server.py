@@ -61,6 +61,7 @@ class Server:
     ) -> None:
         self.exit_code = 0
         self.stopping = False
+        """The node has ended, its logs are closed: it hears of nothing that this turn of the loop still brings."""
         self.ticked_at = clock().mono
         self.events: Counter[str] = Counter()
         self._loop = loop
@@ -97,7 +98,8 @@ class Server:
 
     def tell(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """Give the node an input, and carry out what it wishes. On the loop only."""
-        self._carry_out(entry(*arguments, clock()))
+        if not self.stopping:
+            self._carry_out(entry(*arguments, clock()))
 
     def tell_later(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """The same from any thread, or while effects are being carried out."""
@@ -127,7 +129,8 @@ class Server:
         self.tell(self._node.connected, number, listener, host, principal)
 
     def received(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
-        self._carry_out(self._node.receive(number, frames, now))
+        if not self.stopping:
+            self._carry_out(self._node.receive(number, frames, now))
 
     def left(self, number: int) -> None:
         self.tell(self._node.disconnected, number)

@@ -80,6 +80,13 @@ class Accumulator:
                 del self._queues[place]
         return expired
 
+    def remove(self, batch: ProducerBatch) -> None:
+        """Take out one that waits to be sent again."""
+        queue = self._queues[batch.partition]
+        queue.remove(batch)
+        if not queue:
+            del self._queues[batch.partition]
+
     def take_all(self) -> list[ProducerBatch]:
         batches = [batch for queue in self._queues.values() for batch in queue]
         self._queues.clear()

@@ -27,6 +27,8 @@ class ProducerBatch:
         self.attempts = 0
         self.was_sent = False
         """Whether a broker may ever have got it."""
+        self.may_be_taken = False
+        """Whether a broker may have appended it: an attempt had no answer, or one that leaves it open."""
         self.is_on_wire = False
         self.is_done = False
         """Whether its records' fate was told already: it ran out of time while it was on the wire."""

@@ -3,7 +3,8 @@
 Rules: numbers are given when a batch is first sent and stay with it through retries. A batch that failed for good
 takes its numbers back, and those behind it move up. Where it cannot be known whether a batch was taken, or the broker
 misses numbers that nobody holds any more, the epoch is raised and the partition's numbers begin at 0 again; partitions
-move to the new epoch when nothing of theirs is on its way.
+move to the new epoch when nothing of theirs is on its way. What may be in the log under its old numbers is never sent
+under new ones: it is given up, in doubt.
 """
 
 from dataclasses import dataclass, field
@@ -131,6 +132,10 @@ class Sequences:
             numbers.is_unresolved = False  # a later batch was taken, so the one that was given up had been too
             return False
         return True
+
+    def in_doubt(self, partition: TopicPartition) -> list[ProducerBatch]:
+        """Batches that may be in the log already: nobody would know them again by other numbers."""
+        return [batch for batch in self._partitions[partition].in_flight if batch.may_be_taken]
 
     def raise_epoch(self, partition: TopicPartition) -> None:
         """Number the partition's batches from 0 in a new epoch. Where the id has none left, a new id must be asked for
