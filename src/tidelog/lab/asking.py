@@ -7,8 +7,9 @@ from tidelog.sim.network import End, Network
 from tidelog.wire import codec
 
 PRODUCE, FETCH, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID, ALTER_CONFIGS, ELECT_LEADERS = 0, 1, 19, 20, 22, 44, 43
-METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 3, 8, 9, 10
-VERSIONS = {0: 9, 1: 12, 3: 12, 8: 8, 9: 5, 10: 2, 19: 7, 20: 5, 22: 4, 43: 2, 44: 1}
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
+VERSIONS = {0: 9, 1: 12, 8: 8, 9: 7, 10: 2, 19: 7, 20: 5, 22: 4, 24: 3, 25: 3, 26: 3, 28: 3, 43: 2, 44: 1}
 """The version in which each request is asked."""
 
 

@@ -37,6 +37,11 @@ class Hearing:
             "AlterPartition": self._alter_partition,
             "AlterPartition answer": self._alter_answer,
             "StopReplica": self._stop_replica,
+            "OffsetCommit": _committed,
+            "AddPartitionsToTxn": _taking_part,
+            "TxnOffsetCommit": lambda letter: f"{_committed(letter)}, in my transaction",
+            "EndTxn": lambda letter: "commit my transaction" if letter.message.committed else "abort my transaction",
+            "WriteTxnMarkers": _markers,
         }
 
     def __repr__(self) -> str:
@@ -64,7 +69,7 @@ class Hearing:
         mine = self._mine(letter.message.topics)
         way = letter.source, letter.target
         if mine is None:
-            return self._offsets.get(way, "")
+            return self._offsets.get(way, "") if letter.message.replica_state.replica_id >= 0 else ""
         text = f"from {mine.fetch_offset}"
         if letter.message.replica_state.replica_id >= 0 and mine.current_leader_epoch != NO_EPOCH:
             last = "" if mine.last_fetched_epoch == NO_EPOCH else f", last record of epoch {mine.last_fetched_epoch}"
@@ -77,7 +82,7 @@ class Hearing:
             return ErrorCode(letter.message.error_code).name
         mine = self._mine(letter.message.responses)
         if mine is None:
-            return "nothing new"
+            return "nothing new" if letter.asked.replica_state.replica_id >= 0 else ""
         if mine.error_code:
             return ErrorCode(mine.error_code).name
         if mine.diverging_epoch.end_offset >= 0 and not any(_last_epochs(letter.asked)):
@@ -184,6 +189,24 @@ def led(hearing: Hearing, leader: int, epoch: int, isr: Sequence[int]) -> str:
     if leader == NO_LEADER:
         return f"nobody leads in epoch {epoch}, ISR {hearing.names(isr)}"
     return f"{hearing.stage.names[leader]} leads in epoch {epoch}, ISR {hearing.names(isr)}"
+
+
+def _taking_part(letter: Letter) -> str:
+    """A client adds a partition to its transaction; a broker asks whether one is in it before it writes."""
+    asked = letter.message.transactions
+    if asked:
+        return f"is {asked[0].topics[0].name} in this transaction?"
+    return f"{letter.message.v3_and_below_topics[0].name} takes part in my transaction"
+
+
+def _committed(letter: Letter) -> str:
+    return f"position {letter.message.topics[0].partitions[0].committed_offset}"
+
+
+def _markers(letter: Letter) -> str:
+    marker = letter.message.markers[0]
+    topics = ", ".join(topic.name for topic in marker.topics)
+    return f"{'commit' if marker.transaction_result else 'abort'} marker for {topics}"
 
 
 def _last_epochs(request: Any) -> list[bool]:

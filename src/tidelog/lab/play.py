@@ -36,12 +36,12 @@ class Sent:
 
 @dataclass(slots=True)
 class Application:
-    """Who reads with a committed position: `done` is what it has carried out, in order, over all its lives."""
+    """Who reads with a committed position: `done` is what it has carried out, in order, over all its lives.
+    `identity`: the producer id, epoch and next sequence of its transactions in this life."""
 
     done: list[str] = field(default_factory=list)
     position: int = 0
-    stored: int = 0
-    """The position that it stored together with its results, where it does so."""
+    identity: tuple[int, int, int] | None = None
     killed: bool = False
 
 

@@ -1,8 +1,8 @@
 """The stage of a story: real brokers on simulated machines, by the names the story gives them.
 
-Beside the story's brokers stands one more, `controller`: it leads the cluster and holds no replica, so that a story
-may do with the others as it likes. Nothing here is left to chance: messages take the same time, a power loss keeps
-exactly what was synced.
+Beside the story's brokers stands one more, `controller`: it leads the cluster and holds no replica of the story's
+topic, so that a story may do with the others as it likes. Nothing here is left to chance: messages take the same time,
+a power loss keeps exactly what was synced.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,10 +32,14 @@ PROPERTIES = {
     "auto.leader.rebalance.enable": "false",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "replica.fetch.wait.max.ms": "100",
     "replica.lag.time.max.ms": "30000",
 }
-"""Kafka's defaults but for `replica.fetch.wait.max.ms`: a fetch that finds nothing is answered after 100 ms."""
+"""Kafka's defaults, but for internal topics (one replica, one partition) and for `replica.fetch.wait.max.ms`: a fetch
+that finds nothing is answered after 100 ms."""
 
 TURN = SECOND // 5
 """How long the world goes on after a command."""

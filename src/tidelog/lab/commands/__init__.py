@@ -4,13 +4,14 @@ A command takes the play and its words, does what it says, and lets the world go
 meanwhile is in `Play.told`. What cannot be done (kill the dead, start the living) is refused with its line.
 """
 
-from tidelog.lab.commands import brokers, clients, links, looking, replication, topics
+from tidelog.lab.commands import application, brokers, clients, links, looking, replication, topics
 from tidelog.lab.commands.entry import Entry
 
 COMMANDS: dict[str, Entry] = {
     **brokers.COMMANDS,
     **topics.COMMANDS,
     **clients.COMMANDS,
+    **application.COMMANDS,
     **replication.COMMANDS,
     **links.COMMANDS,
     **looking.COMMANDS,

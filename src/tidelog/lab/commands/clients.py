@@ -1,34 +1,21 @@
 """Producers and consumers: plain requests to the leader, one at a time."""
 
-from typing import Any
-
 from tidelog.errors import ErrorCode
 from tidelog.lab import asking
 from tidelog.lab.commands.entry import Entry, entry
 from tidelog.lab.language import Command
 from tidelog.lab.play import Play, Sent
 from tidelog.lab.post import ANSWER, Rule
-from tidelog.lab.stage import CONTROLLER
 from tidelog.lab.views import records_on
 from tidelog.sim.host import WALL_START
 from tidelog.wire import records
-from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.groups.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 
 ACKS = {"0": 0, "1": 1, "all": -1}
 PRODUCE_TIMEOUT_MS = 60_000
-GROUP = "application"
 NO_PRODUCER = (-1, -1, -1)
-SEMANTICS = ("at_most_once", "at_least_once", "exactly_once")
-TRIES = 20
 
 # Producing.
 
@@ -117,7 +104,7 @@ def consume(play: Play, command: Command) -> None:
         found = [(r.offset, r.label) for r in records_on(play.stage.hosts[broker].disk, play.name)]
         found = [one for one in found if one[0] >= position]
     else:
-        found = _read(play, broker, position)
+        found = read(play, broker, position)
     _remember(play, found)
     play.last_read = [value for _, value in found]
     play.told.append(f"a consumer reads {' '.join(play.last_read) or 'nothing'} from {broker}")
@@ -129,7 +116,7 @@ def _number(play: Play, text: str) -> int:
     return int(text)
 
 
-def _read(play: Play, broker: str, position: int) -> list[tuple[int, str]]:
+def read(play: Play, broker: str, position: int) -> list[tuple[int, str]]:
     """All that is there to read: one answer need not hold it all."""
     found: list[tuple[int, str]] = []
     while True:
@@ -167,91 +154,6 @@ def _remember(play: Play, found: list[tuple[int, str]]) -> None:
             play.changed.setdefault(offset, sentence)
 
 
-# An application that reads, works, and commits its position to the group's coordinator.
-
-
-def work(play: Play, command: Command) -> None:
-    """Carry out the next record, or all; `crash=between` dies between the two halves of one, whatever their order."""
-    if command.words not in ([], ["all"]):
-        raise play.impossible(f"expected `work` or `work all`, not `{command.text}`.")
-    while _work(play, command) and command.words:
-        pass
-
-
-def _work(play: Play, command: Command) -> bool:
-    """Whether there was something to read."""
-    semantics = command.options.get("semantics", play.knobs.get("semantics", ""))
-    if semantics not in SEMANTICS:
-        raise play.impossible(f"expected semantics={'|'.join(SEMANTICS)}.")
-    application = play.application
-    if application.killed:
-        raise play.impossible("the application is down; expected `recover` before.")
-    found = _read(play, play.leader(), application.position)
-    if not found and command.words:
-        return False
-    if not found:
-        raise play.impossible("there is nothing to read; expected a committed record.")
-    offset, value = found[0]
-    crashes = command.options.get("crash") == "between"
-    application.killed = crashes
-    if semantics == "at_most_once":
-        _commit(play, offset + 1)
-        if not crashes:
-            application.done.append(value)
-    elif semantics == "at_least_once":
-        application.done.append(value)
-        if not crashes:
-            _commit(play, offset + 1)
-    elif not crashes:
-        application.done.append(value)
-        application.stored = offset + 1
-    application.position = offset + 1
-    play.told.append(f"the application {'dies over' if crashes else 'has carried out'} {value}")
-    return not crashes
-
-
-def recover(play: Play, command: Command) -> None:
-    """The application starts again where its position says: the committed one, or the one stored with its results."""
-    semantics = command.options.get("semantics", play.knobs.get("semantics", ""))
-    application = play.application
-    application.killed = False
-    application.position = application.stored if semantics == "exactly_once" else _committed(play)
-    play.told.append(f"the application goes on from offset {application.position}")
-
-
-def _coordinator(play: Play) -> str:
-    """Asked until the offsets topic stands, as every consumer does."""
-    for _ in range(TRIES):
-        answer = play.answer(CONTROLLER, asking.FIND_COORDINATOR, FindCoordinatorRequest(key=GROUP, key_type=0))
-        if answer is not None and not answer.error_code:
-            return play.stage.names[answer.node_id]
-        play.run()
-    raise play.impossible("the group finds no coordinator.")
-
-
-def _commit(play: Play, offset: int) -> None:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    topic = OffsetCommitRequestTopic(name=play.name.topic, partitions=[partition])
-    request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=[topic])
-    _until_taken(play, asking.OFFSET_COMMIT, request)
-
-
-def _committed(play: Play) -> int:
-    topic = OffsetFetchRequestTopic(name=play.name.topic, partition_indexes=[0])
-    answer = _until_taken(play, asking.OFFSET_FETCH, OffsetFetchRequest(group_id=GROUP, topics=[topic]))
-    return max(0, int(answer.topics[0].partitions[0].committed_offset))
-
-
-def _until_taken(play: Play, key: int, request: Any) -> Any:
-    for _ in range(TRIES):
-        answer = play.answer(_coordinator(play), key, request)
-        codes = [answer.topics[0].partitions[0].error_code] if answer is not None and answer.topics else [-1]
-        if codes == [0]:
-            return answer
-        play.run()
-    raise play.impossible("the group's coordinator does not take the request.")
-
-
 COMMANDS: dict[str, Entry] = {
     "produce": entry(
         "produce VALUE… [acks=0|1|all] [to=BROKER] [by=PRODUCER] [key=KEY] [lose=request|answer]",
@@ -266,6 +168,4 @@ COMMANDS: dict[str, Entry] = {
     ),
     "retry": entry("retry VALUE… [to=BROKER] [lose=request|answer]", retry, 1, None, "to", "lose"),
     "consume": entry("consume [from=OFFSET] [on=BROKER] [to=hw|leo]", consume, 0, 0, "from", "on", "to"),
-    "work": entry("work [all] [crash=between] [semantics=…]", work, 0, 1, "crash", "semantics"),
-    "recover": entry("recover [semantics=…]", recover, 0, 0, "semantics"),
 }

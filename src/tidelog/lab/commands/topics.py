@@ -26,14 +26,22 @@ OPTIONS = {"min.insync.replicas": "min.insync.replicas", "unclean": "unclean.lea
 
 def create(play: Play, command: Command) -> None:
     brokers = [play.broker(name) for name in command.words]
-    ids = [play.stage.hosts[name].broker_id for name in brokers]
     given = {option: play.knobs[knob] for knob, option in OPTIONS.items() if knob in play.knobs} | command.options
+    play.hearing.topic_id = make(play, play.name.topic, brokers, given)
+    for name in brokers:
+        if play.stage.hosts[name].up:
+            play.stage.write_back(name)
+
+
+def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) -> bytes:
+    """A topic with one partition on these brokers; its id."""
+    ids = [play.stage.hosts[name].broker_id for name in brokers]
     wish = CreatableTopic(
-        name=play.name.topic,
+        name=topic,
         num_partitions=-1,
         replication_factor=-1,
         assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=ids)],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in given.items()],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in options.items()],
     )
     request = CreateTopicsRequest(topics=[wish], timeout_ms=TIMEOUT_MS)
     answer = play.answer(CONTROLLER, asking.CREATE_TOPICS, request)
@@ -41,11 +49,9 @@ def create(play: Play, command: Command) -> None:
     if result is None or result.error_code:
         reason = result.error_message or ErrorCode(result.error_code).name if result else "no answer"
         raise play.impossible(f"the topic cannot be made: {reason}")
-    play.hearing.topic_id = result.topic_id
     play.run()
-    for name in brokers:
-        if play.stage.hosts[name].up:
-            play.stage.write_back(name)
+    made: bytes = result.topic_id
+    return made
 
 
 def alter(play: Play, command: Command) -> None:
