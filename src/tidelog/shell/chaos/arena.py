@@ -1,6 +1,8 @@
 """The cluster that the faults are done to: processes, with a network and disks of their own where they can be."""
 
+import shutil
 import signal
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -9,7 +11,7 @@ from tidelog.shell.chaos import schedule
 from tidelog.shell.chaos.disks import Disks
 from tidelog.shell.chaos.machine import NotAllowed
 from tidelog.shell.chaos.network import Network
-from tidelog.shell.child import Child
+from tidelog.shell.child import STOP_S, Child
 from tidelog.shell.supervisor import Supervisor, cluster_options
 
 OPTIONS = {
@@ -25,7 +27,8 @@ READY_S = 60.0
 
 
 class Arena:
-    """`skipped`: fault → why the machine does not allow it. `ends`: how brokers ended that nobody had asked to."""
+    """`skipped`: fault → why the machine does not allow it. `ends`: how brokers ended that nobody had asked to, or
+    that did not end as they should."""
 
     def __init__(self, folder: Path, logs: Path, brokers: int) -> None:
         self.folder = folder
@@ -75,7 +78,27 @@ class Arena:
     def _end(self) -> None:
         for child in self.supervisor.children:
             child.signal(signal.SIGCONT)
-        self.supervisor.stop()
+            child.signal(signal.SIGTERM)
+        for child in self.supervisor.children:
+            self._await_end(child)
+
+    def _await_end(self, child: Child) -> None:
+        """One that was asked to end must do so in time and cleanly; a full disk is an excuse."""
+        if child.process is None:
+            return
+        try:
+            child.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            child.process.kill()
+        pid, ended = child.pid, child.ended()
+        if ended != "with exit code 0" and child.number not in self._full:
+            self.ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
+
+    def keep_disks(self, folder: Path) -> None:
+        """Copy what is on disks that go with the arena."""
+        if self.disks is not None:
+            for broker in range(self.brokers):
+                shutil.copytree(self.disks.folder(broker), folder / f"logs-{broker}", dirs_exist_ok=True)
 
     # What faults do.
 
@@ -94,8 +117,7 @@ class Arena:
     def start(self, broker: int) -> None:
         """Start it unless it runs; one that was asked to end is waited for."""
         child = self.supervisor.children[broker]
-        if child.process is not None:
-            child.stop()
+        self._await_end(child)
         self._asked.discard(broker)
         self.supervisor.start_broker(broker)
 

@@ -64,17 +64,19 @@ def run(
         runner.heal()
         workload.finish(tell)
         arena.look()
-        report.problems += arena.ends
-    return _judged(report, files)
+        _judge(report, files)
+        if not report.is_good:
+            arena.keep_disks(files.folder)
+    report.problems += arena.ends
+    return report
 
 
-def _judged(report: Report, files: Files) -> Report:
+def _judge(report: Report, files: Files) -> None:
     with files.history.open(encoding="utf-8") as lines:
         history = parse(lines)
     report.verdict = verify(history)
     report.timeline = timeline(history)
     report.longest_silence_s = longest_silence(history, report.healed_s)
-    return report
 
 
 class _Runner:
