@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from bench.measure import Measure
-from bench.rows import growing, moving, producing, requesting, starting
+from bench.rows import growing, moving, producing, requesting, starting, transacting
 
 Row = Callable[[float], Iterator[Measure]]
 """Takes a scale (1: full size) and yields measures as they are made."""
@@ -18,4 +18,5 @@ ROWS: dict[str, Row] = {
     "7": starting.first_record,
     "8": producing.three_brokers,
     "9": growing.partitions,
+    "10": transacting.transactions,
 }
