@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SAFE = "kip_320"
 QUIT = "q"
+HINT = "   (any key: the next step; q: the end)"
 
 
 @click.group()
@@ -126,11 +127,21 @@ def _draw(telling: "Telling", *, by_step: bool) -> None:
     _print(console, drawing.heading(telling))
     for step in telling.steps:
         _print(console, drawing.step(step))
-        if by_step and click.getchar() == QUIT:
-            return
+        if by_step:
+            if step.number == 1:
+                console.print(HINT, style="dim")
+            if click.getchar() == QUIT:
+                return
     _print(console, drawing.verdict(telling.verdict))
 
 
 def _print(console: "Console", lines: "Iterable[Text]") -> None:
+    """On a terminal a long line goes on below its own beginning."""
+    from rich.padding import Padding
+
     for line in lines:
-        console.print(line)
+        indent = len(line.plain) - len(line.plain.lstrip())
+        if indent and console.is_terminal:
+            console.print(Padding(line[indent:], (0, 0, 0, indent)))
+        else:
+            console.print(line)

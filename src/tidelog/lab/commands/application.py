@@ -32,13 +32,12 @@ def work(play: Play, command: Command) -> None:
     semantics, crashes = _semantics(play, command), command.options.get("crash", "")
     if crashes not in ("", "between"):
         raise play.impossible(f"expected crash=between, not crash={crashes}.")
-    while True:
-        found = read(play, play.leader(), play.application.position)
-        if found:
-            _carry_out(play, *found[0], semantics, crashes=bool(crashes))
-        elif not command.words:
-            raise play.impossible("there is nothing to read; expected a committed record.")
-        if not found or not command.words or crashes:
+    found = read(play, play.leader(), play.application.position)
+    if not found and not command.words:
+        raise play.impossible("there is nothing to read; expected a committed record.")
+    for offset, value in found if command.words else found[:1]:
+        _carry_out(play, offset, value, semantics, crashes=bool(crashes))
+        if crashes:
             return
 
 
