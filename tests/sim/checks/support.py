@@ -88,7 +88,7 @@ def append(to, *batches):
 
 def fetches(leader, *fetched):
     """`fetched`: (follower, broker epoch, offset, last epoch) that reached the leader in its epoch."""
-    overheard = Overheard(ghosts())
+    overheard = Overheard(ghosts(), lambda *_: -1)
     overheard.fetched[leader.broker, NAME] = {
         (leader.state.epoch, follower, life): Fetched(offset, last) for follower, life, offset, last in fetched
     }

@@ -78,6 +78,15 @@ def test_a_new_leader_without_an_acknowledged_record(log):
 # Loss.
 
 
+def test_a_broker_that_lost_data_is_judged_once_it_is_back_in_sync():
+    made = known(tree=state(isr=(0, 2)))
+    made.lost_power(1)
+    judge(made, replica(1, OTHER))
+    made.states[NAME] = state()
+    with pytest.raises(AssertionError, match=r"^I4:"):
+        judge(made, replica(1, OTHER))
+
+
 def test_as_many_crashes_as_min_allows_and_one_more():
     made = known()
     made.lost_power(1)
@@ -109,6 +118,7 @@ def test_nothing_was_lost_where_all_came_back_under_the_same_leader():
     made.lost_power(1)
     made.lost_power(2)
     made.epochs = {0: 10, 1: 21, 2: 22}
+    made.registered.update({(1, 21): -1, (2, 22): -1})
     made.states[NAME] = state(epochs=(10, 21, 22))
     losses.forgive(made, NAME)
     assert not made.of(NAME).adrift

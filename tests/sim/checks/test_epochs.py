@@ -45,6 +45,14 @@ def test_a_cache_that_remembers_what_was_cut_off():
         epochs.check(leader, replica(0, BATCHES, epoch=4).state, cut=True)
 
 
+def test_what_a_crash_brought_back_below_an_earlier_start_proves_nothing():
+    found = replica(0, BATCHES, epochs=((1, 7), (3, 10)), epoch=3)
+    with pytest.raises(AssertionError, match=r"^I18:"):
+        epochs.check(found, None, cut=False)
+    found.deleted_to = 7
+    epochs.check(found, None, cut=False)
+
+
 def test_a_tail_whose_epoch_is_not_noted():
     follower = replica(0, BATCHES, epochs=RIGHT, epoch=4)
     before = follower.state

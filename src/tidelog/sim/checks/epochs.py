@@ -46,11 +46,11 @@ def check_order(replica: Replica, entries: Entries) -> None:
 def check_entries(replica: Replica, entries: Entries) -> None:
     state, known = replica.state, dict(entries)
     assert state is not None
-    start_of_log = max(state.start, replica.first_offset)
+    start_of_log = max(state.start, replica.first_offset, replica.deleted_to)
     first = first_bases(replica.log, start_of_log)
     for epoch, base in first.items():
         begins = known.get(epoch, -1)
-        right = begins == base or (base == replica.first_offset and 0 <= begins < base)
+        right = begins == base or (base == start_of_log and 0 <= begins < base)
         assert right, f"I18: {replica!r} has epoch {epoch} from {base}, but its cache says {entries}"
     for epoch, start in entries:
         if epoch in first or start <= start_of_log:

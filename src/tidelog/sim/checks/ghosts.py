@@ -40,7 +40,8 @@ class Ghost:
     `leaders` and `starts` say who led an epoch and where it began. `first_appended` is (broker, end, crc) of what was
     appended first at an epoch and offset. `lossy`: brokers that lost what was not synced and are not back in the ISR
     since. `loss_allowed` says why acknowledged records may be gone, also long after; while `rebase_after` is an epoch,
-    the next leader's log is what counts. `unproven` brokers were not in sync since that happened.
+    the next leader's log is what counts. `unproven` brokers were not in
+    sync since that happened, or since they lost data.
     """
 
     name: TopicPartition

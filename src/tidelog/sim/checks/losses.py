@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def lose(ghosts: "Ghosts", name: TopicPartition, broker: int) -> None:
-    """A broker lost what it had not synced."""
+    """A broker lost what it had not synced. A power loss may also bring back what a truncation had taken, below a high
+    watermark that was written down since: as in Kafka, that stands there until the log is compared with the leader's.
+    """
     ghosts.of(name).lossy.add(broker)
+    ghosts.of(name).unproven.add(broker)
     judge(ghosts, name)
 
 

@@ -36,10 +36,15 @@ class Fetched(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where an answer that a follower gets came from. `epoch`: the leader epoch of who answered, when it answered."""
+    """Where an answer that a follower gets came from. `epoch`: the leader epoch of who answered, when it was sent;
+    `before`: at the beginning of the step in which it was. Within a step nobody can tell."""
 
     broker: int
     epoch: int
+    before: int = -1
+
+    def speaks_for(self, epoch: int) -> bool:
+        return epoch in (self.epoch, self.before)
 
 
 class Success(NamedTuple):
@@ -75,7 +80,7 @@ class Asked:
     request: Any
     follower: int = -1
     names: dict[TopicPartition, int] = field(default_factory=dict)
-    epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -93,10 +98,12 @@ def partition_of(host: Host, name: TopicPartition) -> Partition | None:
 
 class Overheard:
     """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch). `sources`: of what the broker that is
-    taking its step was given. `unclean_wish`: whether somebody asked for an unclean election."""
+    taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last step. `unclean_wish`:
+    whether somebody asked for an unclean election."""
 
-    def __init__(self, ghosts: Ghosts) -> None:
+    def __init__(self, ghosts: Ghosts, epoch_before: Callable[[int, TopicPartition], int]) -> None:
         self._ghosts = ghosts
+        self._epoch_before = epoch_before
         self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], Fetched]] = {}
         self.sources: dict[TopicPartition, Source] = {}
         self.successes: list[Success] = []
@@ -137,8 +144,8 @@ class Overheard:
         if not end.listener:
             for frame in frames:
                 asked = self._asked.pop((end.link, int.from_bytes(frame[:4], "big")), None)
-                for name, epoch in asked.epochs.items() if asked is not None else ():
-                    self.sources[name] = Source(int(end.other.party.name.rpartition("-")[2]), epoch)
+                for name, epochs in asked.epochs.items() if asked is not None else ():
+                    self.sources[name] = Source(int(end.other.party.name.rpartition("-")[2]), *epochs)
             return
         for frame in frames:
             if int.from_bytes(frame[:2], "big") in HEARD:
@@ -232,7 +239,11 @@ class Overheard:
             if asked is None:
                 continue
             if asked.names and asked.follower >= 0:
-                asked.epochs = {n: p.epoch for n in asked.names if (p := partition_of(host, n)) is not None}
+                asked.epochs = {
+                    name: (partition.epoch, self._epoch_before(host.broker_id, name))
+                    for name in asked.names
+                    if (partition := partition_of(host, name)) is not None
+                }
             else:
                 del self._asked[key]
             self._said(host, end, asked, memoryview(data)[start:position])
@@ -251,7 +262,8 @@ class Overheard:
         """What this follower must not be answered: it is not assigned, or one of the two believes in another epoch."""
         for name, epoch in asked.names.items():
             partition = partition_of(host, name)
-            if partition is None or asked.follower not in partition.replicas or epoch not in (-1, partition.epoch):
+            known = (-1, partition.epoch, self._epoch_before(host.broker_id, name)) if partition is not None else ()
+            if partition is None or asked.follower not in partition.replicas or epoch not in known:
                 yield name
 
     def _look_into(self, host: Host, asked: Asked, frame: memoryview) -> None:

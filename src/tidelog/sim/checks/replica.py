@@ -137,7 +137,7 @@ class Replica:
     `earlier(offset)` is the chain of what was below an offset and cannot be read any more. `compacted_to()`: what lies
     below may have been compacted before it was read, so that it proves nothing. `cuts` are the truncations so far, with
     what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of its last append; `led`:
-    those that it led.
+    those that it led. `deleted_to`: where it once began; a crash may have brought back what was deleted below.
     """
 
     def __init__(
@@ -156,6 +156,7 @@ class Replica:
         self.cuts: list[tuple[int, list[Batch]]] = []
         self.appended_in = -1
         self.led: set[int] = set()
+        self.deleted_to = 0
         self._place = NO_PLACE
         """(base of a segment, position there): read so far."""
 

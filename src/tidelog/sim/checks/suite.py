@@ -43,7 +43,7 @@ class Suite:
 
     def __init__(self) -> None:
         self.ghosts = Ghosts()
-        self.overheard = Overheard(self.ghosts)
+        self.overheard = Overheard(self.ghosts, self.epoch_before)
         self.fetches = Fetches(self.overheard)
         self.crashes = crashes.Crashes()
         self.groups = Groups()
@@ -58,6 +58,11 @@ class Suite:
 
     def of(self, name: TopicPartition) -> list[Replica]:
         return [replica for (_, held), replica in self.replicas.items() if held == name]
+
+    def epoch_before(self, broker: int, name: TopicPartition) -> int:
+        """The leader epoch of a replica as of its broker's last step."""
+        replica = self.replicas.get((broker, name))
+        return -1 if replica is None or replica.state is None else replica.state.epoch
 
     # world.Witness.
 
@@ -199,7 +204,10 @@ class Suite:
             """Whole segments below HW, at any time."""
             return ghost.true_high_watermark if "compact" in partition.config.cleanup_policy else 0
 
-        return Replica(host.broker_id, partition, earlier, compacted_to)
+        replica = Replica(host.broker_id, partition, earlier, compacted_to)
+        if left is not None and left.replica.state is not None:
+            replica.deleted_to = max(left.replica.deleted_to, left.replica.state.start)
+        return replica
 
     def follow_log(self, host: Host, replica: Replica, before: State | None) -> tuple[list[Batch], list[Batch]]:
         log, name = replica.partition.log, replica.partition.name
