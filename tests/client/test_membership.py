@@ -7,6 +7,7 @@ from tidelog.client.group.membership import Stage
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.wire.messages.groups.join_group import JoinGroupResponse
 
 
 class GroupStory(Story):
@@ -355,3 +356,11 @@ def test_a_member_that_was_expelled_commits_nothing_until_it_is_back():
     (done,) = story.consumer.take_results()
     assert (done.ticket, done.error) == (ticket, ErrorCode.UNKNOWN_MEMBER_ID)
     assert not story.ground.requests(OFFSET_COMMIT)
+
+
+def test_a_member_whose_id_is_refused_again_and_again_asks_with_pauses():
+    story = GroupStory()
+    story.coordinator._accept = lambda _request, reply: reply(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    story.subscribe()
+    story.poll(10_000)
+    assert 4 < len(story.ground.requests(JOIN_GROUP)) < 40

@@ -197,3 +197,19 @@ def test_a_leader_that_hands_in_twice_while_the_first_is_stored_changes_nothing(
     assert ground.answers[again].assignment == b"first"
     after = ground.failover()
     assert after.answers[after.sync(a, 2)].assignment == b"first"
+
+
+def test_who_makes_a_group_is_answered_when_it_is_written_for_its_id_would_be_unknown_else():
+    """Simulated seed 5032: the id was given and refused in turn, thousands of times a second, below min.insync."""
+    ground = Ground()
+    ground.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
+    refused = ground.answers[ground.join()]
+    assert (refused.error_code, refused.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    assert "g" not in ground.machine.groups
+    ground.refusing = None
+    ground.holding = True
+    token = ground.join()
+    assert token not in ground.answers
+    ground.release()
+    assert ground.answers[token].error_code == ErrorCode.MEMBER_ID_REQUIRED
+    ground.join(ground.answers[token].member_id)

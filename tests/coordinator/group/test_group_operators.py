@@ -59,7 +59,7 @@ def test_groups_are_listed_by_state_and_type():
 def test_a_group_that_is_not_committed_yet_is_not_shown():
     ground = Ground()
     ground.holding = True
-    ground.new_member()
+    ground.join()
     assert listed(ground) == {}
     assert describe(ground, "g")[0].group_state == "Dead"
     ground.release()

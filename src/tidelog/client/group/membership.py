@@ -332,10 +332,11 @@ class Membership:
         if code in _FATAL:
             self._fail(code, "the group refuses this member")
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            was_joining = self.stage is Stage.JOINING
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
             self._lose()
-            self._retry_at = now.mono
+            self._retry_at = now.mono + (self._backoff.next_ms() if was_joining else 0)
         else:
             self._fail(code, "the group's coordinator answered with an error")
 

@@ -76,8 +76,8 @@ class GroupOffsets:
     def commit(
         self, offsets: Mapping[TopicPartition, CommittedOffset], finish: Finish, now: Time, timeout_ms: int
     ) -> None:
-        """`finish` gets the offsets that were committed, or the code of the first that was not. Who wants to be a member
-        and is none commits nothing: without a generation it would overwrite what the others have committed."""
+        """`finish` gets the offsets that were committed, or the code of the first that was not. Who wants to be a
+        member and is none commits nothing: without a generation it would overwrite what the others committed."""
         if self._membership.topics and self._membership.generation < 0:
             finish(None, ErrorCode.UNKNOWN_MEMBER_ID, now)
             return

@@ -16,7 +16,7 @@ from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_
 from tidelog.coordinator.group.records import new_group_change
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest
+from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
 
 KNOWN_MEMBER_VERSION = 4
 """From this version of JoinGroup on a dynamic member must come with an id."""
@@ -40,7 +40,8 @@ class Joining(NamedTuple):
 
 def join(machine: GroupMachine, joining: Joining) -> Result:
     """Answer at once, or hold the answer back while the member waits. A group that is new is written down at once, so
-    that readers learn of it in the order of the log."""
+    that readers learn of it in the order of the log; who made it is answered when that is done, for an id in a group
+    that is none would be refused the next moment, and so on without end."""
     request = joining.request
     group = machine.groups.get(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER:
@@ -49,18 +50,24 @@ def join(machine: GroupMachine, joining: Joining) -> Result:
     is_new = group is None
     group = group or machine.create(request.group_id)
     result = _join(machine, joining, group)
-    if result.response is not None:
-        machine.shard.reply(joining.token, result.response)
-        result.response = None
+    response, result.response = result.response, None
     if is_new and not result.changes:
-        return Result(changes=[new_group_change(group)], settled=partial(_group_written, machine, group))
+        settled = partial(_group_written, machine, group, joining, response)
+        return Result(changes=[new_group_change(group)], settled=settled)
+    if response is not None:
+        machine.shard.reply(joining.token, response)
     return result
 
 
-def _group_written(machine: GroupMachine, group: Group, code: ErrorCode) -> Result:
+def _group_written(
+    machine: GroupMachine, group: Group, joining: Joining, response: JoinGroupResponse | None, code: ErrorCode
+) -> Result:
     """A group that never came into the log is none: nobody else may know of it."""
     if code != ErrorCode.NONE and group.created_offset is None and not group.is_in(GroupState.DEAD):
         machine.forget(group, code)
+    if response is not None:
+        refused = join_error(UNKNOWN_MEMBER, code)
+        machine.shard.reply(joining.token, refused if code != ErrorCode.NONE else response)
     return Result()
 
 
