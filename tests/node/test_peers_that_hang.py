@@ -102,6 +102,21 @@ def test_a_leader_that_never_answers_is_asked_anew_after_the_timeout():
     assert asked(broker, FetchRequest)[-1][0] == second != first
 
 
+@pytest.mark.parametrize(
+    "garbage", [bytes(3), bytes.fromhex("00000001") + b"\xff" * 9, bytes.fromhex("7fffffff") + bytes(30)]
+)
+def test_a_leader_whose_answer_makes_no_sense_is_asked_anew(garbage):
+    """What was asked then is among what has no answer: nobody may wait for it for ever."""
+    broker = registered()
+    broker.follow(leader=1)
+    first = dial(broker)
+    broker.give("receive", first, [memoryview(garbage)])
+    assert first in broker.closed
+    broker.passes(200)
+    second = dial(broker)
+    assert asked(broker, FetchRequest)[-1][0] == second != first
+
+
 def test_after_an_error_the_follower_ends_its_old_session_with_the_request_that_opens_the_next():
     broker = registered()
     broker.follow(leader=1)

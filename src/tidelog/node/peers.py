@@ -108,11 +108,12 @@ class Peers:
         channel = self._by_connection.get(connection)
         if channel is None or not channel.sent:
             return
-        sent = channel.sent.popleft()
+        sent = channel.sent[0]  # until its answer is understood: else it is among those that get none
         correlation_id, response = decode_response(sent.key, sent.version, frame)
         if correlation_id != sent.correlation_id:
             self.close(connection, "an answer to something that was not asked")
             return
+        channel.sent.popleft()
         yield Answer(channel.owner, sent.token, response)
 
     def lost(self, connection: int) -> None:
