@@ -127,6 +127,7 @@ class Network:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.links: list[Link] = []
         self.blocked: set[tuple[str, str]] = set()
+        self.holding: dict[End, None] = {}
         self.slow: dict[tuple[str, str], Narrow] = {}
         self.buffers = Buffers()
         self.accepted = 0
@@ -257,6 +258,7 @@ class Network:
     def _arrive(self, end: End, other: End, piece: bytes | None) -> None:
         if end.held or (end.party.name, other.party.name) in self.blocked:
             end.held.append(piece or b"")
+            self.holding[end] = None
             return
         end.unsent -= len(piece or b"")
         if end.link.broken:
@@ -298,17 +300,14 @@ class Network:
         """Every way is open and wide: what was held arrives, or the link is reset."""
         self.blocked.clear()
         self.slow.clear()
-        for link in list(self.links):
-            if not (link.opener.held or link.acceptor.held):
-                continue
+        holding, self.holding = self.holding, {}
+        for end in holding:
             if self.random.random() < self.weather.reset_on_heal:
-                self.reset(link)
-            for end in (link.opener, link.acceptor):
-                self._release(end)
+                self.reset(end.link)
+            self.clock.after(self.delay(), partial(self._release, end))
 
     def _release(self, end: End) -> None:
+        """What was held arrives before what was sent after it, even if that is on its way already."""
         held, end.held = end.held, deque()
         for piece in held:
-            end.unsent -= len(piece)
-            if not end.link.broken:
-                self._arrive_later(end, end.other, piece or None)
+            self._arrive(end, end.other, piece or None)
