@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="What faults and calls are drawn from."
 )
 @click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second.")
+@click.option("--transactions/--no-transactions", default=True, help="One client in four writes in transactions.")
 @click.option("--faults", help="Only these, separated by commas; all that the machine allows by default.")
 @click.option(
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
@@ -31,8 +32,15 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @flag("json", "Print the report as JSON.")
 def chaos(
-    brokers: int, seconds: float, seed: int, rate: float, faults: str | None, folder: Path | None, json: bool
-) -> None:  # fmt: skip
+    brokers: int,
+    seconds: float,
+    seed: int,
+    rate: float,
+    transactions: bool,
+    faults: str | None,
+    folder: Path | None,
+    json: bool,
+) -> None:
     """Run real broker processes, do faults to them while clients write and read, and judge what the clients saw.
 
     Brokers are killed, paused and restarted; as root their disks are filled and their network is cut as well. The exit
@@ -49,7 +57,7 @@ def chaos(
     with _terminated_as_interrupted():
         try:
             report = chaos_run.run(
-                files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds,
+                files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
                 tell=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except NotReady as reason:

@@ -12,7 +12,7 @@ from tidelog.history.text import NotAHistory, parse
 from tidelog.history.verdict import verify
 from tidelog.model import TopicPartition
 from tidelog.shell import transport
-from tidelog.shell.checking import ground, process
+from tidelog.shell.checking import ground, process, worker
 from tidelog.shell.checking.knowledge import Knowledge
 from tidelog.shell.checking.recorder import Recorder
 from tidelog.shell.checking.workload import Plan, Workload
@@ -55,6 +55,7 @@ def test_a_history_of_a_healthy_cluster_is_clean(cluster, tmp_path):
     assert verdict.figures["values_certain"] > 300
     assert verdict.figures["values_read"] == verdict.figures["values_certain"]
     assert history.header.about["seed"] == 5
+    assert {"txn ok", "send ok", "commit ok"} <= set(verdict.figures["calls"])
     ground.remove(place)
 
 
@@ -71,6 +72,16 @@ def test_a_record_that_a_consumer_leaves_out_is_found(cluster, tmp_path, monkeyp
     lost = verdict.anomalies["lost-write"]
     assert [anomaly.values for anomaly in lost] == [(7,)]
     assert not verdict.is_good
+
+
+def test_a_consumer_that_reads_what_was_aborted_is_found(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "ISOLATION", "read_uncommitted")
+    monkeypatch.setattr(worker, "ABORTS", 0.5)
+    place = ground.prepare(cluster.bootstrap, topics=1, partitions=2)
+    run_until(Workload(place, Plan(seconds=4, rate=400), tmp_path / "h.jsonl"), 60)
+    verdict = verify(read(tmp_path / "h.jsonl"))
+    assert not verdict.is_good
+    assert verdict.anomalies["aborted-read"]
 
 
 def test_records_that_are_gone_at_the_end_are_missed(cluster, tmp_path):

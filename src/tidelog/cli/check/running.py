@@ -35,12 +35,22 @@ PLAIN_EVERY_S = 10.0
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="What the clients' choices are drawn from."
 )
+@click.option("--transactions/--no-transactions", default=True, help="One client in four writes in transactions.")
 @flag("keep", "Do not delete the topics; they are always kept where something is broken.")
 @flag("json", "Print the verdict as JSON.")
 def run(
-    bootstrap: str, seconds: float, out: Path, topics: int, partitions: int, workers: int, rate: float, seed: int,
-    keep: bool, json: bool,
-) -> None:  # fmt: skip
+    bootstrap: str,
+    seconds: float,
+    out: Path,
+    topics: int,
+    partitions: int,
+    workers: int,
+    rate: float,
+    seed: int,
+    transactions: bool,
+    keep: bool,
+    json: bool,
+) -> None:
     """Write unique values to topics of its own and read them, with clients that crash and change what they read; then
     read everything once more and judge what was seen.
 
@@ -51,7 +61,10 @@ def run(
     from tidelog.shell.checking.workload import Plan, Workload
 
     check_reachable(bootstrap)
-    plan = Plan(seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed)
+    plan = Plan(
+        seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed,
+        transactions=transactions,
+    )  # fmt: skip
     place = ground.prepare(bootstrap, topics, partitions)
     workload = Workload(place, plan, out)
     _drive(workload, seconds)
@@ -106,8 +119,9 @@ def progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
 
 
 def _counts(recorder: "Recorder") -> str:
-    from tidelog.history.operation import INFO, OK, POLL, SEND
+    from tidelog.history.operation import INFO, OK, POLL, SEND, TXN
 
     outcomes = recorder.outcomes
     unknown = sum(count for (_, type_), count in outcomes.items() if type_ == INFO)
-    return f"{outcomes[SEND, OK]} sends and {outcomes[POLL, OK]} polls answered, {unknown} calls without an answer"
+    sends = outcomes[SEND, OK] + outcomes[TXN, OK]
+    return f"{sends} writes and {outcomes[POLL, OK]} polls answered, {unknown} calls without an answer"

@@ -1,7 +1,8 @@
 """Consecutive records of a partition, as one consumer gets them: each is the next one that exists.
 
 int-poll-skip, int-nonmonotonic-poll: within one call. poll-skip, nonmonotonic-poll: from one call of a process to its
-next. What the group gave or took meanwhile, and what a new assignment does not keep, may begin anywhere.
+next. What the group gave or took meanwhile, and what a new assignment does not keep, may begin anywhere. A
+call that failed has moved the consumer as well: it does not go back with an aborted transaction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from tidelog.history.anomalies.anomaly import Anomaly
 from tidelog.history.facts import Facts, Versions
-from tidelog.history.operation import ASSIGN, CRASH, OK, SUBSCRIBE, Call, Value
+from tidelog.history.operation import ASSIGN, CRASH, SUBSCRIBE, Call, Value
 
 SKIP, NONMONOTONIC = "poll-skip", "nonmonotonic-poll"
 INTERNAL_SKIP, INTERNAL_NONMONOTONIC = "int-poll-skip", "int-nonmonotonic-poll"
@@ -52,8 +53,6 @@ def _between(facts: Facts, process_calls: Sequence[Call]) -> Iterator[Anomaly]:
                 kinds = (f"{SKIP}-{SUBSCRIBED}", f"{NONMONOTONIC}-{SUBSCRIBED}")
         for key in _rebalanced(call):
             places.pop(key, None)
-        if call.outcome != OK:
-            continue
         for key, records in _by_key(call).items():
             (offset, value), (last, last_value) = records[0], records[-1]
             if key in places:

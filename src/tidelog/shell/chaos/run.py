@@ -46,6 +46,7 @@ def run(
     seed: int,
     rate: float,
     kinds: Collection[str],
+    transactions: bool = True,
     tell: Callable[[str], None],
 ) -> Report:
     """NotReady where the cluster does not come up at all."""
@@ -56,7 +57,14 @@ def run(
                 tell(f"fault {kind} is skipped: {reason}")
         report = Report(seed=seed, brokers=brokers, seconds=seconds, skipped=arena.skipped)
         place = ground.prepare(arena.supervisor.bootstrap, topics=2, partitions=3)
-        plan = Plan(seconds=seconds, rate=rate, workers=WORKERS, seed=seed, about={"chaos": True, "brokers": brokers})
+        plan = Plan(
+            seconds=seconds,
+            rate=rate,
+            workers=WORKERS,
+            seed=seed,
+            transactions=transactions,
+            about={"chaos": True, "brokers": brokers},
+        )
         workload = Workload(place, plan, files.history)
         workload.start()
         runner = _Runner(arena, workload, report, tell)

@@ -15,6 +15,7 @@ from tidelog.history.operation import (
     POLL,
     SEND,
     SUBSCRIBE,
+    TXN,
     Poll,
     Send,
     Value,
@@ -22,6 +23,7 @@ from tidelog.history.operation import (
 from tidelog.shell.checking.ground import Ground
 from tidelog.shell.checking.knowledge import Knowledge
 from tidelog.shell.checking.recorder import Recorder
+from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer, Producer
 
 DELIVERIES_MS = (3_000, 8_000, 20_000)
@@ -30,7 +32,9 @@ DELIVERIES_MS = (3_000, 8_000, 20_000)
 REQUEST_MS = 5_000
 ANSWER_MS = 15_000
 SESSION_MS = 6_000
+TRANSACTION_MS = 10_000
 POLL_S = 0.1
+ISOLATION = "read_committed"
 
 REFUSED = frozenset(
     {
@@ -57,7 +61,9 @@ class Process:
         *,
         subscribes: bool,
         delivery_ms: int = DELIVERIES_MS[-1],
+        transactional_id: str | None = None,
     ) -> None:
+        """With a transactional id, whoever had it is fenced; ApiError where nobody answers."""
         self.number = knowledge.new_process()
         self.is_retired = False
         self._delivery_ms = delivery_ms
@@ -67,20 +73,14 @@ class Process:
         self._rebalanced: set[int] = set()
         self._assigned: list[int] = []
         self._to_commit: dict[int, int] = {}
-        self.producer = Producer(
-            ground.bootstrap,
-            delivery_timeout_ms=delivery_ms,
-            request_timeout_ms=min(REQUEST_MS, delivery_ms),
-            max_block_ms=delivery_ms,
-            linger_ms=0,
-        )
+        self.producer = self._new_producer(transactional_id)
         self.consumer = Consumer(
             ground.bootstrap,
             ground.group if subscribes else None,
             on_event=self._happened,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            isolation_level="read_committed",
+            isolation_level=ISOLATION,
             request_timeout_ms=REQUEST_MS,
             default_api_timeout_ms=ANSWER_MS,
             session_timeout_ms=SESSION_MS,
@@ -90,6 +90,18 @@ class Process:
 
     def __repr__(self) -> str:
         return f"Process({self.number}, reads {self._assigned or 'nothing'})"
+
+    def _new_producer(self, transactional_id: str | None) -> Producer:
+        bootstrap = self._ground.bootstrap
+        options: dict[str, Any] = {
+            "delivery_timeout_ms": self._delivery_ms,
+            "request_timeout_ms": min(REQUEST_MS, self._delivery_ms),
+            "max_block_ms": self._delivery_ms,
+            "linger_ms": 0,
+        }
+        if transactional_id is None:
+            return Producer(bootstrap, **options)
+        return TransactionalProducer(bootstrap, transactional_id, transaction_timeout_ms=TRANSACTION_MS, **options)
 
     def begin(self, f: str, value: Any) -> None:
         self._recorder.invoke(self.number, f, value)
@@ -103,23 +115,60 @@ class Process:
 
     def send(self, keys: Sequence[int]) -> None:
         """A new value to each of these keys, all on their way at once; waits until the fate of all is told."""
-        values = [(key, self._knowledge.new_value(key)) for key in keys]
-        self.begin(SEND, [Send(key, None, value) for key, value in values])
+        asked = self._new_values(keys)
+        self.begin(SEND, asked)
+        moves, deliveries = self._deliver(asked)
+        self._learn(moves)
+        self.end(_outcome(deliveries), SEND, moves)
+
+    def transact(self, keys: Sequence[int], *, polls: bool, aborts: bool) -> None:
+        """A transaction that sends, and polls before it if it is to. A commit without an answer leaves it open what
+        became of it; where none was ever asked for, it has failed for certain."""
+        assert isinstance(self.producer, TransactionalProducer)
+        asked = self._new_values(keys)
+        before: list[Send | Poll] = [Poll({})] if polls else []
+        self.begin(TXN, [*before, *asked])
+        moves: list[Send] = list(asked)
+        outcome = FAIL
+        try:
+            self.producer.begin()
+            if polls:
+                before = [Poll(self._read(POLL_S))]
+            moves, deliveries = self._deliver(asked)
+            if aborts or _outcome(deliveries) != OK:
+                self.producer.abort()
+            else:
+                outcome = INFO
+                self.producer.commit()
+                outcome = OK
+        except ApiError:
+            self.is_retired = True
+        if outcome == OK:
+            self._learn(moves)
+        self.end(outcome, TXN, [*before, *moves])
+
+    def _new_values(self, keys: Sequence[int]) -> list[Send]:
+        return [Send(key, None, self._knowledge.new_value(key)) for key in keys]
+
+    def _deliver(self, asked: Sequence[Send]) -> tuple[list[Send], list[Delivery | None]]:
+        """The sends with their offsets, and what was told of each; None where nothing was."""
         told: dict[int, Delivery] = {}
         tickets: list[int] = []
         try:
-            for key, value in values:
-                topic, partition = self._ground.partitions[key]
-                tickets.append(self.producer.send(topic, b"%d" % value, partition=partition))
+            for move in asked:
+                topic, partition = self._ground.partitions[move.key]
+                tickets.append(self.producer.send(topic, str(move.value).encode(), partition=partition))
             told = {delivery.ticket: delivery for delivery in self.producer.flush(self._delivery_ms / 1000 + 1)}
         except ApiError:
-            tickets += [-1] * (len(values) - len(tickets))
+            tickets += [-1] * (len(asked) - len(tickets))
         deliveries = [told.get(ticket) for ticket in tickets]
-        moves = [Send(key, _offset(delivery), value) for (key, value), delivery in zip(values, deliveries, strict=True)]
+        moves = [move._replace(offset=_offset(each)) for move, each in zip(asked, deliveries, strict=True)]
+        return moves, deliveries
+
+    def _learn(self, moves: Sequence[Send]) -> None:
         for move in moves:
             if move.offset is not None:
                 self._knowledge.acknowledged(move.key, move.offset)
-        self.end(_outcome(deliveries), SEND, moves)
 
     # Reading.
 
@@ -144,16 +193,19 @@ class Process:
         """How many records came."""
         self.begin(POLL, [Poll({})])
         try:
-            records = self.consumer.poll(timeout_s)
+            found = self._read(timeout_s)
         except ApiError:
             self.end(INFO, POLL, None)  # no records are lost with it: they are handed out before anything is raised
             return 0
-        found = self._by_key(records)
+        self.end(OK, POLL, [Poll(found)])
+        return sum(map(len, found.values()))
+
+    def _read(self, timeout_s: float) -> dict[int, list[tuple[int, Value]]]:
+        found = self._by_key(self.consumer.poll(timeout_s))
         for key, placed in found.items():
             self._to_commit[key] = placed[-1][0] + 1
             self._knowledge.read(key, placed[-1][0])
-        self.end(OK, POLL, [Poll(found)])
-        return len(records)
+        return found
 
     def commit(self) -> None:
         """Commit for the group what was read since the last time."""

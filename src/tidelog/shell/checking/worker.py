@@ -4,6 +4,7 @@ import random
 import time
 from threading import Event, Thread
 
+from tidelog.errors import ApiError
 from tidelog.shell.checking.ground import Ground
 from tidelog.shell.checking.knowledge import Knowledge
 from tidelog.shell.checking.process import DELIVERIES_MS, Process
@@ -11,6 +12,7 @@ from tidelog.shell.checking.recorder import Recorder
 
 MOST_SENDS = 4
 REASSIGNS = 1 / 64
+ABORTS = 0.1
 TAKES_UNREAD = 1 / 3
 FROM_BEGINNING = 1 / 16
 BACK = 20
@@ -18,8 +20,9 @@ BACK = 20
 
 
 class Worker:
-    """`subscribes`: whether its processes are members of the group, or assign partitions by hand. `failure` is what
-    ended its thread, if anything did that is no one's answer."""
+    """`subscribes`: whether its processes are members of the group, or assign partitions by hand. With a
+    `transactional_id` all they send is in transactions; each successor takes it over. `failure` is what ended its
+    thread, if anything did that is no one's answer."""
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class Worker:
         *,
         seed: int,
         subscribes: bool,
+        transactional_id: str | None,
         per_second: float,
     ) -> None:
         self.failure: BaseException | None = None
@@ -37,6 +41,7 @@ class Worker:
         self._knowledge = knowledge
         self._random = random.Random(seed)  # noqa: S311 (chance that can be repeated)
         self._subscribes = subscribes
+        self._transactional_id = transactional_id
         self._period_s = 1 / per_second
         self._stop = Event()
         self._crash = Event()
@@ -57,23 +62,35 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            process = self._begin()
-            due = time.monotonic()
-            while not self._stop.wait(max(0.0, due - time.monotonic())):
-                due = max(due + self._period_s, time.monotonic() - 1)  # at most a second is made up for
-                self._act(process)
-                if process.is_retired:
+            while not self._stop.is_set():
+                process = self._begin()
+                if process is not None:
+                    self._live(process)
                     process.leave()
-                    process = self._begin()
-            process.leave()
         except BaseException as error:
             self.failure = error
 
-    def _begin(self) -> Process:
-        delivery_ms = self._random.choice(DELIVERIES_MS)
-        process = Process(
-            self._ground, self._recorder, self._knowledge, subscribes=self._subscribes, delivery_ms=delivery_ms
-        )
+    def _live(self, process: Process) -> None:
+        """Until it is retired, or nothing more is to be done."""
+        due = time.monotonic()
+        while not process.is_retired and not self._stop.wait(max(0.0, due - time.monotonic())):
+            due = max(due + self._period_s, time.monotonic() - 1)  # at most a second is made up for
+            self._act(process)
+
+    def _begin(self) -> Process | None:
+        """None where nobody answers a process that wants to take over the transactional id."""
+        try:
+            process = Process(
+                self._ground,
+                self._recorder,
+                self._knowledge,
+                subscribes=self._subscribes,
+                delivery_ms=self._random.choice(DELIVERIES_MS),
+                transactional_id=self._transactional_id,
+            )
+        except ApiError:
+            self._stop.wait(self._period_s)
+            return None
         self._choose(process)
         return process
 
@@ -84,12 +101,20 @@ class Worker:
         elif self._random.random() < REASSIGNS:
             self._choose(process)
         elif self._random.random() < 0.5:
-            number = self._random.choice(range(1, MOST_SENDS + 1))
-            process.send([self._random.randrange(len(self._ground.partitions)) for _ in range(number)])
+            self._write(process)
         else:
             records = process.poll()
             if records and self._subscribes and not process.is_retired:
                 process.commit()
+
+    def _write(self, process: Process) -> None:
+        number = self._random.randint(1, MOST_SENDS)
+        keys = [self._random.randrange(len(self._ground.partitions)) for _ in range(number)]
+        if self._transactional_id is None:
+            process.send(keys)
+        else:
+            polls, aborts = self._random.random() < 0.5, self._random.random() < ABORTS
+            process.transact(keys, polls=polls, aborts=aborts)
 
     def _choose(self, process: Process) -> None:
         """What to read from now on."""

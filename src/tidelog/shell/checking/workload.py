@@ -20,7 +20,8 @@ READERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`rate` is in calls a second, of all workers together."""
+    """`rate` is in calls a second, of all workers together. With `transactions` one worker in four writes
+    only in them."""
 
     seconds: float = 60.0
     topics: int = 2
@@ -28,6 +29,7 @@ class Plan:
     workers: int = 4
     rate: float = 200.0
     seed: int = 0
+    transactions: bool = True
     final_s: float = FINAL_S
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -51,6 +53,7 @@ class Workload:
                 self._knowledge,
                 seed=self._random.getrandbits(32),
                 subscribes=number % 2 == 1,
+                transactional_id=f"{ground.group}-{number}" if plan.transactions and number % 4 == 2 else None,
                 per_second=plan.rate / plan.workers,
             )
             for number in range(plan.workers)
