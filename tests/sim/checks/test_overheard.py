@@ -73,6 +73,17 @@ def test_a_follower_that_registered_anew_vouches_for_all_of_its_session():
     assert set(scene.overheard.fetched[0, NAME]) == {(1, 1, 11), (1, 1, 21)}
 
 
+def test_what_comes_late_on_an_older_connection_is_of_another_session():
+    scene = Scene()
+    scene.fetch(epoch=1)
+    present, scene.near.link = scene.near.link, object()
+    scene.fetch(epoch=0)
+    scene.near.link = present
+    scene.fetch(session=1, offset=None)
+    scene.serve()
+    assert scene.overheard.strangers == []
+
+
 def test_an_assigned_follower_may_be_answered_and_others_must_be_refused():
     for follower, epoch, code, seen in ((1, 1, 0, 0), (7, 1, 0, 1), (7, 1, 6, 0), (1, 0, 0, 1), (1, 0, 74, 0)):
         scene = Scene()

@@ -85,7 +85,8 @@ class Asked:
 
 @dataclass(slots=True)
 class Reading:
-    """What one life of a follower reads from one leader, as its session has it: the place and the epoch."""
+    """What a follower reads on a connection, as its session has it: the place and the epoch. A session ends with its
+    connection; what was on its way on an older one may arrive later."""
 
     broker_epoch: int = -1
     names: dict[TopicPartition, tuple[int, Fetched]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class Overheard:
             CONTROLLED_SHUTDOWN: self._let_go,
         }
         self._asked: dict[tuple[Link, int], Asked] = {}
-        self._reading: dict[tuple[int, int], Reading] = {}
+        self._reading: dict[Link, Reading] = {}
 
     def __repr__(self) -> str:
         return f"Overheard({len(self._asked)} unanswered)"
@@ -184,10 +185,9 @@ class Overheard:
         request, by_id = asked.request, asked.version >= TOPIC_IDS_SINCE[FETCH]
         if request.session_epoch == CLOSING and not request.topics:
             return {}
-        key = (id(end.other.party), host.broker_id)
-        reading = self._reading.get(key)
+        reading = self._reading.get(end.link)
         if reading is None or request.session_epoch <= 0:
-            reading = self._reading[key] = Reading()
+            reading = self._reading[end.link] = Reading()
         named: list[TopicPartition] = []
         for topic in request.topics:
             for part in topic.partitions:
