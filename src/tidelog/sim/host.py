@@ -43,6 +43,8 @@ class Host:
         self.life: Life | None = None
         self.lives = 0
         self.stopped_because: str | None = None
+        self.was_stopping = False
+        """Whether the last life was in a wished stop when it ended, however that was."""
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.life or 'down'}>"
@@ -90,5 +92,6 @@ class Host:
         life = self.life
         if life is not None:
             self.life = None
+            self.was_stopping = life.stopping
             life.end()
             self.world.network.leave(life, silent=silent)

@@ -47,7 +47,8 @@ class Remains:
 
 
 class Crashes:
-    """`ended` says how each broker's last life ended, and with which epochs it had registered."""
+    """`ended` says how each broker's last life ended, and with which epochs it had registered. One that was cut short
+    in a wished stop may have left the proof of it already, which comes last."""
 
     def __init__(self) -> None:
         self.remains: dict[tuple[int, TopicPartition], Remains] = {}
@@ -101,12 +102,12 @@ class Crashes:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 
-    def end_life(self, broker: int, how: str) -> None:
+    def end_life(self, broker: int, how: str, *, stopping: bool) -> None:
         """A life that ended by a loss of power before it had recovered what an older one left has lost it, too."""
         for (held_by, _), remains in self.remains.items():
             if held_by == broker and how == POWER_LOSS:
                 remains.how = how
-        self.ended[broker] = how, self._registered.pop(broker, set())
+        self.ended[broker] = "stop" if stopping else how, self._registered.pop(broker, set())
 
     def check_registered(self, broker: int, epoch: int, clean_epoch: int) -> None:
         how, epochs = self.ended.get(broker, ("nothing", set[int]()))

@@ -115,7 +115,7 @@ class Suite:
             replica = self.replicas.pop(key)
             self.crashes.end(self.ghosts, host, how, replica, failed=replica.partition.failed)
             self._numbering.pop(replica, None)
-        self.crashes.end_life(broker, how)
+        self.crashes.end_life(broker, how, stopping=host.was_stopping)
         self.overheard.forget(broker)
         self.fetches.forget(broker)
         self._fresh.discard(broker)
