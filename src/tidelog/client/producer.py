@@ -15,6 +15,7 @@ from tidelog.client.link import Answer
 from tidelog.client.metadata import TopicInfo
 from tidelog.client.options import Address, ProducerOptions
 from tidelog.client.results import Delivery, code_of
+from tidelog.client.sending import refusals
 from tidelog.client.sending.accumulator import Accumulator, size_of
 from tidelog.client.sending.batch import ProducerBatch
 from tidelog.client.sending.partitioner import Sticky, partition_of_key
@@ -28,31 +29,6 @@ from tidelog.wire.messages.records.produce import PartitionProduceResponse
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tidelog.wire.record_format import Header
 from tidelog.wire.records import Record
-
-_MISSING_NUMBERS = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
-)
-"""The broker's idea of the producer's numbers is another one."""
-
-_NOT_TAKEN = _MISSING_NUMBERS | {
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.INVALID_RECORD,
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-}
-"""Told before anything is appended. NOT_LEADER_OR_FOLLOWER is not here: a request that waited for its followers when
-the leadership went hears it as well."""
-
-_NO_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-_FATAL = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class _Waiting(NamedTuple):
@@ -182,7 +158,7 @@ class Producer(Client):
                     size = size_of(first.record)
                     self.buffered_bytes -= size
                     self._append(first.ticket, info, first.partition, first.record, size, now)
-                elif info is not None and info.error in _NO_TOPIC:
+                elif info is not None and info.error in refusals.NO_TOPIC:
                     self._refuse(topic, first, info.error, None)
                 elif now.mono - first.since >= self.options.max_block_ms:
                     reason = f"{topic} is not in the metadata after {self.options.max_block_ms} ms"
@@ -324,7 +300,7 @@ class Producer(Client):
     def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
         """What an answer means for one batch."""
         sequences = self.sequences
-        batch.may_be_taken |= code not in _NOT_TAKEN
+        batch.may_be_taken |= code not in refusals.NOT_TAKEN
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             if sequences is not None:
                 sequences.acknowledged(batch)
@@ -334,14 +310,14 @@ class Producer(Client):
             return
         elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(batch)
-        elif sequences is not None and code in _MISSING_NUMBERS and self._transactional_id is None:
+        elif sequences is not None and code in refusals.MISSING_NUMBERS and self._transactional_id is None:
             sequences.missed(batch)
             self._retry(batch, answer, now)
         elif (code in RETRIABLE or answer is None) and batch.attempts <= self.options.retries:
             self._retry(batch, answer, now)
         else:
             self._give_up(batch, code, None if answer is None else answer.error_message, in_doubt=answer is None)
-            if code in _FATAL:
+            if code in refusals.FATAL:
                 self._fail_all(code)
 
     def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: Time) -> None:
