@@ -86,6 +86,17 @@ def test_a_record_that_failed_makes_the_transaction_one_to_abort(bootstrap, requ
     assert read(bootstrap, key) == [b"next"]
 
 
+def test_a_record_that_was_never_sent_is_missing_too(bootstrap, request):
+    """Nobody knows the partition: a commit without the record would be half of the transaction."""
+    with TransactionalProducer(bootstrap, request.node.name, max_block_ms=2_000) as producer:
+        producer.begin()
+        producer.send("t", b"nowhere", partition=99)
+        with pytest.raises(ApiError) as caught:
+            producer.commit()
+        assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+        producer.abort()
+
+
 def test_an_empty_transaction_asks_nobody(bootstrap, request):
     with TransactionalProducer(bootstrap, request.node.name) as producer:
         for _ in range(2):

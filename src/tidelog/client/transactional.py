@@ -17,7 +17,7 @@ from tidelog.client.backoff import Entropy
 from tidelog.client.group.coordinator import TRANSACTION, CoordinatorFinder
 from tidelog.client.options import Address, ProducerOptions
 from tidelog.client.producer import Producer
-from tidelog.client.results import CommittedOffset, Done, GroupPlace, code_of
+from tidelog.client.results import CommittedOffset, Delivery, Done, GroupPlace, code_of
 from tidelog.client.sending import transactions as requests
 from tidelog.client.sending.batch import ProducerBatch
 from tidelog.client.sending.calls import Calls
@@ -38,6 +38,7 @@ FATAL = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.INVALID_TXN_STATE,
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
@@ -218,9 +219,12 @@ class TransactionalProducer(Producer):
         else:
             self._added |= added
 
-    def _give_up(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:
-        super()._give_up(batch, code, reason, in_doubt=in_doubt)
-        self._fail(code)
+    def _tell(self, deliveries: Sequence[Delivery]) -> None:
+        """A record that is not delivered, for whatever reason, is missing in the transaction."""
+        super()._tell(deliveries)
+        code = next((delivery.error for delivery in deliveries if delivery.error), ErrorCode.NONE)
+        if code and self.phase is not Phase.ENDING:
+            self._fail(code)
 
     def _fail(self, code: ErrorCode) -> None:
         """The transaction can only be aborted."""

@@ -35,14 +35,16 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
 def check_appended(
     ghosts: Ghosts, replica: Replica, new: list[Batch], running: Callable[[int], bool], source: Source | None
 ) -> None:
-    """A leader whose life ended within the step of its append was not seen to make it."""
-    ghost = ghosts.of(replica.partition.name)
+    """A leader whose life ended within the step of its append was not seen to make it. One that was elected within the
+    step may have appended in it: it is the controller, too, and coordinates a transaction that it decided."""
+    ghost, state = ghosts.of(replica.partition.name), replica.state
     for batch in new:
         if batch.epoch < 0:
             continue
         content = (replica.broker, batch.end, batch.crc)
         first = ghost.first_appended.setdefault((batch.epoch, batch.base), content)
-        leader = ghost.leaders.get(batch.epoch)
+        leads_now = state is not None and state.leading and state.epoch == batch.epoch
+        leader = ghost.leaders.get(batch.epoch, replica.broker if leads_now else None)
         if first is content:
             unseen = leader is not None and not running(leader)
             assert leader == replica.broker or unseen, (
