@@ -110,6 +110,7 @@ class Producer:
         self.stopped = False
         self._values = 0
         self._open: dict[int, tuple[TopicPartition, bytes]] = {}
+        self._in_doubt: set[TopicPartition] = set()
 
     def __repr__(self) -> str:
         return f"<producer {self.process.name}: {self.acked} acked, {len(self._open)} under way>"
@@ -167,7 +168,6 @@ class Producer:
             self._delivered(delivery)
 
     def _delivered(self, delivery: Delivery) -> None:
-        """Refused may be what was tried as often as it should be, or came to a broker whose clock is wrong."""
         name, value = self._open.pop(delivery.ticket)
         self.process.note("delivery", f"{delivery.error.name} {name} {value[:24]!r} {delivery.offset}")
         self.world.count(f"delivery: {delivery.error.name}")
@@ -177,7 +177,14 @@ class Producer:
                 self.told.acknowledge(name, value, delivery.offset)
             return
         self.given_up += 1
-        was_tried = delivery.error in RETRIABLE and self.options.retries < MAX_RETRIES
-        passing = was_tried or delivery.error in INDETERMINATE or delivery.error is ErrorCode.INVALID_TIMESTAMP
-        if self.promised and not passing:
+        if delivery.error in INDETERMINATE:
+            self._in_doubt.add(name)
+        elif self.promised and not self._may_be_refused(name, delivery.error):
             self.suite.refused(self.world, name, delivery.error, is_new=False)
+
+    def _may_be_refused(self, name: TopicPartition, code: ErrorCode) -> bool:
+        """Where it was tried as often as it should be, the broker's clock is wrong, or batches before it were given up
+        while they may have been taken."""
+        was_tried = code in RETRIABLE and self.options.retries < MAX_RETRIES
+        is_late = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and name in self._in_doubt
+        return was_tried or is_late or code is ErrorCode.INVALID_TIMESTAMP
