@@ -102,7 +102,7 @@ class Crashes:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 
-    def end_life(self, broker: int, how: str, *, stopping: bool) -> None:
+    def end_life(self, broker: int, how: str, *, stopping: bool = False) -> None:
         """A life that ended by a loss of power before it had recovered what an older one left has lost it, too."""
         for (held_by, _), remains in self.remains.items():
             if held_by == broker and how == POWER_LOSS:
