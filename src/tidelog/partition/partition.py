@@ -246,7 +246,7 @@ class Partition:
         if progress is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if log_start != progress.log_start_offset:
-            self.changed[self.name] = True
+            self.changed.setdefault(self.name, False)
         progress.fetched(offset, log_start, self.log.log_end_offset, broker_epoch, now.mono)
         return progress
 

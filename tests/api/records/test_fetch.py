@@ -1,6 +1,7 @@
 """Fetch: sessions that tell news only (KIP-227), waiting without polling, followers, and reads from followers."""
 
 from tests.node.one_broker import CLIENT, TOPIC, TOPIC_ID, OneBroker
+from tidelog.api.records import fetch
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 
@@ -279,6 +280,15 @@ def test_a_waiting_follower_hears_of_the_high_watermark_when_its_fetch_has_waite
     assert follower.answer() is None
     broker.passes(500)
     assert follower.answer()[0].high_watermark == 1
+
+
+def test_a_waiting_follower_is_not_looked_at_for_a_high_watermark_alone(monkeypatch):
+    looked_at = []
+    collect = fetch._collect
+    monkeypatch.setattr(fetch, "_collect", lambda *given: looked_at.append(given[1].replica) or collect(*given))
+    broker, _ = waiting_follower()
+    assert broker.partition().high_watermark == 1
+    assert looked_at == [1, 1, 1, 2], "once for each fetch that came"
 
 
 def test_a_waiting_follower_hears_of_the_high_watermark_with_the_next_records():
