@@ -55,7 +55,7 @@ class Made:
         return self.call(process, POLL, [Poll({})], [Poll(records)], type_, rebalanced)
 
     def txn(self, process, *moves, type_=OK):
-        asked = [move._replace(offset=None) if isinstance(move, Send) else Poll({}) for move in moves]
+        asked = [move._replace(offset=None) if isinstance(move, Send) else type(move)({}) for move in moves]
         return self.call(process, TXN, asked, list(moves), type_)
 
     def assigned(self, process, *keys):

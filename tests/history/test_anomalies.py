@@ -3,7 +3,7 @@
 import pytest
 
 from tests.history.made import Made
-from tidelog.history.operation import COMMIT, COMMITTED, FAIL, INFO, INVOKE, OK, SEND, Poll, Send
+from tidelog.history.operation import COMMIT, COMMITTED, FAIL, INFO, INVOKE, OK, SEND, Commit, Poll, Send
 from tidelog.history.verdict import KINDS
 
 
@@ -119,6 +119,16 @@ def lost_commit():
     return made.call(3, COMMITTED, None, {0: 2})
 
 
+def lost_commit_of_a_transaction():
+    made = a_clean_history().call(1, COMMIT, {0: 2}, {0: 2}).txn(3, Poll({}), Commit({0: 3}))
+    return made.call(4, COMMITTED, None, {0: 2})
+
+
+def commit_of_an_aborted_transaction():
+    made = a_clean_history().call(1, COMMIT, {0: 2}, {0: 2}).txn(3, Poll({}), Commit({0: 3}), type_=FAIL)
+    return made.call(4, COMMITTED, None, {0: 3})
+
+
 def lost_only_commit():
     return a_clean_history().call(1, COMMIT, {0: 2}, {0: 2}).call(3, COMMITTED, None, {})
 
@@ -182,6 +192,8 @@ def a_value_read_before_anybody_sent_it():
         (unfinished, {"unfinished": 1}),
         (commit_beyond_poll, {"commit-beyond-poll": 1}),
         (lost_commit, {"lost-commit": 1}),
+        (lost_commit_of_a_transaction, {"lost-commit": 1}),
+        (commit_of_an_aborted_transaction, {"lost-commit": 1}),
         (lost_only_commit, {"lost-commit": 1}),
         (interleaved_writes, {"G0": 1}),
         (interleaved_writes_and_reads, {"G1c": 1}),
@@ -272,6 +284,16 @@ def a_commit_without_an_answer_that_counted():
     return made.call(3, COMMITTED, None, {0: 3})
 
 
+def a_commit_within_a_transaction():
+    made = a_clean_history().call(1, COMMIT, {0: 2}, {0: 2}).txn(3, Poll({}), Commit({0: 3}))
+    return made.call(4, COMMITTED, None, {0: 3})
+
+
+def a_transaction_without_an_answer_whose_commit_counted():
+    made = a_clean_history().call(1, COMMIT, {0: 2}, {0: 2}).txn(3, Poll({}), Commit({0: 3}), type_=INFO)
+    return made.call(4, COMMITTED, None, {0: 3})
+
+
 def a_read_that_was_not_answered_in_time():
     return plain().assigned(1, 0).polled(1, {0: ALL[0][:2]}, INFO).scanned(2, ALL)
 
@@ -295,6 +317,8 @@ def a_read_that_was_not_answered_in_time():
         sends_that_overlap,
         a_commit_without_an_answer,
         a_commit_without_an_answer_that_counted,
+        a_commit_within_a_transaction,
+        a_transaction_without_an_answer_whose_commit_counted,
         a_read_that_was_not_answered_in_time,
     ],
 )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.history.made import HEADER, Made
-from tidelog.history.operation import COMMIT, Header, Poll, Send
+from tidelog.history.operation import COMMIT, Commit, Header, Poll, Send
 from tidelog.history.text import NotAHistory, header_line, parse
 
 
@@ -17,7 +17,7 @@ def made():
         .assigned(2, 0, 1)
         .polled(2, {0: [(12, 7)], 1: []}, rebalanced=[1])
         .call(2, COMMIT, {0: 13}, {0: 13})
-        .txn(3, Send(0, 14, 9), Poll({2: [(0, "not ours")]}))
+        .txn(3, Send(0, 14, 9), Poll({2: [(0, "not ours")]}), Commit({2: 1}))
         .crashed(2)
         .scanned(4, {0: [(12, 7), (14, 9)]})
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="What faults and calls are drawn from."
 )
 @click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second.")
-@click.option("--transactions/--no-transactions", default=True, help="One client in four writes in transactions.")
+@click.option("--transactions/--no-transactions", default=True, help="Half of the clients write in transactions.")
 @click.option("--faults", help="Only these, separated by commas; all that the machine allows by default.")
 @click.option(
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),

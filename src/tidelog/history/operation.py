@@ -1,7 +1,7 @@
 """One line of a history, and the two lines that make a call: what a client set out to do, and how it ended.
 
 A key is a number that stands for one partition; a value is written at most once to its key. Operations that move
-records hold micro-operations: `Send` and `Poll`.
+records hold micro-operations: `Send`, `Poll` and `Commit`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +34,15 @@ class Poll(NamedTuple):
     """key → (offset, value) in the order in which they were handed out; empty before the answer."""
 
     records: Mapping[int, Sequence[tuple[int, Value]]]
+
+
+class Commit(NamedTuple):
+    """Within a transaction: key → the group's offset that goes with it."""
+
+    offsets: Mapping[int, int]
+
+
+Move = Send | Poll | Commit
 
 
 class Operation(NamedTuple):
@@ -87,7 +96,7 @@ class Call(NamedTuple):
         return self.invoke.line if self.end is None else self.end.line
 
     @property
-    def moves(self) -> Sequence[Send | Poll]:
+    def moves(self) -> Sequence[Move]:
         """The micro-operations, as far as they are known."""
         if self.invoke.f not in MOVES_RECORDS:
             return ()
@@ -101,6 +110,13 @@ class Call(NamedTuple):
     @property
     def polls(self) -> list[Poll]:
         return [move for move in self.moves if isinstance(move, Poll)]
+
+    @property
+    def commits(self) -> dict[int, int]:
+        """The group's offsets that the call was to commit, or has."""
+        if self.invoke.f == COMMIT:
+            return dict(self.invoke.value)
+        return {key: offset for move in self.moves if isinstance(move, Commit) for key, offset in move.offsets.items()}
 
 
 def calls(operations: Sequence[Operation]) -> list[Call]:

@@ -22,8 +22,10 @@ from tidelog.history.operation import (
     MOVES_RECORDS,
     SUBSCRIBE,
     TYPES,
+    Commit,
     Header,
     History,
+    Move,
     Operation,
     Poll,
     Send,
@@ -75,9 +77,11 @@ def _value_out(operation: Operation) -> Any:
     return [_move_out(move, is_invocation=operation.type == INVOKE) for move in operation.value]
 
 
-def _move_out(move: Send | Poll, *, is_invocation: bool) -> list[Any]:
+def _move_out(move: Move, *, is_invocation: bool) -> list[Any]:
     if isinstance(move, Send):
         return ["send", move.key, move.value if is_invocation else [move.offset, move.value]]
+    if isinstance(move, Commit):
+        return ["commit"] if is_invocation else ["commit", move.offsets]
     return ["poll"] if is_invocation else ["poll", move.records]
 
 
@@ -188,7 +192,7 @@ def _value(line: int, found: dict[str, Any], keys: int) -> Any:
     return value
 
 
-def _move(line: int, move: Any, keys: int, *, is_invocation: bool) -> Send | Poll:
+def _move(line: int, move: Any, keys: int, *, is_invocation: bool) -> Move:
     kind = move[0] if isinstance(move, list) and move else None
     if kind == "send" and len(move) == 3 and _is_key(move[1], keys):
         if is_invocation and isinstance(move[2], int | str):
@@ -197,6 +201,8 @@ def _move(line: int, move: Any, keys: int, *, is_invocation: bool) -> Send | Pol
             return Send(move[1], *move[2])
     if kind == "poll" and len(move) == 1:
         return Poll({})
+    if kind == "commit":
+        return Commit(_offsets(line, move[1] if len(move) > 1 else None, keys))
     if kind == "poll" and len(move) == 2 and isinstance(move[1], dict):
         return Poll(_records(line, move[1], keys))
     expected = '["send",key,value]' if is_invocation else '["send",key,[offset,value]]'

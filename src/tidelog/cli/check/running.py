@@ -35,7 +35,7 @@ PLAIN_EVERY_S = 10.0
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="What the clients' choices are drawn from."
 )
-@click.option("--transactions/--no-transactions", default=True, help="One client in four writes in transactions.")
+@click.option("--transactions/--no-transactions", default=True, help="Half of the clients write in transactions.")
 @flag("keep", "Do not delete the topics; they are always kept where something is broken.")
 @flag("json", "Print the verdict as JSON.")
 def run(

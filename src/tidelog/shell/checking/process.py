@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidelog.client.results import NO_OFFSET, Assigned, ConsumerRecord, Delivery, Event, Lost, Revoked
+from tidelog.client.results import NO_OFFSET, Assigned, CommittedOffset, ConsumerRecord, Delivery, Event, Lost, Revoked
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.history.operation import (
     ASSIGN,
@@ -16,6 +16,8 @@ from tidelog.history.operation import (
     SEND,
     SUBSCRIBE,
     TXN,
+    Commit,
+    Move,
     Poll,
     Send,
     Value,
@@ -66,6 +68,7 @@ class Process:
         """With a transactional id, whoever had it is fenced; ApiError where nobody answers."""
         self.number = knowledge.new_process()
         self.is_retired = False
+        self._subscribes = subscribes
         self._delivery_ms = delivery_ms
         self._ground = ground
         self._recorder = recorder
@@ -126,14 +129,15 @@ class Process:
         became of it; where none was ever asked for, it has failed for certain."""
         assert isinstance(self.producer, TransactionalProducer)
         asked = self._new_values(keys)
-        before: list[Send | Poll] = [Poll({})] if polls else []
+        before: list[Move] = [Poll({}), Commit({})] if polls else []
         self.begin(TXN, [*before, *asked])
         moves: list[Send] = list(asked)
         outcome = FAIL
         try:
             self.producer.begin()
             if polls:
-                before = [Poll(self._read(POLL_S))]
+                before[0] = Poll(self._read(POLL_S))
+                before[1] = Commit(self._join_positions(self.producer))
             moves, deliveries = self._deliver(asked)
             if aborts or _outcome(deliveries) != OK:
                 self.producer.abort()
@@ -142,10 +146,28 @@ class Process:
                 self.producer.commit()
                 outcome = OK
         except ApiError:
-            self.is_retired = True
+            self._abort_after(outcome, self.producer)
         if outcome == OK:
             self._learn(moves)
         self.end(outcome, TXN, [*before, *moves])
+
+    def _join_positions(self, producer: TransactionalProducer) -> dict[int, int]:
+        """Make the group's positions part of the transaction, where there is a group; ApiError where it refuses."""
+        offsets = self._take_positions() if self._subscribes else {}
+        places: dict[tuple[str, int], int | CommittedOffset] = {
+            self._ground.partitions[key]: offset for key, offset in offsets.items()
+        }
+        if places:
+            producer.send_offsets(places, self.consumer)
+        return offsets
+
+    def _abort_after(self, outcome: str, producer: TransactionalProducer) -> None:
+        """Nobody who asked for a commit may ask for its opposite."""
+        try:
+            if outcome == FAIL:
+                producer.abort()
+        except ApiError:
+            self.is_retired = True
 
     def _new_values(self, keys: Sequence[int]) -> list[Send]:
         return [Send(key, None, self._knowledge.new_value(key)) for key in keys]
@@ -209,9 +231,7 @@ class Process:
 
     def commit(self) -> None:
         """Commit for the group what was read since the last time."""
-        offsets, self._to_commit = self._to_commit, {}
-        owned = {self._ground.key_of(*partition) for partition in self.consumer.assignment}
-        offsets = {key: offset for key, offset in offsets.items() if key in owned}
+        offsets = self._take_positions()
         if not offsets:
             return
         self.begin(COMMIT, offsets)
@@ -221,6 +241,12 @@ class Process:
             self.end(INFO, COMMIT, offsets)
         else:
             self.end(OK, COMMIT, offsets)
+
+    def _take_positions(self) -> dict[int, int]:
+        """What was read since the last time, of partitions that are still owned."""
+        offsets, self._to_commit = self._to_commit, {}
+        owned = {self._ground.key_of(*partition) for partition in self.consumer.assignment}
+        return {key: offset for key, offset in offsets.items() if key in owned}
 
     # The end.
 

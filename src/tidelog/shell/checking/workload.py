@@ -20,7 +20,7 @@ READERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`rate` is in calls a second, of all workers together. With `transactions` one worker in four writes
+    """`rate` is in calls a second, of all workers together. With `transactions` half of the workers write
     only in them."""
 
     seconds: float = 60.0
@@ -53,7 +53,7 @@ class Workload:
                 self._knowledge,
                 seed=self._random.getrandbits(32),
                 subscribes=number % 2 == 1,
-                transactional_id=f"{ground.group}-{number}" if plan.transactions and number % 4 == 2 else None,
+                transactional_id=f"{ground.group}-{number}" if plan.transactions and number % 4 >= 2 else None,
                 per_second=plan.rate / plan.workers,
             )
             for number in range(plan.workers)
