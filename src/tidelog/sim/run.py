@@ -11,6 +11,7 @@ from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome, Summary
 from tidelog.sim.plan import Plan
+from tidelog.sim.transactional import Transactions
 from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 
@@ -64,7 +65,11 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
 def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     """The safety phase, in which everything may break, then the liveness phase, in which all must come right."""
     cluster.start()
-    workload = Workload(cluster, partitions=plan.partitions, without=plan.without)
+    workload: Workload | Transactions = (
+        Transactions(cluster, partitions=plan.partitions)
+        if plan.transactions
+        else Workload(cluster, partitions=plan.partitions, without=plan.without)
+    )
     workload.start()
     nemesis.start()
     for _ in range(SCANS):

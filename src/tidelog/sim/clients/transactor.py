@@ -1,0 +1,239 @@
+"""A transactional application: values in transactions that it commits or aborts, and what it was told became of each;
+and an auditor, who reads what is committed.
+
+I23, I28 (Q): of a transaction that was committed every value is read, once; of one that was aborted none; of one whose
+end nobody told, all or none. I22 (S): the auditor is given nothing at or above the last stable offset.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+
+from tidelog.client.consumer import Consumer
+from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.client.positions import EARLIEST
+from tidelog.client.results import Failed
+from tidelog.client.transactional import TransactionalProducer
+from tidelog.effects import Effect
+from tidelog.errors import ApiError
+from tidelog.model import TopicPartition
+from tidelog.sim.clients.process import Process
+from tidelog.sim.faults import MILLI
+from tidelog.sim.world import World
+
+PAUSE = (5 * MILLI, 300 * MILLI)
+AGAIN = (200 * MILLI, 2_000 * MILLI)
+COMMITS = 0.7
+POLL = (20 * MILLI, 200 * MILLI)
+
+
+class Fate(Enum):
+    UNKNOWN = "unknown"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(slots=True, eq=False)
+class Written:
+    """One transaction: its values, and its end as its application was told."""
+
+    values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
+    fate: Fate = Fate.UNKNOWN
+
+
+class Ledger:
+    """All transactions of a run."""
+
+    def __init__(self) -> None:
+        self.transactions: list[Written] = []
+
+    def __repr__(self) -> str:
+        return f"<Ledger {Counter(written.fate.value for written in self.transactions)}>"
+
+    def check(self, found: dict[TopicPartition, list[bytes]]) -> None:
+        """`found` is all that is committed, partition by partition, in order."""
+        counts = Counter((name, value) for name, values in found.items() for value in values)
+        known = {value for written in self.transactions for value in written.values}
+        assert counts.keys() <= known, f"I22: nobody sent {sorted(counts.keys() - known)[:3]}"
+        for written in self.transactions:
+            seen = [counts[value] for value in written.values]
+            assert max(seen, default=0) <= 1, f"I26: read more than once: {written}"
+            if written.fate is Fate.COMMITTED:
+                assert all(seen), f"I23: committed, and not all is read ({seen}): {written}"
+            elif written.fate is Fate.ABORTED:
+                assert not any(seen), f"I23: aborted, and read ({seen}): {written}"
+            else:
+                assert all(seen) or not any(seen), f"I28: neither committed nor aborted ({seen}): {written}"
+
+
+class Transactor:
+    """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew."""
+
+    def __init__(
+        self, world: World, ledger: Ledger, name: str, transactional_id: str, partitions: Sequence[TopicPartition]
+    ) -> None:
+        self.world = world
+        self.ledger = ledger
+        self.name = name
+        self.transactional_id = transactional_id
+        self.partitions = list(partitions)
+        self.stopped = False
+        self.lives = 0
+        self._values = 0
+        self._begin_life()
+
+    def __repr__(self) -> str:
+        return f"<transactor {self.name}, life {self.lives}, {self.machine!r}>"
+
+    @property
+    def idle(self) -> bool:
+        return self.stopped and self._ticket is None and self._written is None
+
+    @property
+    def machine(self) -> TransactionalProducer:
+        return self.process.machine
+
+    def start(self) -> None:
+        if not self.stopped:
+            self._call(self.machine.init_transactions(self.process.now()))
+
+    def _begin_life(self) -> None:
+        self.lives += 1
+        options = ProducerOptions(
+            client_id=self.name,
+            transactional_id=self.transactional_id,
+            linger_ms=0,
+            request_timeout_ms=3_000,
+            delivery_timeout_ms=8_000,
+            max_block_ms=15_000,
+            transaction_timeout_ms=10_000,
+        )
+        self._ticket: int | None = None
+        self._written: Written | None = None
+        self._ends_as = Fate.UNKNOWN
+        self.process: Process[TransactionalProducer] = Process(
+            self.world,
+            f"{self.name}-{self.lives}",
+            lambda bootstrap, entropy: TransactionalProducer(bootstrap, options, entropy),
+            self._turned,
+        )
+
+    def _call(self, asked: tuple[int, list[Effect]]) -> None:
+        self._ticket, effects = asked
+        self.process.carry_out(effects)
+
+    def _turned(self) -> None:
+        self.machine.take_deliveries()
+        for done in self.machine.take_results():
+            if done.ticket == self._ticket:
+                self._ticket = None
+                self.process.note("transaction", f"{done.error.name} {self.machine!r}")
+                self.world.count(f"transaction: {done.error.name}")
+                self.process.later(PAUSE, partial(self._go_on, failed=bool(done.error)))
+
+    def _go_on(self, *, failed: bool) -> None:
+        """The last call is over."""
+        if self.machine.fatal or (failed and not self.machine.is_open):
+            self._die()
+        elif failed:
+            self._end(commit=False)
+        elif self._written is not None:
+            self._written.fate, self._written = self._ends_as, None
+            self._next()
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        if self.stopped:
+            return
+        try:
+            self.machine.begin()
+        except ApiError:
+            self._die()
+            return
+        self._written = Written()
+        self.ledger.transactions.append(self._written)
+        self._write(self.process.random.randint(1, 4))
+
+    def _write(self, left: int) -> None:
+        """Records one after the other, with pauses, in which others may do something."""
+        if self._written is None:
+            return
+        if left == 0:
+            self._end(commit=self.process.random.random() < COMMITS)
+            return
+        name = self.process.random.choice(self.partitions)
+        self._values += 1
+        value = f"{self.name}-{self.lives}-{self._values}".encode()
+        try:
+            _, effects = self.machine.send(name.topic, value, self.process.now(), partition=name.partition)
+        except ApiError:
+            self._die()
+            return
+        self._written.values.append((name, value))
+        self.process.carry_out(effects)
+        self.process.later(PAUSE, lambda: self._write(left - 1))
+
+    def _end(self, *, commit: bool) -> None:
+        self._ends_as = Fate.COMMITTED if commit else Fate.ABORTED
+        try:
+            asked = self.machine.commit(self.process.now()) if commit else self.machine.abort(self.process.now())
+        except ApiError:
+            self._die()
+            return
+        self._call(asked)
+
+    def _die(self) -> None:
+        """The process ends where it stands, and another one takes its place after a while."""
+        self.process.kill()
+        self._begin_life()
+        if self.stopped:
+            return
+        self.process.later(AGAIN, self.start)
+
+
+class Auditor:
+    """Reads what is committed, from the first record on."""
+
+    def __init__(self, world: World, partitions: Sequence[TopicPartition]) -> None:
+        options = ConsumerOptions(
+            client_id="auditor",
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            request_timeout_ms=5_000,
+        )
+        self.partitions = list(partitions)
+        self.found: dict[TopicPartition, list[bytes]] = {name: [] for name in partitions}
+        self.process = Process(
+            world, "auditor", lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned
+        )
+
+    def __repr__(self) -> str:
+        return f"<auditor { ({str(name): len(values) for name, values in self.found.items()}) }>"
+
+    def start(self) -> None:
+        now = self.process.now()
+        self.process.carry_out(self.process.machine.assign(self.partitions, now))
+        self.process.carry_out(self.process.machine.seek_to(self.partitions, EARLIEST, now))
+        self.poll()
+
+    def poll(self) -> None:
+        records, effects = self.process.machine.poll(self.process.now())
+        for record in records:
+            name = TopicPartition(record.topic, record.partition)
+            place = self.process.machine.positions.places[name]
+            assert record.offset < place.last_stable_offset, f"I22: {record} above {place.last_stable_offset}"
+            self.found[name].append(record.value or b"")
+        self.process.carry_out(effects)
+        self.process.later(POLL, self.poll)
+
+    def has_read(self, name: TopicPartition, end: int) -> bool:
+        position = self.process.machine.position(name)
+        return position is not None and position >= end
+
+    def _turned(self) -> None:
+        for event in self.process.machine.take_events():
+            assert not isinstance(event, Failed), event
