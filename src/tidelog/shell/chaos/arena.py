@@ -22,6 +22,9 @@ OPTIONS = {
 }
 """Shorter terms than the defaults: a pause of seconds is to cost a broker its session and its place in the ISR."""
 
+CLEANLY = ("with exit code 0", "with signal SIGTERM")
+"""How a broker that is asked to stop ends; the signal itself ends one that has only just started."""
+
 PORT = 9092
 READY_S = 60.0
 
@@ -91,7 +94,7 @@ class Arena:
         except subprocess.TimeoutExpired:
             child.process.kill()
         pid, ended = child.pid, child.ended()
-        if ended != "with exit code 0" and child.number not in self._full:
+        if ended not in CLEANLY and child.number not in self._full:
             self.ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
 
     def keep_disks(self, folder: Path) -> None:
