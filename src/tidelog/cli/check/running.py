@@ -13,6 +13,7 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
 
 if TYPE_CHECKING:
     from tidelog.history.verdict import Verdict
+    from tidelog.shell.checking.ground import Ground
     from tidelog.shell.checking.recorder import Recorder
     from tidelog.shell.checking.workload import Workload
 
@@ -69,10 +70,20 @@ def run(
     workload = Workload(place, plan, out)
     _drive(workload, seconds)
     verdict = _judged(out)
-    if verdict.is_good and not keep:
-        ground.remove(place)
     telling.tell(verdict, as_json=json, extra={"history": str(out), "topics": place.topics})
+    if verdict.is_good and not keep:
+        _remove(place)
     click.get_current_context().exit(0 if verdict.is_good else 1)
+
+
+def _remove(place: "Ground") -> None:
+    from tidelog.errors import ApiError
+    from tidelog.shell.checking import ground
+
+    try:
+        ground.remove(place)
+    except ApiError as error:
+        click.echo(f"The topics {', '.join(place.topics)} are left: {error}.", err=True)
 
 
 def _drive(workload: "Workload", seconds: float) -> None:
