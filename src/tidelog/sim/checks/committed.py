@@ -71,6 +71,7 @@ def commit(ghost: Ghost, replica: Replica) -> bool:
             break
         ghost.committed.add(batch)
     ghost.true_high_watermark = state.high_watermark
+    ghost.once_committed = max(ghost.once_committed, state.high_watermark)
     return True
 
 

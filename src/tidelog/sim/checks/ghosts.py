@@ -10,10 +10,13 @@ from typing import NamedTuple
 from tidelog.controller import tree as nodes
 from tidelog.controller.tree import LeadershipState, parse_assignment, parse_state
 from tidelog.model import NO_EPOCH, TopicPartition
+from tidelog.partition.partition import Partition
 from tidelog.ports import Node
 from tidelog.sim.checks import losses
 from tidelog.sim.checks.replica import Chain
 from tidelog.sim.store import Tree
+
+CLEANUP_POLICY = "cleanup.policy"
 
 
 class Acked(NamedTuple):
@@ -39,6 +42,7 @@ class Ghost:
 
     `leaders` and `starts` say who led an epoch and where it began. `first_appended` is (broker, end, crc) of what was
     appended first at an epoch and offset. `lossy`: brokers that lost what was not synced and are not back in the ISR
+    since. `once_committed` is the highest TrueHW ever, also of what was lost
     since. `loss_allowed` says why acknowledged records may be gone, also long after; while `rebase_after` is an epoch,
     the next leader's log is what counts. `unproven` brokers were not in
     sync since that happened, or since they lost data.
@@ -48,6 +52,8 @@ class Ghost:
     min_in_sync: int = 1
     true_high_watermark: int = 0
     seen_high_watermark: int = 0
+    once_committed: int = 0
+    compacted: bool = False
     committed: Chain = field(default_factory=Chain)
     acked: dict[int, Acked] = field(default_factory=dict)
     answered: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -171,6 +177,14 @@ class Ghosts:
             self.partition_epochs.pop(name, None)
             self.reassigning.pop(name, None)
             del self.assignments[name]
+
+    def is_compacted(self, partition: Partition) -> bool:
+        """Whether its log may have been compacted, now or under an earlier configuration. A broker that has only just
+        started does not know its topics' configurations yet."""
+        policy = self.overrides.get(partition.name.topic, {}).get(CLEANUP_POLICY, "")
+        ghost = self.of(partition.name)
+        ghost.compacted = ghost.compacted or "compact" in policy or "compact" in partition.config.cleanup_policy
+        return ghost.compacted
 
     def proves(self, broker: int, epoch: int, recorded: int) -> bool:
         """Rule 8: whether a registration with `epoch` is of the life that was recorded, or of one that shows it to

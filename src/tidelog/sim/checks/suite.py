@@ -202,7 +202,7 @@ class Suite:
 
         def compacted_to() -> int:
             """Whole segments below HW, at any time."""
-            return ghost.true_high_watermark if "compact" in partition.config.cleanup_policy else 0
+            return ghost.once_committed if self.ghosts.is_compacted(partition) else 0
 
         replica = Replica(host.broker_id, partition, earlier, compacted_to)
         if left is not None and left.replica.state is not None:
