@@ -25,6 +25,7 @@ from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import Time, TopicPartition
+from tidelog.wire.messages.records.produce import PartitionProduceResponse
 from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 VERSION_2 = 2
@@ -218,6 +219,15 @@ class TransactionalProducer(Producer):
             self._fail(code)
         else:
             self._added |= added
+
+    def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
+        """A batch that came before the one before it, which is tried again, is tried again, too."""
+        waiting = self._numbers.of(batch.partition).in_flight
+        is_early = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch in waiting[1:] and not batch.is_done
+        if is_early:
+            self._retry(batch, answer, now)
+        else:
+            super()._judge(batch, code, answer, now)
 
     def _tell(self, deliveries: Sequence[Delivery]) -> None:
         """A record that is not delivered, for whatever reason, is missing in the transaction."""
