@@ -6,8 +6,9 @@ import pytest
 
 from tests.compatibility.support import LOOK_AGAIN_S
 from tidelog.client.admin import Leader
-from tidelog.errors import ErrorCode
-from tidelog.history.operation import FAIL, INFO, OK, SEND, Header
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.history.facts import Facts
+from tidelog.history.operation import FAIL, INFO, OK, SEND, TXN, Header
 from tidelog.history.text import NotAHistory, parse
 from tidelog.history.verdict import verify
 from tidelog.model import TopicPartition
@@ -142,3 +143,31 @@ def test_a_process_without_a_clear_answer_is_retired(tmp_path, free_ports):
     assert recorder.outcomes[SEND, INFO] == 1
     asked.abandon()
     recorder.close()
+
+
+def test_a_process_that_cannot_take_its_transactional_id_over_does_not_begin(tmp_path, free_ports):
+    (port,) = free_ports(1)
+    place = ground.Ground(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
+    recorder = Recorder(tmp_path / "h.jsonl", Header([("t", 0)]))
+    with pytest.raises(ApiError):
+        process.Process(place, recorder, Knowledge(1), subscribes=False, delivery_ms=300, transactional_id="x")
+    recorder.close()
+
+
+def test_a_fenced_process_has_failed_for_certain_and_is_retired(cluster, tmp_path):
+    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    recorder = Recorder(tmp_path / "h.jsonl", Header([tuple(place.partitions[0])]))
+    knowledge = Knowledge(1)
+    first, second = (
+        process.Process(place, recorder, knowledge, subscribes=False, transactional_id="taken-over") for _ in range(2)
+    )
+    first.transact([0, 0], polls=False, aborts=False)
+    assert (first.is_retired, recorder.outcomes[TXN, FAIL]) == (True, 1)
+    second.transact([0, 0], polls=True, aborts=False)
+    second.transact([0], polls=False, aborts=True)
+    assert (second.is_retired, recorder.outcomes[TXN, OK], recorder.outcomes[TXN, FAIL]) == (False, 1, 2)
+    for each in (first, second):
+        each.abandon()
+    recorder.close()
+    sent = [write.fate for writes in Facts(read(tmp_path / "h.jsonl")).writes.values() for write in writes.values()]
+    assert sent == [FAIL, FAIL, OK, OK, FAIL]
