@@ -47,10 +47,11 @@ class Transactions:
         cluster.expect(lambda: all(transactor.idle for transactor in self.transactors), 120, "every transaction ends")
         cluster.settle()
         ghosts = cluster.suite.ghosts
+        if any(ghost.loss_allowed for ghost in ghosts.partitions.values()):
+            return  # what a coordinator forgot hangs until an operator ends it
         cluster.expect(
             lambda: all(auditor.has_read(name, ghosts.of(name).true_high_watermark) for name in self.names),
             90,
             "the last stable offset reaches the high watermark, and the auditor both",
         )
-        if not any(ghost.loss_allowed for ghost in ghosts.partitions.values()):
-            self.ledger.check(auditor.found)
+        self.ledger.check(auditor.found)
