@@ -11,6 +11,7 @@ from tidelog.client.options import ProducerOptions
 from tidelog.client.producer import Producer
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.model import TopicPartition
+from tidelog.wire.records import header
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -339,3 +340,23 @@ def test_a_broker_that_does_not_answer_is_given_up_on():
     story.ground.run_until(lambda: silent)
     story.ground.handlers[PRODUCE] = answering
     assert story.settle(5_000)[0].is_acknowledged
+
+
+def test_batches_keep_their_order_though_the_first_waited_too_long_for_the_connection():
+    """Simulated seed 6022: what was sent again stood behind what came after it, and a new producer's later batch was
+    taken first."""
+    story = Story(linger_ms=0, request_timeout_ms=1_000)
+    story.send(b"-1", partition=1)
+    story.settle()
+    connect = story.ground._connect
+    story.ground._connect = lambda effect: story.ground.later(
+        1_300 if effect.host == "host0" else 0, lambda: connect(effect)
+    )
+    story.send(b"0")
+    story.ground.run(700)
+    story.send(b"1")
+    story.settle()
+    assert story.logs.logs[T0].values() == [b"0", b"1"]
+    assert story.errors() == {ErrorCode.NONE: 3}
+    sent = [part.records for asked in story.produced() for part in asked.topic_data[0].partition_data if part.index == 0]
+    assert [header(batch).base_sequence for batch in sent] == [0, 1]

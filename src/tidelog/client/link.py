@@ -185,7 +185,9 @@ class Link:
             self._flush()
 
     def wake(self, now_ms: int) -> None:
-        """Let time pass: one late answer gives the connection up, as the answers behind it would be late too."""
+        """Let time pass: one late answer gives the connection up, as the answers behind it would be late too. Of calls
+        that wait for the connection none goes on without the others: who sends its own again would find itself behind
+        those that came after it."""
         if self.state in (State.CONNECTING, State.ASKING) and now_ms >= self._setup_deadline:
             self.lost(now_ms, close_reason="it took too long to connect")
             return
@@ -195,10 +197,10 @@ class Link:
             self._answer(call, fault=ErrorCode.REQUEST_TIMED_OUT)
         if late:
             self.lost(now_ms, close_reason="an answer took too long")
-        while self._waiting and now_ms >= min(call.deadline for call in self._waiting):
-            call = min(self._waiting, key=lambda waiting: waiting.deadline)
-            self._waiting.remove(call)
-            self._answer(call, fault=ErrorCode.BROKER_NOT_AVAILABLE)
+        if any(now_ms >= call.deadline for call in self._waiting):
+            waiting, self._waiting = self._waiting, deque()
+            for call in waiting:
+                self._answer(call, fault=ErrorCode.BROKER_NOT_AVAILABLE)
 
     @property
     def deadline(self) -> int | None:
