@@ -23,10 +23,3 @@ class Groups:
         for name in partitions:
             owner = owners.setdefault(name, member)
             assert owner == member, f"I29: {owner} and {member} of {group} both own {name} in generation {generation}"
-
-    def forget(self, group: str) -> None:
-        """Its coordinator may have lost it."""
-        for members in [key for key in self._last if key[0] == group]:
-            del self._last[members]
-        for generations in [key for key in self._owners if key[0] == group]:
-            del self._owners[generations]

@@ -6,7 +6,7 @@ from typing import Any, cast
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Event
 from tidelog.errors import ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.model import GROUP_TOPIC, TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks import (
@@ -263,8 +263,10 @@ class Suite:
         answers.read(self.ghosts, name, base, (end, epoch, crc))
 
     def group_joined(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
-        """A member was told what it owns in a generation."""
-        self.groups.joined(group, generation, member, partitions)
+        """A member was told what it owns in a generation. A coordinator that may have lost its group begins anew."""
+        lost = any(ghost.loss_allowed for name, ghost in self.ghosts.partitions.items() if name.topic == GROUP_TOPIC)
+        if not lost:
+            self.groups.joined(group, generation, member, partitions)
 
     def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
         restarted = is_new or any(host.lives > 1 for host in world.hosts)
