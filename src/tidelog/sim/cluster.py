@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
+from tidelog.controller.image import ClusterImage
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
@@ -25,6 +26,9 @@ PROPERTIES = {
     "default.replication.factor": "3",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
     "replica.lag.time.max.ms": "4000",
     "auto.create.topics.enable": "false",
     "group.min.session.timeout.ms": "1000",
@@ -134,8 +138,7 @@ class Cluster:
         world.faults.calm()
         world.network.heal()
         for host in world.hosts:
-            host.disk.faults.clear()
-            host.disk.capacity = host.disk.operations_left = None
+            host.mend()
             if host.life is None:
                 host.start()
             elif host.life.paused:
@@ -147,6 +150,7 @@ class Cluster:
             producer.stopped = True
         self.expect(lambda: all(producer.idle for producer in self.producers), seconds, "every produce is answered")
         self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica, none of a deleted topic")
+        self.expect(self.is_known, seconds, "every broker tells of the same brokers, topics and leaders, as they are")
         self.expect(self.all_is_read, seconds, "every reader reaches the end")
         self.suite.scan(self.world)
         for reader in self.readers:
@@ -168,6 +172,18 @@ class Cluster:
                 return False
         return True
 
+    def is_known(self) -> bool:
+        """What brokers tell clients is what stands in the tree."""
+        ghosts = self.suite.ghosts
+        states = {name: (state.leader, state.leader_epoch, *state.isr) for name, state in ghosts.states.items()}
+        nodes = [host.node for host in self.world.hosts]
+        return all(
+            isinstance(node, Node)
+            and node.broker.image.brokers.keys() == ghosts.epochs.keys()
+            and pictured(node.broker.image) == states
+            for node in nodes
+        )
+
     def is_in_sync(self) -> bool:
         """Every assigned replica is in its ISR."""
         ghosts = self.suite.ghosts
@@ -178,3 +194,12 @@ class Cluster:
         return all(
             ghost.loss_allowed or reader.has_read(name, ghost.true_high_watermark) for reader, name, ghost in ghosts
         )
+
+
+def pictured(image: ClusterImage) -> dict[TopicPartition, tuple[int, ...]]:
+    """(leader, its epoch, ISR) of every partition, as a broker tells it."""
+    return {
+        TopicPartition(topic.name, number): (partition.leader, partition.leader_epoch, *partition.isr)
+        for topic in image.topics.values()
+        for number, partition in topic.partitions.items()
+    }
