@@ -10,15 +10,7 @@ from dataclasses import dataclass, field
 from tidelog.api.context import Context
 from tidelog.api.records import answers, closest
 from tidelog.api.records.leaders import MOVED, endpoints, find
-from tidelog.api.records.sessions import (
-    ANY_NEWS,
-    FINAL_EPOCH,
-    FOLLOWER_NEWS,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    Session,
-    Wanted,
-)
+from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from tidelog.effects import FileSlice, Later, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
@@ -228,8 +220,7 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
         return _response(context, reader, outcome)
     if reader.session is not None:
         patient = reader.is_follower and not context.broker.config.replica_selector_class
-        news = (FOLLOWER_NEWS if patient else ANY_NEWS, reader.session.number)
-        return Later((Signal(news),), reader.deadline, _answer_or_wait, (reader,))
+        return Later((Signal(reader.session.news_key(patient=patient)),), reader.deadline, _answer_or_wait, (reader,))
     conditions = [
         Readable(name, wanted.leader_epoch, wanted.offset, reader.min_bytes) for name, wanted in reader.wanted.items()
     ]

@@ -49,6 +49,10 @@ class Session:
     wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)
     news: dict[TopicPartition, None] = field(default_factory=dict)
 
+    def news_key(self, *, patient: bool) -> tuple[str, int]:
+        """What its waiting fetch waits for; the patient one hears of a high watermark with what comes next."""
+        return (FOLLOWER_NEWS if patient else ANY_NEWS, self.number)
+
     def next_epoch(self) -> int:
         return 1 if self.epoch == _LARGEST else self.epoch + 1
 
