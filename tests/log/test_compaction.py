@@ -1,11 +1,12 @@
 """Compaction against what it promises: the last record of every key stays where it was, and nothing else is lost that
 a reader could miss; and after a crash at any point the log is the old one or the new one."""
 
+from itertools import islice
 from random import Random
 
 import pytest
 
-from tests.log.support import FOLDER, NOW, WALL, after, open_log, options, read_batches, sim_disk
+from tests.log.support import FOLDER, NOW, WALL, after, flush, open_log, options, read_batches, sim_disk
 from tidelog.errors import CorruptLog
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
@@ -265,6 +266,64 @@ def test_a_truncation_in_the_middle_of_a_pass_wins(stop):
     disk.kill()
     again = open_log(disk, options(**COMPACTED))
     assert content(again) == content(log)
+
+
+@pytest.mark.parametrize("at", [0, 30, 100])
+@pytest.mark.parametrize("power", [False, True])
+def test_a_truncation_while_files_are_exchanged_wins_and_what_it_cut_is_dirty_again(at, power):
+    """At every step since the first file was renamed, with no sync ended; recovery must not exchange them once more."""
+    exchange = 0
+    while True:
+        disk = sim_disk(exchange)
+        log = open_log(disk, options(**COMPACTED))
+        fill(log, Random(3))
+        flush(log)
+        steps = passing(log)
+        while not log.replacing:
+            next(steps)
+        is_over = len(list(islice(steps, exchange))) < exchange
+        log.truncate_to(at)
+        end, held = log.log_end_offset, content(log)
+        if not (is_over or power):
+            carry_out(disk, steps)
+            assert content(log) == held
+        assert log.cleaned_to <= end
+        add(log, (b"new", b"x"))
+        held, recovery_point = content(log), min(end, flush(log))
+        if power:
+            disk.lose_power()
+        else:
+            disk.kill()
+        assert content(open_log(disk, options(**COMPACTED), recovery_point=recovery_point)) == held, exchange
+        if is_over:
+            return
+        exchange += 1
+
+
+def test_a_log_that_is_deleted_at_any_step_is_let_go():
+    stop, is_over = 1, False
+    while not is_over:
+        disk = sim_disk(stop)
+        log = open_log(disk, options(**COMPACTED))
+        fill(log, Random(3))
+        steps = passing(log)
+        is_over = len(list(islice(steps, stop))) < stop
+        log.retire("t-0.id-delete")
+        assert carry_out(disk, steps) is None
+        assert not disk.exists(FOLDER)
+        stop += 3 if stop < 60 else 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_recovery_takes_the_holes_between_segments_that_were_split(seed):
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(seed), keys=30)
+    log.config = options(**{**COMPACTED, "segment_bytes": 300})
+    clean(disk, log)
+    before = content(log)
+    disk.kill()
+    assert content(open_log(disk, options(**COMPACTED))) == before
 
 
 @pytest.mark.parametrize("power", [False, True])

@@ -455,6 +455,18 @@ def test_a_rotten_index_is_made_again_from_the_records():
     assert read_batches(log) == held
 
 
+def test_a_hole_at_which_a_follower_began_a_segment_costs_nothing():
+    """A compacted leader has none of the records between, and the next one no longer fitted."""
+    disk = sim_disk()
+    log = open_log(disk, options(segment_bytes=1_000))
+    for offset in (0, 1, 10, 11):
+        log.append_as_follower(batch(b"v" * 400, base_offset=offset, leader_epoch=0), NOW)
+    held = read_batches(log)
+    assert len(log.segments) == 2
+    disk.kill()
+    assert read_batches(open_log(disk, options(segment_bytes=1_000))) == held
+
+
 def test_rotten_records_are_an_error_where_they_are_and_nowhere_else():
     disk = sim_disk()
     log, held = segmented(disk)

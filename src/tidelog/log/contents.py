@@ -184,6 +184,7 @@ class Contents:
             self._begin_anew(end)
             self._durability.truncate(end)
             self.log_end_offset = end
+            self.cleaned_to = min(self.cleaned_to, end)
             self.log_start_offset = min(self.log_start_offset, end)
             if self.epochs.truncate_from_end(end):
                 self._write_epochs()
@@ -263,6 +264,8 @@ class Contents:
         if self.replacing:
             self.withdraw()
             self._disk.sync_folder(self.folder)
+        elif self.take_names():
+            self._disk.sync_folder(self.folder)
 
     def withdraw(self) -> None:
         """The segments that were to be replaced stay: remove the files beside them."""
@@ -280,6 +283,13 @@ class Contents:
             bases = {segment.base_offset for segment in new}
             self.snapshots.remove([segment.base_offset for segment in old if segment.base_offset not in bases])
         return renamed
+
+    def take_names(self) -> bool:
+        """Let segments that replaced others have their own names; whether there were any to get one."""
+        nameless = [segment for segment in self.segments if segment.suffix]
+        for segment in nameless:
+            segment.rename("")
+        return bool(nameless)
 
     def _discard(self, renamed: list[str]) -> None:
         self._doomed += renamed

@@ -176,7 +176,7 @@ class Log(Contents):
             self._append_run(view, rest[:count])
             rest = rest[count:]
             if rest:
-                self.roll(now, rest[0].base_offset)
+                self.roll(now, self._base_for(rest[0]))
         return Appended(
             first.base_offset,
             last.last_offset,
@@ -185,6 +185,12 @@ class Log(Contents):
             batches=len(found),
             bytes=last.end,
         )
+
+    def _base_for(self, batch: BatchHeader) -> int:
+        """Where the log ends, even if offsets are missing up to the batch: to recovery, a hole between two segments
+        is one that was lost, and it would drop what follows."""
+        is_far = batch.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
+        return batch.base_offset if is_far else self.log_end_offset
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
         """Offsets ascend from the log's end. A log that is empty may begin inside a batch (its leader's start is not

@@ -10,7 +10,7 @@ from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
-from tidelog.node.folders import DELETING, partitions, read_marks, set_aside, take_clean_shutdown
+from tidelog.node.folders import DELETING, doubt, partitions, read_marks, renew, set_aside, take_clean_shutdown
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk
@@ -45,7 +45,8 @@ class HeldReplicas:
         self._unsynced: set[str] = set()
         self._corrupt: dict[TopicPartition, bytes] = {}
         self.truncated = False
-        """Whether a log's end went back: its recovery point may have, too, and must be written down."""
+        """Whether a log's end went back, or a log went: what the checkpoints say of it must not be believed of the
+        records that come after, and they are written anew."""
         self.live_folders = list(config.folders)
         self.changed: dict[TopicPartition, bool] = {}
         self.gone: list[Partition] = []
@@ -95,6 +96,7 @@ class HeldReplicas:
     def _load_folder(self, folder: str, now: Time) -> int | None:
         """The broker epoch of the life that stopped cleanly there, or None."""
         self._disk.make_folder(folder)
+        renew(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
         marks = read_marks(self._disk, folder)
         for name, path, topic_id in partitions(self._disk, folder):
@@ -116,7 +118,7 @@ class HeldReplicas:
                 self._effects.append(Event("log.corrupt", fields, level="error"))
                 self._corrupt[name] = topic_id
                 continue
-            log.cleaned_to = marks.cleaned.get(name, 0)
+            log.cleaned_to = min(marks.cleaned.get(name, 0), log.log_end_offset)
             self._hold(log, folder, marks.high_watermarks.get(name, 0))
         return clean
 
@@ -181,6 +183,7 @@ class HeldReplicas:
             self._unsynced.update(self.live_folders)
             return
         self._unsynced.add(self._folders.pop(name))
+        self.truncated = True
         partition.role = None
         partition.mark_news()
         self.gone.append(partition)
@@ -195,6 +198,7 @@ class HeldReplicas:
         if home is None:
             return
         self.live_folders.remove(home)
+        doubt(self._disk, home)
         self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))
         for name, partition in self._partitions.items():
             if self._folders[name] == home:

@@ -48,6 +48,8 @@ def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted |
         )
         before = after = 0
         for group in _groups(log, newest.end):
+            if _is_cut(log, cuts):
+                return None
             sizes = sum(segment.size for segment in group)
             rewritten = yield from _rewrite(log, group, rules, cuts)
             if rewritten is None or not (yield from replacement.replace(log, group, rewritten)):
@@ -55,6 +57,8 @@ def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted |
             before, after = before + sizes, after + sum(segment.size for segment in rewritten)
     except ApiError as error:
         raise CorruptLog(f"{log.folder}: {error}") from error
+    if _is_cut(log, cuts):
+        return None
     log.cleaned_to = newest.end
     return Compacted(newest.end, before, after)
 
@@ -122,14 +126,14 @@ def _rewrite(log: Log, group: list[Segment], rules: Rules, cuts: int) -> Steps[l
             rules.transactions.add(log.aborted_between(segment.base_offset, _reach(log, segment)))
             for chunk, batch in _walk(segment):
                 survivor = yield from rules.survivor(chunk, batch)
+                yield Worked(batch.length + (len(survivor.data) if survivor is not None else 0))
+                if _is_cut(log, cuts):  # the folder may have gone: no file is opened before this is known
+                    output.discard()
+                    return None
                 if survivor is not None:
                     output.take(survivor, batch)
                 for aborted in rules.transactions.take_kept():
                     output.note_aborted(aborted)
-                yield Worked(batch.length + (len(survivor.data) if survivor is not None else 0))
-                if _is_cut(log, cuts):
-                    output.discard()
-                    return None
         if batch is not None and survivor is None:
             output.take(emptied(batch), batch)  # so that the next segment begins where this one ends
         yield Flush(output.finish())

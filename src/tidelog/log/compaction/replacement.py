@@ -3,8 +3,9 @@
 1. `.cleaned` → `.swap`, the last segment first; durable. Before the lowest has its new name, recovery undoes all of it;
    from then on it finishes it. 2. The old files → `.deleted`; durable. 3. `.swap` → their own names.
 
-Between the steps the log is in use. From 2 on it is made of the new segments, whatever their files are called. Up to
-then whoever takes records out of the log takes the `.swap` files away first (`Contents.withdraw`).
+Between the steps the log is in use. From 2 on it is made of the new segments, whatever their files are called. Whoever
+takes records out of the log takes the `.swap` files away first (`Contents.withdraw`), or, from 2 on, does 3: recovery
+finds no `.swap` file that is older than a change of the log.
 """
 
 from collections.abc import Sequence
@@ -27,9 +28,7 @@ def replace(log: Log, group: Sequence[Segment], rewritten: Sequence[Segment]) ->
     old = log.replace_segments(group)
     yield Flush([folder])
     if not log.failed:
-        for segment in log.segments:
-            if segment.suffix:
-                segment.rename("")
+        log.take_names()
         yield Flush([folder])
     yield Unneeded(old)
     return True

@@ -25,6 +25,7 @@ class Rewritten:
         self._buffer = bytearray()
         self._notes: list[tuple[int, int, int]] = []
         self._opened: list[File] = []
+        self._end = base_offset
         self.segments: list[Segment] = []
         self._begin(base_offset)
 
@@ -48,11 +49,16 @@ class Rewritten:
         is_far = batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         if (is_full and (segment.size or self._buffer)) or is_far:
             self._write()
-            self._begin(batch.base_offset)
+            self._begin(self._base_for(batch))
         self._buffer += survivor.data
         self._notes.append((length, batch.last_offset, survivor.max_timestamp))
+        self._end = batch.next_offset
         if len(self._buffer) >= BUFFER_BYTES:
             self._write()
+
+    def _base_for(self, batch: BatchHeader) -> int:
+        """Where the segment before ends, so that recovery takes a hole between them for no lost segment."""
+        return self._end if batch.last_offset - self._end <= MAX_RELATIVE_OFFSET else batch.base_offset
 
     def _write(self) -> None:
         segment = self.segments[-1]

@@ -97,9 +97,13 @@ class Jobs:
         self._checkpoint(checkpoints.CLEANER_OFFSETS, self._replicas.cleaned)
 
     def note_truncation(self) -> None:
-        """Recovery points went back: power loss must not make them believed where they were."""
+        """Offsets went back, or their topic is gone and there may be another one of its name: a crash must not make
+        them believed where they were. Of these, a log's start is the worst: what ends below it is dropped."""
         self._replicas.truncated = False
         self._checkpoint(checkpoints.RECOVERY_POINTS, self._replicas.recovery_points)
+        self._checkpoint(checkpoints.START_OFFSETS, self._replicas.starts)
+        self._checkpoint(checkpoints.CLEANER_OFFSETS, self._replicas.cleaned)
+        self._checkpoint(checkpoints.REPLICATION_OFFSETS, self._replicas.high_watermarks)
 
     def _expire(self, now: Time) -> None:
         for partition in self._replicas:
