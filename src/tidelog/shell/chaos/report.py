@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidelog.history.facts import Facts
-from tidelog.history.operation import INFO, OK, POLL, SEND, History
+from tidelog.history.operation import INFO, OK, POLL, SEND, TXN, History
 from tidelog.history.verdict import Verdict
 
+WRITES = (SEND, TXN)
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 
@@ -25,7 +26,8 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What ended in one second: calls by kind, and the latency of the sends that were answered."""
+    """What ended in one second: calls by kind, and the latency of those that sent and were answered. A transaction is one
+    call."""
 
     sends: int = 0
     polls: int = 0
@@ -72,14 +74,14 @@ def timeline(history: History) -> list[Second]:
     """A `Second` for each second of the history."""
     ended: defaultdict[int, list[tuple[str, str, float]]] = defaultdict(list)
     for call in Facts(history).calls:
-        if call.end is not None and call.invoke.f in (SEND, POLL):
+        if call.end is not None and call.invoke.f in (*WRITES, POLL):
             took_ms = (call.end.t_ns - call.invoke.t_ns) / NS_PER_MS
             ended[call.end.t_ns // NS_PER_S].append((call.invoke.f, call.outcome, took_ms))
     return [_second(ended[number]) for number in range(max(ended, default=-1) + 1)]
 
 
 def _second(calls: Sequence[tuple[str, str, float]]) -> Second:
-    latencies = sorted(took for f, outcome, took in calls if (f, outcome) == (SEND, OK))
+    latencies = sorted(took for f, outcome, took in calls if f in WRITES and outcome == OK)
     return Second(
         len(latencies),
         sum((f, outcome) == (POLL, OK) for f, outcome, _ in calls),
@@ -90,11 +92,11 @@ def _second(calls: Sequence[tuple[str, str, float]]) -> Second:
 
 
 def longest_silence(history: History, until_s: float) -> float:
-    """The longest time in which no send was acknowledged, in seconds, up to a moment."""
+    """The longest time in which nothing that was sent was acknowledged, in seconds, up to a moment."""
     moments = [
         operation.t_ns / NS_PER_S
         for operation in history.operations
-        if (operation.f, operation.type) == (SEND, OK) and operation.t_ns < until_s * NS_PER_S
+        if operation.f in WRITES and operation.type == OK and operation.t_ns < until_s * NS_PER_S
     ]
     gaps = [after - before for before, after in zip([0.0, *moments], [*moments, until_s], strict=True)]
     return round(max(gaps), 2)

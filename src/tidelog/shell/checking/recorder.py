@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tidelog.history.operation import FAIL, INFO, INVOKE, OK, SEND, Header, Operation
+from tidelog.history.operation import FAIL, INFO, INVOKE, OK, SEND, TXN, Header, Operation
 from tidelog.history.text import end_line, header_line, operation_line
 
 
@@ -58,4 +58,4 @@ class Recorder:
     @property
     def acknowledged(self) -> int:
         """Calls that sent records and were answered with success."""
-        return self.outcomes[SEND, OK]
+        return self.outcomes[SEND, OK] + self.outcomes[TXN, OK]
