@@ -4,13 +4,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from tidelog.errors import CorruptLog
-from tidelog.log import checkpoints
+from tidelog.errors import CorruptLog, DiskFailed
+from tidelog.log import checkpoints, names
 from tidelog.model import TopicPartition
 from tidelog.ports import Disk
 
+DOUBTFUL = ".tidelog-doubtful"
+"""Stands in a folder that refused something. It needs to last no longer than the page cache does."""
+
 DELETING = "-delete"
 STRAY = "-stray"
+RENEWED_BYTES = 1 << 20
 
 
 class Marks(NamedTuple):
@@ -46,6 +50,37 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
     disk.remove(path)
     disk.sync_folder(folder)
     return epoch
+
+
+def doubt(disk: Disk, folder: str) -> None:
+    """The folder refused something, and if it was an fsync, the operating system holds what it could not write for
+    written: the next fsync would say so, too, and a loss of power would prove it wrong."""
+    with suppress(DiskFailed, FileExistsError):
+        disk.open(f"{folder}/{DOUBTFUL}", create=True).close()
+
+
+def renew(disk: Disk, folder: str) -> None:
+    """After a life that doubted the folder: write again what may be in the page cache alone, and sync it."""
+    if not disk.exists(f"{folder}/{DOUBTFUL}"):
+        return
+    points = _offsets(disk, folder, checkpoints.RECOVERY_POINTS)
+    for name, path, _ in partitions(disk, folder):
+        logs = sorted(file for file in disk.list(path) if names.is_kind(file, names.LOG))
+        below = [file for file in logs if (names.offset_of(file) or 0) <= points.get(name, 0)]
+        others = [file for file in disk.list(path) if not names.is_kind(file, names.LOG)]
+        for file in (*others, *below[-1:], *logs[len(below) :]):
+            _write_again(disk, f"{path}/{file}")
+        disk.sync_folder(path)
+    disk.sync_folder(folder)
+    disk.remove(f"{folder}/{DOUBTFUL}")
+
+
+def _write_again(disk: Disk, path: str) -> None:
+    file = disk.open(path)
+    for position in range(0, file.size(), RENEWED_BYTES):
+        file.write(position, file.read(position, RENEWED_BYTES))
+    file.sync()
+    file.close()
 
 
 def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, bytes]]:
