@@ -9,12 +9,14 @@ from tidelog.wire.records import Record, build
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 CONSUMER, REPLICA, DEBUGGER = -1, 1, -2
+READ_COMMITTED = 1
 
 
-def listed(broker, timestamp, *, epoch=-1, by=CONSUMER, version=7):
+def listed(broker, timestamp, *, epoch=-1, by=CONSUMER, version=7, isolation=0):
     """(error code, offset)."""
     asked = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
-    request = ListOffsetsRequest(replica_id=by, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
+    topics = [ListOffsetsTopic(name=TOPIC, partitions=[asked])]
+    request = ListOffsetsRequest(replica_id=by, isolation_level=isolation, topics=topics)
     answer = broker.ask(request, CLIENT, version).topics[0].partitions[0]
     return ErrorCode(answer.error_code), answer.offset
 
@@ -66,6 +68,17 @@ def test_a_new_leader_does_not_tell_the_end_before_its_watermark_reached_its_epo
     for replica in (1, 2):
         broker.fetch_as(replica, 4, epoch=1, last_epoch=0)
     assert listed(broker, LATEST) == (0, 4)
+
+
+def test_a_transaction_from_before_the_epoch_keeps_nobody_from_the_last_stable_offset(broker):
+    begun = build([Record(0, WALL, b"k", b"v")], producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10)
+    broker.partition().append(begun, 1, broker.now)
+    broker.lead(epoch=1, partition_epoch=1)
+    committed(broker, Record(0, WALL, b"k", b"v"))
+    assert broker.partition().high_watermark == 5
+    assert listed(broker, LATEST) == (0, 5)
+    assert listed(broker, LATEST, isolation=READ_COMMITTED) == (0, 3)
+    assert listed(broker, WALL, isolation=READ_COMMITTED) == (0, 0)
 
 
 def test_epochs_that_differ_and_followers_are_refused(broker):

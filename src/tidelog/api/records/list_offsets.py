@@ -138,5 +138,5 @@ def _check_settled(partition: Partition, limit: int) -> None:
     """Rule 9: a new leader's watermark may lie below what its predecessor told. Whoever may know of the whole log (a
     debugger, of a follower's too) is told its end.
     """
-    if limit < partition.log.log_end_offset and limit < partition.leading().epoch_start:
+    if limit < partition.log.log_end_offset and partition.high_watermark < partition.leading().epoch_start:
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
