@@ -2,6 +2,7 @@
 auditor who reads what is committed. What it may find is told in `clients/transactor.py`."""
 
 from tidelog.model import TopicPartition
+from tidelog.sim.checks.stable import StableOffsets
 from tidelog.sim.clients.transactor import Auditor, Ledger, Transactor
 from tidelog.sim.cluster import Cluster
 
@@ -16,6 +17,7 @@ class Transactions:
     def __init__(self, cluster: Cluster, *, partitions: int | None = None) -> None:
         self.cluster = cluster
         self.ledger = Ledger()
+        cluster.world.observers.append(StableOffsets(cluster.suite.ghosts))
         self.names = [TopicPartition(TOPIC, number) for number in range(partitions or 3)]
         self.transactors: list[Transactor] = []
         self.auditor: Auditor | None = None
