@@ -6,8 +6,12 @@ import sys
 
 import pytest
 
+from tidelog.cli.simulate.pool import ordered
+from tidelog.sim.outcome import Summary
 from tidelog.sim.plan import Plan
-from tidelog.sim.run import run_seed, simulate
+from tidelog.sim.run import run, run_seed
+
+SEEDS, CHUNK, WORKERS = 200, 25, 2
 
 KEPT = {
     2: "a caught-up follower of an idle partition never rejoined the ISR",
@@ -33,11 +37,13 @@ def test_a_seed_that_once_found_a_bug_passes(seed):
     assert outcome.ok, outcome.violation
 
 
-@pytest.mark.parametrize("first", range(1000, 1010, 5))
+@pytest.mark.parametrize("first", range(1000, 1000 + SEEDS, CHUNK))
 def test_drawn_seeds_pass(first):
-    summary = simulate(Plan(seed) for seed in range(first, first + 5))
+    summary = Summary()
+    for outcome in ordered(run, map(Plan, range(first, first + CHUNK)), WORKERS):
+        summary.add(outcome)
     assert not summary.failures, summary.failures[0].violation
-    assert summary.seeds == 5
+    assert summary.seeds == CHUNK
     assert summary.acked > 0
 
 

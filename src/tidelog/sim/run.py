@@ -1,6 +1,6 @@
 """Whole runs: one seed is a cluster, clients, a phase of faults and a phase in which everything must come right."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 
 from tidelog.partition.truncation import GENERATIONS
@@ -9,7 +9,7 @@ from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
-from tidelog.sim.outcome import Outcome, Summary
+from tidelog.sim.outcome import Outcome
 from tidelog.sim.plan import Plan
 from tidelog.sim.transactional import Transactions
 from tidelog.sim.workload import Workload
@@ -45,6 +45,7 @@ def draw_properties(random: Random) -> dict[str, str]:
         "replica.fetch.wait.max.ms": random.choice(("50", "500")),
         "replica.high.watermark.checkpoint.interval.ms": random.choice(("500", "5000")),
         "log.flush.offset.checkpoint.interval.ms": random.choice(("1000", "60000")),
+        "leader.imbalance.check.interval.seconds": random.choice(("1", "2", "300")),
     }
 
 
@@ -112,11 +113,3 @@ def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcom
 def run_seed(seed: int) -> Outcome:
     """As the seed draws everything."""
     return run(Plan(seed))
-
-
-def simulate(plans: Iterable[Plan]) -> Summary:
-    """Run one after another."""
-    summary = Summary()
-    for plan in plans:
-        summary.add(run(plan))
-    return summary

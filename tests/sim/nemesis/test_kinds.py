@@ -280,3 +280,17 @@ def test_kinds_have_weights_and_most_seeds_have_only_some():
     assert {len(nemesis.kinds) for nemesis in drawn} == {1, 2, 4, 8, len(KINDS)}
     assert 0 < sum(nemesis.atlas.reckless for nemesis in drawn) < 10
     assert len({nemesis.weights for nemesis in drawn}) > 10
+
+
+def test_a_leadership_goes_to_and_fro_between_two_who_cannot_hear_each_other(scene):
+    states = scene.cluster.suite.ghosts.states
+    first = states[NAME].leader
+    scene.strike("to_and_fro")  # nobody is preferred and follows: the leader is killed, and will
+    scene.passes_until(lambda: states[NAME].leader != first and scene.cluster.is_in_sync())
+    second = states[NAME].leader
+    scene.strike("to_and_fro")
+    assert (f"broker-{first}", f"broker-{second}") in scene.world.network.blocked
+    scene.passes_until(lambda: states[NAME].leader == first)
+    scene.passes_until(lambda: states[NAME].leader not in (first, -1))
+    assert scene.ends("kill") == 2
+    scene.settles()

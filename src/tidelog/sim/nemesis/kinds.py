@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tidelog.sim.nemesis import clocks, disks, moments, networks, processes, stores
+from tidelog.sim.nemesis import clocks, disks, leaderships, moments, networks, processes, stores
 from tidelog.sim.nemesis.strike import Kind
 
 KINDS: Mapping[str, Kind] = {
@@ -12,4 +12,5 @@ KINDS: Mapping[str, Kind] = {
     **clocks.KINDS,
     **stores.KINDS,
     **moments.KINDS,
+    **leaderships.KINDS,
 }
