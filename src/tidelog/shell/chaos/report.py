@@ -26,8 +26,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What ended in one second: calls by kind, and the latency of those that sent and were answered. A transaction is one
-    call."""
+    """What ended in one second: calls by kind, and the latency of writes that were answered, transactions too."""
 
     sends: int = 0
     polls: int = 0
