@@ -42,7 +42,7 @@ def draw_properties(random: Random) -> dict[str, str]:
         "log.segment.bytes": random.choice(("16384", "1048576")),
         "log.flush.interval.messages": random.choice(("1", "10", str(2**63 - 1), str(2**63 - 1))),
         "replica.lag.time.max.ms": random.choice(("1000", "4000", "30000")),
-        "replica.fetch.wait.max.ms": random.choice(("50", "500")),
+        "replica.fetch.wait.max.ms": random.choice(("150", "500")),
         "replica.high.watermark.checkpoint.interval.ms": random.choice(("500", "5000")),
         "log.flush.offset.checkpoint.interval.ms": random.choice(("1000", "60000")),
         "leader.imbalance.check.interval.seconds": random.choice(("1", "2", "300")),

@@ -80,7 +80,7 @@ class Workload:
     def _produce(self) -> None:
         """One for all partitions, or one for each; and perhaps one more that wants less."""
         each = [[name] for name in self.partitions] if self.random.random() < 0.5 else [self.partitions]
-        gap = self.random.choice((100, 300, 600)) * MILLI * len(each)
+        gap = self.random.choice((150, 400, 800)) * MILLI * len(each)
         for partitions in each:
             self.cluster.produce(*partitions, options=self._careful(), pace=Pace(gap=(gap // 10, 2 * gap)))
         if self.random.random() < LOOSE:
