@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sim.checks.support import NAME, ghosts, replica, state
+from tests.sim.checks.support import NAME, append, ghosts, replica, state
 from tidelog.sim.checks import committed, losses
 from tidelog.sim.checks.ghosts import Acked
 
@@ -158,3 +158,25 @@ def test_after_a_loss_the_new_leader_is_held_to_its_word():
     made = lost()
     with pytest.raises(AssertionError, match=r"^I10:"):
         judge(made, replica(1, (), epoch=2, isr=(1,)))
+
+
+# What cannot be read any more.
+
+
+def test_logs_are_compared_from_where_both_can_be_read():
+    made, late = known(), replica(1, LOG)
+    late.log.skip_to(5)
+    append(late, LOG[1])
+    judge(made, late)
+    late.log.skip_to(5)
+    append(late, OTHER[1])
+    with pytest.raises(AssertionError, match=r"^I4:"):
+        judge(made, late)
+
+
+def test_what_a_leader_commits_goes_on_from_what_it_can_read():
+    made, leader = known(5), replica(0, LOG, isr=(0, 1, 2))
+    leader.log.skip_to(5)
+    append(leader, LOG[1])
+    judge(made, leader)
+    judge(made, replica(1, LOG))

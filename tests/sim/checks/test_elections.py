@@ -47,6 +47,8 @@ def test_when_none_counts_the_most_complete_leads_once_all_are_back():
     elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs)
     with pytest.raises(AssertionError, match=r"^I17: .*have more"):
         elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs)
+    assert elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs, unclean=True).adrift
+    assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).adrift
 
 
 def test_a_later_epoch_beats_a_longer_log():

@@ -34,7 +34,7 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, others: Iterab
             return
         ghost.unproven.discard(replica.broker)
     common = min(state.high_watermark, ghost.true_high_watermark)
-    same = replica.agrees(ghost.committed, common)
+    same = replica.log.agrees(ghost.committed, common)
     assert same, f"I4: {replica!r} differs from what was committed below {common}: {difference(replica, ghost)}"
     if leads:
         check_leader(ghosts, ghost, replica, before, others, cut=cut)
@@ -63,13 +63,13 @@ def commit(ghost: Ghost, replica: Replica) -> bool:
     assert state is not None
     if state.high_watermark <= ghost.true_high_watermark:
         return False
-    assert replica.agrees(ghost.committed, ghost.committed.end), (
+    assert replica.log.agrees(ghost.committed, ghost.committed.end), (
         f"I5: {replica!r} replaces what was committed: {difference(replica, ghost)}"
     )
     for batch in replica.log.since(ghost.committed.end):
         if batch.end > state.high_watermark:
             break
-        ghost.committed.add(batch)
+        ghost.committed.append(*batch.identity, batch.producer)
     ghost.true_high_watermark = state.high_watermark
     ghost.once_committed = max(ghost.once_committed, state.high_watermark)
     return True
@@ -88,7 +88,7 @@ def check_members(ghosts: Ghosts, ghost: Ghost, replicas: Iterable[Replica]) -> 
 def check_member(ghost: Ghost, replica: Replica) -> None:
     told = ghost.true_high_watermark
     assert replica.log.end >= told, f"I9: {replica!r} is in sync but ends below TrueHW {told}"
-    same = replica.agrees(ghost.committed, told)
+    same = replica.log.agrees(ghost.committed, told)
     assert same, f"I9: {replica!r} is in sync but differs below TrueHW: {difference(replica, ghost)}"
 
 

@@ -42,11 +42,27 @@ def check(
         check_clean(ghosts, name, before, standing, proven)
     elif standing:
         raise AssertionError(f"I17: {name} elects {state.leader}, which does not count, while {standing} do")
-    elif state.isr == (state.leader,) and all_back(ghosts, recorded, state.leader):
-        check_complete(name, before, state.leader, replicas)
     else:
-        assert unclean, f"I17: {name} elects {state.leader} before all of {before} are back, and may not"
-        losses.allow(ghosts, name, f"an unclean election of {state.leader}", before.leader_epoch)
+        reason = why_unclean(ghosts, name, before, replicas)
+        assert unclean or not reason, f"I17: {name} elects {state.leader}, and may not: {reason}"
+        if reason:
+            losses.allow(ghosts, name, f"an unclean election of {state.leader}: {reason}", before.leader_epoch)
+
+
+def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, replicas: Mapping[int, Replica]) -> str:
+    """Why this election, in which nobody counts, is not the one of the most complete log; empty where it is."""
+    state, recorded = ghosts.states[name], members_of(before)
+    if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
+        return f"not all of {before} are back"
+    if state.leader not in replicas:
+        return ""
+    own = end_of(replicas[state.leader])
+    better = {
+        broker: end_of(replicas[broker])
+        for broker in before.isr
+        if broker in replicas and not replicas[broker].partition.failed and end_of(replicas[broker]) > own
+    }
+    return f"its log ends with {own}, while others have more: {better}" if better else ""
 
 
 def check_clean(
@@ -67,18 +83,6 @@ def all_back(ghosts: Ghosts, recorded: Mapping[int, int], leader: int) -> bool:
     return leader in recorded and all(
         any(broker == member and epoch > life for broker, epoch in ghosts.registered)
         for member, life in recorded.items()
-    )
-
-
-def check_complete(name: TopicPartition, before: LeadershipState, leader: int, replicas: Mapping[int, Replica]) -> None:
-    """The most complete log leads."""
-    if leader not in replicas:
-        return
-    own = end_of(replicas[leader])
-    better = [b for b in before.isr if b in replicas and not replicas[b].partition.failed and end_of(replicas[b]) > own]
-    assert not better, (
-        f"I17: {name} elects {leader}, whose log ends with {own}, while {better} have more: "
-        f"{[end_of(replicas[b]) for b in better]}"
     )
 
 

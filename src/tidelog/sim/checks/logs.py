@@ -54,7 +54,7 @@ def check_matching(replicas: list[Replica]) -> None:
     for one, other in combinations(replicas, 2):
         common = highest_common(one, other)
         if common is not None:
-            same = same_below(one, other, common)
+            same = one.log.agrees(other.log, common)
             assert same, f"I3: {one!r} and {other!r} share an epoch at {common - 1}, but differ below"
 
 
@@ -63,18 +63,7 @@ def check_watermarks(replicas: list[Replica]) -> None:
         assert one.state is not None
         assert other.state is not None
         common = min(one.state.high_watermark, other.state.high_watermark)
-        assert same_below(one, other, common), f"I4: {one!r} and {other!r} differ below {common}"
-
-
-def same_below(one: Replica, other: Replica, offset: int) -> bool:
-    """From where both can be read."""
-    start = max(one.first_offset, other.first_offset)
-    if start == 0:
-        return one.log.chain_at(offset) == other.log.chain_at(offset)
-    mine, others = (
-        [batch.identity for batch in replica.log.batches if start < batch.end <= offset] for replica in (one, other)
-    )
-    return mine == others
+        assert one.log.agrees(other.log, common), f"I4: {one!r} and {other!r} differ below {common}"
 
 
 def highest_common(one: Replica, other: Replica) -> int | None:

@@ -61,9 +61,11 @@ def rebase(ghosts: "Ghosts", ghost: "Ghost", leader: Replica) -> None:
     assert state is not None
     held = {batch.base: batch for batch in log.batches}
     ghost.committed = Chain()
-    for batch in log.batches:
+    if log.first_offset:
+        ghost.committed.skip_to(log.first_offset)
+    for batch in log.since(log.first_offset):
         if batch.end <= state.high_watermark:
-            ghost.committed.add(batch)
+            ghost.committed.append(*batch.identity, batch.producer)
     ghost.true_high_watermark = ghost.seen_high_watermark = state.high_watermark
     ghost.acked = {base: acked for base, acked in ghost.acked.items() if base in held and held[base].crc == acked.crc}
     ghost.answered = {key: base for key, base in ghost.answered.items() if base in ghost.acked}

@@ -1,7 +1,8 @@
 """One replica as the checks see it: the numbers of its partition, and its log as a chain of batches.
 
-Invariant of the chain: two replicas whose batches end at the same offset with the same `chain` hold the same batches
-below it, so whole logs are compared by one number.
+Invariant of the chain: two logs that are known from their first record on and end at the same offset with the same
+`chain` hold the same batches below it, so whole logs are compared by one number. Where the beginning of one cannot be
+read any more, they are compared batch by batch from there on.
 """
 
 from bisect import bisect_left, bisect_right
@@ -101,9 +102,27 @@ class Chain:
         self.batches.append(batch)
         return batch
 
-    def skip_to(self, base: int, chain: int) -> None:
-        """What lies below `base` is not there to be read any more; `chain` is what it was."""
-        self.add(Batch(0, base, -1, 0, chain))
+    def skip_to(self, base: int) -> None:
+        """What lies below `base` is not there to be read any more."""
+        self.cut(0)
+        self.add(Batch(0, base, -1, 0, 0))
+
+    @property
+    def first_offset(self) -> int:
+        """Where what could be read begins."""
+        first = self.batches[0] if self.batches else None
+        return first.end if first is not None and first.epoch < 0 and not first.crc else 0
+
+    def agrees(self, other: "Chain", offset: int) -> bool:
+        """Whether the same stands below `offset` in both, as far as they can be read."""
+        start = max(self.first_offset, other.first_offset)
+        if start == 0:
+            return self.chain_at(offset) == other.chain_at(offset)
+        return self.between(start, offset) == other.between(start, offset)
+
+    def between(self, start: int, offset: int) -> list[tuple[int, int, int, int]]:
+        first, last = bisect_left(self.bases, start), bisect_left(self.bases, offset)
+        return [batch.identity for batch in self.batches[first:last]]
 
     def at(self, base: int) -> Batch | None:
         index = bisect_left(self.bases, base)
@@ -134,22 +153,20 @@ class Chain:
 class Replica:
     """One broker's replica through one life.
 
-    `earlier(offset)` is the chain of what was below an offset and cannot be read any more. `compacted_to()`: what lies
-    below may have been compacted before it was read, so that it proves nothing. `cuts` are the truncations so far, with
-    what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of its last append; `led`:
-    those that it led. `deleted_to`: where it once began; a crash may have brought back what was deleted below.
+    Below `compacted_to()` a log may have been compacted before it was read, so that it proves nothing. `cuts` are the
+    truncations so far, with what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of
+    its last append; `led`: those that it led. `deleted_to`: where it once began; a crash may have brought back what was
+    deleted below.
     """
 
     def __init__(
         self,
         broker: int,
         partition: Partition,
-        earlier: Callable[[int], int] = lambda _: 0,
         compacted_to: Callable[[], int] = lambda: 0,
     ) -> None:
         self.broker = broker
         self.partition = partition
-        self.earlier = earlier
         self.compacted_to = compacted_to
         self.state: State | None = None
         self.log = Chain()
@@ -172,13 +189,7 @@ class Replica:
 
     @property
     def first_offset(self) -> int:
-        """Where what could be read of it begins."""
-        first = self.log.batches[0] if self.log.batches else None
-        return first.end if first is not None and first.epoch < 0 and not first.crc else 0
-
-    def agrees(self, other: Chain, offset: int) -> bool:
-        """Whether the same stands below `offset`, as far as this one can be read."""
-        return offset <= self.first_offset or self.log.chain_at(offset) == other.chain_at(offset)
+        return self.log.first_offset
 
     def cut(self, offset: int) -> list[Batch]:
         gone = self.log.cut(offset)
@@ -191,7 +202,7 @@ class Replica:
         """Read what was appended since the last look: what stands in the files, behind the broker's back."""
         log = self.partition.log
         if not self.log.batches and log.log_start_offset > 0:
-            self.log.skip_to(log.log_start_offset, self.earlier(log.log_start_offset))
+            self.log.skip_to(log.log_start_offset)
         new: list[Batch] = []
         if self.log.end < log.log_end_offset:
             for segment, end in self._unread():
@@ -213,16 +224,12 @@ class Replica:
     def take(self, header: BatchHeader) -> Batch:
         chain, limit = self.log, self.compacted_to()
         if len(chain.batches) == 1 and self.first_offset > header.base_offset:  # the log starts within a batch
-            self._begin_at(header.base_offset)
+            chain.skip_to(header.base_offset)
         if header.base_offset > chain.end and chain.end < limit:
-            self._begin_at(header.base_offset)
+            chain.skip_to(header.base_offset)
         if header.next_offset <= limit:
-            self._begin_at(header.next_offset)
+            chain.skip_to(header.next_offset)
             return chain.batches[-1]
         assert header.base_offset >= chain.end, f"I2: {self!r} has {header} below {chain.end}"
         producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
         return chain.append(header.base_offset, header.next_offset, header.leader_epoch, header.crc, producer)
-
-    def _begin_at(self, offset: int) -> None:
-        self.log.cut(0)
-        self.log.skip_to(offset, self.earlier(offset))

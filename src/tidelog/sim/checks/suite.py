@@ -191,20 +191,14 @@ class Suite:
         committed.check(ghosts, replica, before, self.of(partition.name), cut=cut)
 
     def found(self, host: Host, partition: Partition) -> Replica:
-        """What was deleted below this log's start is taken to have been what was committed."""
         left = self.crashes.remains.get((host.broker_id, partition.name))
         ghost = self.ghosts.of(partition.name)
-
-        def earlier(offset: int) -> int:
-            if ghost.committed.end >= offset or left is None:
-                return ghost.committed.chain_at(offset)
-            return left.replica.log.chain_at(offset)
 
         def compacted_to() -> int:
             """Whole segments below HW, at any time."""
             return ghost.once_committed if self.ghosts.is_compacted(partition) else 0
 
-        replica = Replica(host.broker_id, partition, earlier, compacted_to)
+        replica = Replica(host.broker_id, partition, compacted_to)
         if left is not None and left.replica.state is not None:
             replica.deleted_to = max(left.replica.deleted_to, left.replica.state.start)
         return replica
