@@ -76,9 +76,8 @@ def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     for _ in range(SCANS):
         cluster.run(plan.seconds / SCANS)
         cluster.suite.scan(cluster.world)
-    nemesis.over = True
     workload.stop()
-    cluster.heal()
+    nemesis.end()
     workload.settle()
 
 

@@ -162,8 +162,8 @@ class Suite:
         topic = self.ghosts.overrides.get(name.topic, {}).get(UNCLEAN_ALLOWED)
         if self.overheard.unclean_wish or topic is not None:
             return self.overheard.unclean_wish or topic == "true"
-        partitions = (p for host in world.hosts for p in partitions_of(host) if p.name == name)
-        return any(partition.config.unclean_leader_election_enable for partition in partitions)
+        brokers = (getattr(host.node, "broker", None) for host in world.hosts)
+        return any(broker is not None and broker.config.unclean_leader_election_enable for broker in brokers)
 
     # One replica.
 

@@ -13,6 +13,7 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.atlas import Atlas
+from tidelog.sim.nemesis.core import Core
 from tidelog.sim.nemesis.kinds import KINDS
 from tidelog.sim.nemesis.moments import Moment
 from tidelog.sim.nemesis.strike import Strike
@@ -21,6 +22,12 @@ from tidelog.sim.world import World
 WEIGHTS = (0.2, 1.0, 1.0, 4.0)
 RECKLESS = 0.04
 """The share of seeds in which loss is allowed to happen."""
+
+UNCLEAN = 0.5
+"""The share of those in which a broker that is not in sync may lead, if nobody else can."""
+
+LEFT_OUT = 0.1
+"""The share of seeds that heal a core first."""
 
 
 class Nemesis:
@@ -35,11 +42,15 @@ class Nemesis:
         self.world = cluster.world
         self._dice = dice = Random(self.world.random.getrandbits(64))
         self.atlas = Atlas(cluster.suite.ghosts, reckless=dice.random() < RECKLESS)
+        if self.atlas.reckless and dice.random() < UNCLEAN:
+            cluster.properties["unclean.leader.election.enable"] = "true"
         count = dice.choice((1, 2, 4, 8, len(KINDS)))
         drawn = tuple(sorted(dice.sample(sorted(KINDS), count)))
         self.kinds = kinds or drawn
         self.weights = tuple(dice.choice(WEIGHTS) for _ in self.kinds)
         self.pace = dice.choice((SECOND // 4, SECOND, 3 * SECOND))
+        self.core = Core(cluster, Random(dice.getrandbits(64)))
+        self.leaves_some_out = dice.random() < LEFT_OUT
         self.over = False
         self.only = only
         self.struck: dict[int, str] = {}
@@ -67,11 +78,18 @@ class Nemesis:
         self.world.count(f"fault: {strike.kind}")
         KINDS[strike.kind](strike)
 
+    def end(self) -> None:
+        """The faults are over: all is healed, or all but a few brokers, without which the rest must do for a while."""
+        self.over = True
+        self.cluster.heal()
+        if self.leaves_some_out:
+            self.core.lives_on()
+
     # Coming back.
 
     def back(self, host: Host) -> None:
         """Start the broker's machine, unless somebody did. What was planned for its start comes first."""
-        if host.life is None:
+        if host.life is None and host.broker_id not in self.core.absent:
             self.before_start.pop(host.broker_id, _nothing)()
             host.start()
 
