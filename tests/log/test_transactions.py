@@ -287,3 +287,23 @@ def test_an_index_of_other_bytes_is_not_sane():
     assert not index.is_sane(11)
     assert not TransactionIndex(index.content[:-1]).is_sane(0)
     assert not TransactionIndex(b"\1" * 34).is_sane(0)
+
+
+def test_a_marker_below_the_logs_start_ends_its_transaction_after_a_restart_too():
+    disk = sim_disk()
+    log = open_log(disk)
+    begun = batch(b"1", producer_id=1, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
+    log.append_as_leader(begun, 0, NOW)
+    log.roll(NOW)
+    flush(log)
+    marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=1, producer_epoch=0)
+    log.append_as_leader(marker, 0, NOW, from_client=False)
+    for _ in range(5):
+        log.append_as_leader(batch(b"2"), 0, NOW)
+    log.advance_start(4)
+    known = log.producers.get(1)
+    disk.kill()
+    again = open_log(disk, recovery_point=1, start=4)
+    again.truncate_to(6)
+    assert again.producers.get(1) == known
+    assert again.producers.last_stable_offset(6) == 6

@@ -306,10 +306,11 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int) -
 def rebuild_producers(
     segments: Segments, snapshots: Snapshots, start: int, end: int, *, unsure_from: int | None = None
 ) -> Producers:
-    """The producers as of offset `end`: the newest good snapshot and what the log says since. The transaction indexes
-    of the segments from `unsure_from` on, which are empty, are filled on the way."""
+    """The producers as of offset `end`: the newest good snapshot and what the log says since, also below its `start`:
+    a marker there ends what the snapshot has open. Without a snapshot, from `start` on. The transaction indexes of the
+    segments from `unsure_from` on, which are empty, are filled on the way."""
     producers = snapshots.load(end, start)
-    begin = max(producers.end_offset, start)
+    begin = max(producers.end_offset, segments.base_offset)
     if begin < end:
         for number in range(segments.floor(begin), len(segments)):
             with suppress(CorruptLog):

@@ -321,6 +321,20 @@ def test_a_successor_waits_for_its_own_high_watermark_before_it_sends_markers():
     assert successor.state().transaction_state == "CompleteCommit"
 
 
+def test_an_older_decision_that_is_replicated_says_nothing_of_the_present_one():
+    ledger = Ledger()
+    ledger.init()
+    ledger.add(100, 0, A)
+    ledger.finish(100, 0)
+    ledger.add(100, 1, B)
+    replicated, ledger.holding = ledger.end, True
+    ledger.finish(100, 1)
+    successor = Ledger(ledger.batches, now=ledger.now, epoch=2, high_watermark=replicated)
+    assert successor.end == ledger.end, "no marker was asked for, and none answered"
+    successor.commit()
+    assert successor.state().transaction_state == "CompleteCommit"
+
+
 def test_whoever_waits_hears_when_another_broker_coordinates():
     ledger = Ledger()
     ledger.answering = False

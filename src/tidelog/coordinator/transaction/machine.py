@@ -112,8 +112,11 @@ class TransactionMachine:
             self.shard.set_timer(("markers", transactional_id), RETRY_MS, partial(self._send, transactional_id))
 
     def _begin_markers(self, transactional_id: str) -> None:
+        """An older decision of the id may be what was committed just now: the present one then comes later."""
         transaction = self.find(transactional_id)
         if transaction is None or not transaction.is_prepared or transactional_id in self.unmarked:
+            return
+        if self.transactions.committed(transactional_id) is not transaction:
             return
         self.unmarked[transactional_id] = set(transaction.partitions)
         self._send(transactional_id)
