@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tidelog.errors import DiskFailed
-from tidelog.sim.disk import Fault, PowerCut, SimDisk
+from tidelog.sim.disk import GO_ON, KILL, POWER, REFUSE, Fault, PowerCut, SimDisk
 
 
 def disk(seed=1):
@@ -117,3 +117,67 @@ def test_folders_are_renamed_and_removed_with_all_they_hold():
     assert d.list("/data") == []
     with pytest.raises(FileNotFoundError):
         d.open("/data/t-0-delete/1.log")
+
+
+def test_a_torn_write_stores_a_part_and_is_refused():
+    sizes = set()
+    for seed in range(20):
+        d = disk(seed)
+        file = d.open("/data/a", create=True)
+        d.faults.append(Fault("write", torn=True, times=1))
+        with pytest.raises(DiskFailed):
+            file.write(0, b"x" * 1000)
+        sizes.add(file.size())
+        file.write(0, b"y" * 1000)
+        assert d.read("/data/a") == b"y" * 1000
+    assert len(sizes) > 10
+    assert max(sizes) < 1000
+
+
+def test_a_fault_asks_at_its_moment_whether_to_refuse_go_on_or_end_the_process():
+    d = disk()
+    file = d.open("/data/a", create=True)
+    words = iter((GO_ON, REFUSE, KILL))
+    d.faults.append(Fault("sync", verdict=lambda: next(words)))
+    file.sync()
+    with pytest.raises(DiskFailed):
+        file.sync()
+    with pytest.raises(PowerCut):
+        file.sync()
+    assert d.ends_by == KILL
+    d.kill()
+    assert d.ends_by == POWER
+
+
+def test_a_process_that_is_killed_within_an_operation_keeps_its_page_cache():
+    d = disk()
+    file = d.open("/data/a", create=True)
+    file.write(0, b"kept")
+    d.operations_left, d.verdict = 0, lambda: KILL
+    with pytest.raises(PowerCut):
+        file.write(4, b"torn")
+    d.kill()
+    assert d.read("/data/a").startswith(b"kept")
+    assert len(d.read("/data/a")) < 8
+
+
+def test_a_mended_disk_refuses_nothing():
+    d = disk()
+    d.faults.append(Fault("*"))
+    d.capacity = 0
+    d.operations_left = 0
+    d.mend()
+    d.open("/data/a", create=True).write(0, b"x" * 100)
+    assert len(d.read("/data/a")) == 100
+
+
+def test_a_rotten_bit_turns_in_the_cache_and_on_the_platter():
+    d = disk()
+    file = d.open("/data/a", create=True)
+    file.write(0, b"aaaa")
+    file.sync()
+    d.flip("/data/a", 2)
+    assert d.read("/data/a") == b"aa`a"
+    assert d.rotten == {"/data"}
+    d.lose_power()
+    assert d.read("/data/a") == b"aa`a"
