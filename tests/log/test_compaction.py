@@ -10,7 +10,10 @@ from tests.log.support import FOLDER, NOW, WALL, after, flush, open_log, options
 from tidelog.errors import CorruptLog
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
+from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.steps import Flush, Unneeded
+from tidelog.log.compaction.survivors import Rules, emptied
+from tidelog.log.compaction.transactions import PassedTransactions
 from tidelog.sim.disk import PowerCut
 from tidelog.wire.records import Marker, Record, build, build_marker, header, records
 
@@ -177,6 +180,22 @@ def test_aborted_data_goes_first_and_its_marker_only_after_a_horizon():
     assert controls == [2], "the marker of the aborted one is gone, the committed one has records left"
     assert log.aborted_between(0, 5) == []
     assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
+
+
+def test_what_is_left_of_a_marker_is_no_record_of_the_producers_next_transaction():
+    marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=1, producer_epoch=0)
+    left = emptied(header(marker)).data
+    rules = Rules(OffsetMap(MEMORY), PassedTransactions(), {}, WALL, 1_000)
+    assert carry_out(None, rules.survivor(memoryview(left), header(left))) is None
+    kept = carry_out(None, rules.survivor(memoryview(marker), header(marker)))
+    assert header(kept.data).has_delete_horizon
+
+
+def test_a_large_batch_gets_its_horizon_in_small_steps():
+    data = build([Record(0, WALL, b"%d" % number, None) for number in range(7_000)])
+    rules = Rules(OffsetMap(MEMORY), PassedTransactions(), {}, WALL, 1_000)
+    steps = list(rules.survivor(memoryview(data), header(data)))
+    assert len(steps) == 6, "three to look at the records, three to write them"
 
 
 def test_a_log_larger_than_the_memory_for_keys_is_cleaned_in_several_passes():

@@ -66,8 +66,7 @@ def _compactable(log: Log, stable: int, wall: int) -> Iterable[tuple[Segment, in
 
 
 def _is_overdue(segment: Segment, lag_ms: int, wall: int) -> bool:
-    first = segment.roll_timestamp()
-    return lag_ms < LONGEST_WAIT and 0 <= first < wall - lag_ms
+    return lag_ms < LONGEST_WAIT and 0 <= segment.roll_timestamp() < wall - lag_ms
 
 
 def dirtiest(candidates: Iterable[Candidate]) -> Candidate | None:

@@ -66,12 +66,14 @@ class Rules:
     def survivor(self, data: memoryview, batch: BatchHeader) -> Steps[Survivor | None]:
         """What stays of the batch at this place in `data`; None where nothing does."""
         horizon = batch.base_timestamp if batch.has_delete_horizon else None
-        if batch.is_control and batch.count:
+        if batch.is_control and not batch.count:
+            return self._unless_last(batch)  # a marker was here, and its transaction
+        if batch.is_control:
             alone = self.transactions.is_marker_alone(batch, marker_of(data[batch.position : batch.end]))
             if alone and horizon is not None and horizon <= self.wall:
                 return self._unless_last(batch)
             whole = Survivor(data[batch.position : batch.end], batch.max_timestamp, batch.count)
-            return self._with_horizon(whole, batch) if alone and horizon is None else whole
+            return (yield from self._with_horizon(whole, batch)) if alone and horizon is None else whole
         if self.transactions.is_aborted(batch):
             return self._unless_last(batch)
         return (yield from self._of_records(data, batch, horizon))
@@ -94,7 +96,7 @@ class Rules:
             rest = b"".join([payload[one.start : one.end] for one in kept])
             survivor = Survivor(rebuild(batch, rest, len(kept), newest), newest, len(kept))
         if horizon is None and any(one.is_tombstone for one in kept):
-            return self._with_horizon(survivor, batch)
+            return (yield from self._with_horizon(survivor, batch))
         return survivor
 
     def _stays(self, one: Outline, base_offset: int, keep_tombstones: bool) -> bool:
@@ -115,12 +117,14 @@ class Rules:
             return emptied(batch)
         return None
 
-    def _with_horizon(self, survivor: Survivor, batch: BatchHeader) -> Survivor:
+    def _with_horizon(self, survivor: Survivor, batch: BatchHeader) -> Steps[Survivor]:
         """The records as they are, with their times told from the horizon on."""
         builder = BatchBuilder()
         builder.base_timestamp = self.wall + self.delete_retention_ms
-        for record in records(survivor.data):
+        for number, record in enumerate(records(survivor.data), 1):
             builder.append(record, record.offset - batch.base_offset)
+            if number % BREATH_RECORDS == 0:
+                yield Worked()
         if builder.last_offset_delta > batch.last_offset_delta:
             raise CorruptLog(f"the batch at offset {batch.base_offset} holds more than its header says")
         builder.last_offset_delta = batch.last_offset_delta
