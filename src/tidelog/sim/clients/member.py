@@ -10,7 +10,17 @@ from typing import NamedTuple
 from tidelog.client.consumer import Consumer
 from tidelog.client.group.membership import Stage
 from tidelog.client.options import ConsumerOptions
-from tidelog.client.results import Assigned, CommittedOffset, ConsumerRecord, Done, Failed, Lost, Revoked, Truncated
+from tidelog.client.results import (
+    Assigned,
+    CommittedOffset,
+    ConsumerRecord,
+    Done,
+    Event,
+    Failed,
+    Lost,
+    Revoked,
+    Truncated,
+)
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.commits import NOTHING, Commit, Commits
@@ -129,10 +139,10 @@ class Member:
         for done in self.machine.take_results():
             self._done(done)
         for event in self.machine.take_events():
-            self.process.note("event", event)
+            self.process.note(type(event).__name__, shown(event))
             match event:
                 case Assigned(added, generation):
-                    self.positions |= dict.fromkeys(added, ANYWHERE)
+                    self.positions |= dict.fromkeys(sorted(added), ANYWHERE)
                     self._joined(generation)
                 case Revoked(partitions):
                     self.process.after(0, partial(self._give_up, partitions))
@@ -177,3 +187,12 @@ class Member:
     def has_read(self, name: TopicPartition, end: int) -> bool:
         position = self.machine.position(name) if name in self.machine.assignment else None
         return position is not None and position >= end
+
+
+def shown(event: Event) -> str:
+    """An event as text, the same in every process: sets have no order."""
+    match event:
+        case Assigned(partitions) | Revoked(partitions) | Lost(partitions):
+            return " ".join(map(str, sorted(partitions)))
+        case _:
+            return str(event)
