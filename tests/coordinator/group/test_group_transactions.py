@@ -115,6 +115,14 @@ def test_a_deleted_group_takes_its_pending_positions_with_it():
     assert fetched(ground.failover()) == -1
 
 
+def test_a_deleted_topic_takes_its_pending_positions_with_it():
+    ground = Ground()
+    commit(ground, 5)
+    ground.carry_out(ground.coordinator.topics_deleted(["t"], ground.now))
+    end(ground, committed=True)
+    assert fetched(ground, stable=True) == fetched(ground.failover()) == -1
+
+
 def test_nothing_expires_while_a_transaction_is_open():
     ground = Ground({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "10000"})
     commit(ground, 5)

@@ -1,6 +1,7 @@
 """Deleting groups, and positions of a group, by an operator's wish or because their topic is gone."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.group import Group
@@ -75,5 +76,9 @@ def _tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequest
 
 def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
     """The topics are deleted: positions in them mean nothing any more."""
-    found = [where for topic in topics for where in machine.offsets.with_topic(topic)]
+    found = [
+        where
+        for topic in topics
+        for where in dict.fromkeys(chain(machine.offsets.with_topic(topic), machine.pending.with_topic(topic)))
+    ]
     return Result(changes=[offset_tombstone(group_id, *partition) for group_id, partition in found])

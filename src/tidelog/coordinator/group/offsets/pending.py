@@ -4,6 +4,8 @@ Until then nobody who asks for stable positions is told an older one (KIP-447), 
 do not expire.
 """
 
+from collections.abc import Iterator
+
 from tidelog.coordinator.group.offsets.table import Committed
 from tidelog.model import TopicPartition
 
@@ -34,6 +36,13 @@ class PendingOffsets:
 
     def has(self, group_id: str, partition: TopicPartition) -> bool:
         return any((group_id, partition) in positions for positions in self._producers.values())
+
+    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition]]:
+        """Every position in the topic's partitions, by group."""
+        for positions in self._producers.values():
+            for group_id, partition in positions:
+                if partition.topic == topic:
+                    yield group_id, partition
 
     def of_group(self, group_id: str) -> set[TopicPartition]:
         return {
