@@ -55,7 +55,7 @@ class Watched(ProducerMachine):
         batches before were given up."""
         self.answers.append(code)
         numbers = self.sequences.of(batch.partition) if self.sequences is not None else None
-        is_new = numbers is None or numbers.last_acknowledged < 0
+        is_new = numbers is None or numbers.last_acknowledged < 0 or batch.base_sequence == 0
         is_settled = numbers is not None and numbers.is_settled
         super()._judge(batch, code, answer, now)
         if numbers is not None and is_settled and numbers.must_restart:
@@ -111,6 +111,7 @@ class Producer:
         self._values = 0
         self._open: dict[int, tuple[TopicPartition, bytes]] = {}
         self._in_doubt: set[TopicPartition] = set()
+        self._first_acked: dict[TopicPartition, int] = {}
 
     def __repr__(self) -> str:
         return f"<producer {self.process.name}: {self.acked} acked, {len(self._open)} under way>"
@@ -172,6 +173,7 @@ class Producer:
         self.process.note("delivery", f"{delivery.error.name} {name} {value[:24]!r} {delivery.offset}")
         self.world.count(f"delivery: {delivery.error.name}")
         if delivery.is_acknowledged:
+            self._first_acked.setdefault(name, delivery.ticket)
             self.acked += 1
             if self.promised:
                 self.told.acknowledge(name, value, delivery.offset)
@@ -180,7 +182,8 @@ class Producer:
         if delivery.error in INDETERMINATE:
             self._in_doubt.add(name)
         elif self.promised and not self._may_be_refused(name, delivery.error):
-            self.suite.refused(self.world, name, delivery.error, is_new=False)
+            is_new = delivery.ticket < self._first_acked.get(name, delivery.ticket + 1)
+            self.suite.refused(self.world, name, delivery.error, is_new=is_new)
 
     def _may_be_refused(self, name: TopicPartition, code: ErrorCode) -> bool:
         """Where it was tried as often as it should be, the broker's clock is wrong, or batches before it were given up
