@@ -120,6 +120,23 @@ def test_what_was_buffered_before_a_seek_is_forgotten():
     assert story.values() == [b"0", b"1", b"2"]
 
 
+def test_an_answer_from_an_earlier_assignment_moves_nothing():
+    """Found by a seed: the search had waited for another partition's leader, and the place went back to the start."""
+    story = Story()
+    story.fill(b"0", b"1", b"2")
+    leader = story.ground.leaders[T1]
+    story.ground.leaders[T1] = (-1, 1)
+    story.assign(T0, T1)
+    story.ground.call(story.consumer.seek_to, [T0, T1], EARLIEST, story.ground.now)
+    story.ground.run(1_000)
+    story.ground.call(story.consumer.assign, (), story.ground.now)
+    story.assign(T0)
+    story.ground.call(story.consumer.seek, T0, 2, story.ground.now)
+    assert story.values() == [b"2"]
+    story.ground.leaders[T1] = leader
+    assert story.values() == []
+
+
 def test_a_poll_hands_out_at_most_max_poll_records():
     story = Story(max_poll_records=2)
     story.fill(*[b"%d" % number for number in range(5)])

@@ -23,7 +23,8 @@ class Need(Enum):
 @dataclass(slots=True)
 class Place:
     """One partition. `offset` is of the next record to hand out, -1 until it is known. `turn` changes whenever the
-    place is moved by hand: an answer to a question of an older turn is of no use."""
+    place is moved by hand, and when the partition is assigned anew: an answer to a question of an older turn is of no
+    use."""
 
     offset: int = -1
     epoch: int = NO_EPOCH
@@ -76,13 +77,18 @@ class Positions:
 
     def __init__(self) -> None:
         self.places: dict[TopicPartition, Place] = {}
+        self._last_turn = 0
 
     def __repr__(self) -> str:
         return f"<Positions { ({str(p): place.offset for p, place in self.places.items()}) }>"
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; those that stay keep their places."""
-        self.places = {partition: self.places.get(partition) or Place() for partition in sorted(partitions)}
+        """Exactly these; those that stay keep their places. A new one begins with a turn that none had before it: what
+        was asked for the same partition in an earlier assignment may still be answered."""
+        self._last_turn = 1 + max([self._last_turn, *(place.turn for place in self.places.values())])
+        self.places = {
+            partition: self.places.get(partition) or Place(turn=self._last_turn) for partition in sorted(partitions)
+        }
 
     def known(self) -> dict[TopicPartition, Place]:
         """Those with an offset: what can be committed."""
