@@ -360,3 +360,13 @@ def test_batches_keep_their_order_though_the_first_waited_too_long_for_the_conne
     assert story.errors() == {ErrorCode.NONE: 3}
     sent = [part.records for asked in story.produced() for part in asked.topic_data[0].partition_data if part.index == 0]
     assert [header(batch).base_sequence for batch in sent] == [0, 1]
+
+
+def test_batches_that_expire_together_are_told_in_their_order():
+    story = Story(linger_ms=0, delivery_timeout_ms=2_000, batch_size=100)
+    story.send(b"first")
+    story.settle()
+    story.ground.handlers[PRODUCE] = lambda *_: None
+    tickets = [story.send(b"x" * 90) for _ in range(5)]
+    assert [delivery.ticket for delivery in story.settle()] == tickets
+    assert story.errors() == {ErrorCode.NONE: 1, ErrorCode.REQUEST_TIMED_OUT: 5}

@@ -57,7 +57,7 @@ class Producer(Client):
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._batches = Accumulator(options)
         self._on_wire: defaultdict[int, int] = defaultdict(int)
-        self._flying: set[ProducerBatch] = set()
+        self._flying: dict[ProducerBatch, None] = {}  # in the order of their sending
         self._deliveries: list[Delivery] = []
         self._asking_for_id = False
         self._ask_for_id_at = 0
@@ -269,7 +269,7 @@ class Producer(Client):
             transactional_id=self._transactional_id,
         )
         self._on_wire[node] += 1
-        self._flying.update(batches)
+        self._flying.update(dict.fromkeys(batches))
         handle = partial(self._answered, sent)
         newest = min(sent.newest, self._newest_produce)
         self.cluster.ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
@@ -281,7 +281,7 @@ class Producer(Client):
         for batch in sent.batches.values():
             batch.is_on_wire = False
             batch.attempts += 1
-            self._flying.discard(batch)
+            self._flying.pop(batch, None)
         if answer.fault:
             self.cluster.want_metadata(now)
             for batch in sent.batches.values():
