@@ -41,7 +41,7 @@ def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> i
         click.echo(line.rstrip())
     for mutant in wanted:
         if mutant.needs:
-            click.echo(f"{mutant.name}: not yet, it needs {mutant.needs}")
+            click.echo(f"{mutant.name}: not looked for, it needs {mutant.needs}")
     killed = sum(verdict.killed for verdict, _ in verdicts)
     click.echo(f"mutants: killed {killed} of {len(verdicts)} {'ok' if killed == len(verdicts) else 'FAILED'}")
     return 0 if killed == len(verdicts) else 1

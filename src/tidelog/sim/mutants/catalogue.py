@@ -6,21 +6,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidelog.sim.mutants import replication, storage
+from tidelog.sim.mutants import replication, storage, transactions
 from tidelog.sim.patching import replaced
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """`why`: what it does wrong. `patches`: what is replaced, as `module:name` or `module:Class.name`. `generation`: of
-    truncation. `expects`: the invariants that it breaks; it may be found out by another. `needs`: what is not there
-    yet that it would break."""
+    truncation. `expects`: the invariants that it breaks; it may be found out by another. `transactions`: it is looked
+    for in runs whose applications write in transactions. `needs`: what no run does yet, and without which nothing can
+    find it out."""
 
     name: str
     why: str
     patches: tuple[tuple[str, Callable[..., Any]], ...] = ()
     generation: str = "kip_320"
     expects: tuple[str, ...] = ()
+    transactions: bool = False
     needs: str = ""
 
 
@@ -86,8 +88,9 @@ MUTANTS = (
     Mutant(
         "lso-ignores-markers",
         "the last stable offset passes a transaction whose marker is not committed yet",
+        (("tidelog.log.producers:Producers.last_stable_offset", transactions.stable_without_markers),),
         expects=("I27", "I22"),
-        needs="transactions",
+        transactions=True,
     ),
     Mutant(
         "producers-not-truncated",
@@ -118,6 +121,7 @@ MUTANTS = (
         "compacted segments get their names from the first to the last",
         (("tidelog.log.compaction.replacement:offer", storage.offer_ascending),),
         expects=("I30", "I31"),
+        needs="a topic of many keys whose segment.bytes shrinks before it is compacted",
     ),
     Mutant(
         "anybody-may-follow",
@@ -128,8 +132,12 @@ MUTANTS = (
     Mutant(
         "end-txn-without-bump",
         "the end of a transaction leaves the producer's epoch as it is",
+        (
+            ("tidelog.coordinator.transaction.transaction:Transaction.ending", transactions.ending_in_its_epoch),
+            ("tidelog.log.producers:_may_end", transactions.may_end_in_its_epoch),
+        ),
         expects=("I28",),
-        needs="transactions",
+        transactions=True,
     ),
     Mutant(
         "checkpoint-in-place",

@@ -1,11 +1,11 @@
 """Looking for the seed that finds a mutant out: the seeds and faults are those of every other run."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidelog.sim.mutants.catalogue import Mutant, applied
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.plan import Plan
+from tidelog.sim.plan import PRODUCTION, Plan
 from tidelog.sim.run import run
 
 
@@ -27,8 +27,9 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Verdict:
     tried = 0
     for seed in seeds:
         tried += 1
+        plan = Plan(seed, generation=mutant.generation, transactions=mutant.transactions)
         with applied(mutant):
-            outcome = run(Plan(seed, generation=mutant.generation))
-        if not outcome.ok and run(Plan(seed)).ok:
+            outcome = run(plan)
+        if not outcome.ok and run(replace(plan, generation=PRODUCTION)).ok:
             return Verdict(mutant, outcome, tried)
     return Verdict(mutant, None, tried)
