@@ -53,10 +53,11 @@ def test_a_retry_with_another_answer():
 def test_what_a_producer_hears_must_have_been_below_a_watermark():
     made = ghosts()
     made.of(NAME).seen_high_watermark = 4
-    answers.told(made, NAME, Acked(2, 4, 1), None)
-    for acked in (Acked(4, 6, 1), Acked(2, 4, 2)):
+    answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+    answers.told(made, NAME, 2, 4)
+    for base, end in ((4, 6), (2, 3)):
         with pytest.raises(AssertionError, match=r"^I25:"):
-            answers.told(made, NAME, acked, None)
+            answers.told(made, NAME, base, end)
 
 
 def give(made, content, limit=2):
