@@ -39,6 +39,9 @@ def test_successes_that_are_not(at, by):
 def test_an_offset_that_is_acknowledged_for_two_records():
     made = ghosts()
     made.of(NAME).acked[2] = Acked(2, 4, 99)
+    made.of(NAME).unproven.add(0)
+    answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+    made.of(NAME).unproven.clear()
     with pytest.raises(AssertionError, match=r"^I25:"):
         answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
 

@@ -29,7 +29,7 @@ def acknowledged(ghosts: Ghosts, replica: Replica, success: Success) -> None:
     assert batch is not None and (batch.end, batch.producer) == (end, numbers), (  # noqa: PT018
         f"I25: {replica!r} acknowledges {sent} at {success.base}, where it has {batch}"
     )
-    if ghost.adrift:
+    if ghost.adrift or replica.broker in ghost.unproven:  # or it was replaced in a loss, and does not know it yet
         return
     acked = Acked(batch.base, batch.end, batch.crc)
     known = ghost.acked.setdefault(acked.base, acked)

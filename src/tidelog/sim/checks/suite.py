@@ -246,7 +246,7 @@ class Suite:
 
     # What clients saw.
 
-    def acknowledged(self, name: TopicPartition, base: int, count: int, crc: int) -> None:  # noqa: ARG002
+    def acknowledged(self, name: TopicPartition, base: int, count: int, crc: int) -> None:
         """A producer heard of an acks=all success: `count` records from offset `base` on, sent in a batch of this CRC."""
         answers.told(self.ghosts, name, base, base + count)
 
