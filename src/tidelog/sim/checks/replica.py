@@ -105,7 +105,8 @@ class Chain:
     def skip_to(self, base: int) -> None:
         """What lies below `base` is not there to be read any more."""
         self.cut(0)
-        self.add(Batch(0, base, -1, 0, 0))
+        if base > 0:
+            self.add(Batch(0, base, -1, 0, 0))
 
     @property
     def first_offset(self) -> int:
