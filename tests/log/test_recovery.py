@@ -25,7 +25,7 @@ from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import names, recovery
 from tidelog.log.log import Log
 from tidelog.model import NO_ID, TopicPartition
-from tidelog.sim.disk import Fault
+from tidelog.sim.faults import Fault
 from tidelog.wire.records import header
 
 TINY = options(internal_segment_bytes=300, index_interval_bytes=0)

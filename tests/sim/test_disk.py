@@ -5,7 +5,8 @@ from random import Random
 import pytest
 
 from tidelog.errors import DiskFailed
-from tidelog.sim.disk import GO_ON, KILL, POWER, REFUSE, Fault, PowerCut, SimDisk
+from tidelog.sim.disk import PowerCut, SimDisk
+from tidelog.sim.faults import GO_ON, KILL, POWER, REFUSE, Fault
 
 
 def disk(seed=1):

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from tests.sim.ping import PingNode
-from tidelog.sim.disk import Fault
-from tidelog.sim.faults import SECOND, Faults
+from tidelog.sim.faults import SECOND, Fault, Faults
 from tidelog.sim.network import Weather
 from tidelog.sim.world import Violation, World
 

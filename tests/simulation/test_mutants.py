@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.log import test_compaction
 from tidelog.log.contents import Contents
 from tidelog.partition.leader import Leader
 from tidelog.sim.mutants.catalogue import MUTANTS, applied, find
@@ -34,7 +35,7 @@ FOUND = {
 """The first seed that does."""
 
 ELSEWHERE = {"compaction-ascending"}
-"""Not found out by any seed, for no run does what it would break; `tests/log` shows the order of the renames."""
+"""Not looked for by seeds, for no run does what it would break."""
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
@@ -47,6 +48,11 @@ def test_every_mutant_is_found_out_or_waits_for_what_it_would_break():
     assert {mutant.name for mutant in MUTANTS if not mutant.needs} == set(FOUND)
     assert {mutant.name for mutant in MUTANTS if mutant.needs} == ELSEWHERE
     assert len(MUTANTS) == 20
+
+
+def test_a_kill_at_each_operation_of_the_disk_finds_out_a_compaction_that_renames_in_ascending_order():
+    with applied(find("compaction-ascending")), pytest.raises(AssertionError):
+        test_compaction.test_a_crash_at_any_operation_leaves_the_old_log_or_the_new_one(0, 500, power=False)
 
 
 def test_a_mutant_is_undone():

@@ -11,14 +11,9 @@ from random import Random
 
 from tidelog.errors import DiskFailed
 from tidelog.ports import Buffer
+from tidelog.sim.faults import KILL, POWER, REFUSE, Fault
 
 BLOCKS = (512, 4096)
-
-
-POWER = "power"
-KILL = "kill"
-REFUSE = "refuse"
-GO_ON = "go on"
 
 
 class PowerCut(BaseException):
@@ -120,36 +115,6 @@ def folders_of(change: Change) -> set[str]:
     if kind.startswith("rename:"):
         folders.add(parent_of(kind.removeprefix("rename:")))
     return folders
-
-
-@dataclass(slots=True)
-class Fault:
-    """Refuse operations of a kind ("write", "sync", "read", "rename", …, "*") at paths that hold `text`.
-
-    `after`: how many pass first; `times`: how many are refused, -1 for all. `torn`: a refused write has stored a part.
-    `verdict` is asked at the moment: REFUSE, GO_ON, or what the process ends by within the operation (POWER, KILL).
-    """
-
-    operation: str
-    text: str = ""
-    reason: str = "EIO"
-    after: int = 0
-    times: int = -1
-    torn: bool = False
-    verdict: Callable[[], str] | None = None
-
-    def strikes(self, operation: str, path: str) -> bool:
-        if self.operation not in ("*", operation) or self.text not in path or self.times == 0:
-            return False
-        if self.after > 0:
-            self.after -= 1
-            return False
-        self.times -= self.times > 0
-        return True
-
-    @property
-    def decides(self) -> str:
-        return REFUSE if self.verdict is None else self.verdict()
 
 
 class SimFile:

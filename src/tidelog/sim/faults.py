@@ -3,12 +3,19 @@
 All delays are in microseconds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidelog.sim.network import Weather
 
 MILLI = 1_000
 SECOND = 1_000_000
+
+POWER = "power"
+KILL = "kill"
+REFUSE = "refuse"
+GO_ON = "go on"
+"""What a disk operation comes to."""
 
 
 @dataclass(slots=True)
@@ -28,3 +35,33 @@ class Faults:
         """The faults are over: the liveness phase begins."""
         self.weather.tail_chance = self.weather.cut_chance = 0.0
         self.store_lost = 0.0
+
+
+@dataclass(slots=True)
+class Fault:
+    """Refuse operations of a kind ("write", "sync", "read", "rename", …, "*") at paths that hold `text`.
+
+    `after`: how many pass first; `times`: how many are refused, -1 for all. `torn`: a refused write has stored a part.
+    `verdict` is asked at the moment: REFUSE, GO_ON, or what the process ends by within the operation (POWER, KILL).
+    """
+
+    operation: str
+    text: str = ""
+    reason: str = "EIO"
+    after: int = 0
+    times: int = -1
+    torn: bool = False
+    verdict: Callable[[], str] | None = None
+
+    def strikes(self, operation: str, path: str) -> bool:
+        if self.operation not in ("*", operation) or self.text not in path or self.times == 0:
+            return False
+        if self.after > 0:
+            self.after -= 1
+            return False
+        self.times -= self.times > 0
+        return True
+
+    @property
+    def decides(self) -> str:
+        return REFUSE if self.verdict is None else self.verdict()

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from tidelog.effects import Event
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
-from tidelog.sim.disk import KILL, SimDisk
-from tidelog.sim.faults import Faults
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.faults import KILL, Faults
 from tidelog.sim.host import Host
 from tidelog.sim.life import Broker
 from tidelog.sim.network import End, Network

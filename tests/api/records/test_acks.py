@@ -2,7 +2,7 @@
 
 from tests.node.one_broker import CLIENT, OneBroker
 from tidelog.errors import ErrorCode
-from tidelog.sim.disk import Fault
+from tidelog.sim.faults import Fault
 
 OK = ErrorCode.NONE
 

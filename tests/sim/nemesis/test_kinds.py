@@ -6,8 +6,7 @@ import pytest
 
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
-from tidelog.sim.disk import KILL, POWER
-from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.faults import KILL, MILLI, POWER, SECOND
 from tidelog.sim.nemesis import KINDS, Nemesis, moments
 from tidelog.sim.nemesis.strike import Strike
 

@@ -14,8 +14,8 @@ from tidelog.sim.patching import replaced
 class Mutant:
     """`why`: what it does wrong. `patches`: what is replaced, as `module:name` or `module:Class.name`. `generation`: of
     truncation. `expects`: the invariants that it breaks; it may be found out by another. `transactions`: it is looked
-    for in runs whose applications write in transactions. `needs`: what no run does yet, and without which nothing can
-    find it out."""
+    for in runs whose applications write in transactions. `needs`: what no run does, so that no seed is tried; another
+    test finds it out."""
 
     name: str
     why: str

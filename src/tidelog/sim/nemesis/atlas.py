@@ -8,7 +8,7 @@ judged as if each were alone. In a reckless seed everybody may be hit at any tim
 from collections.abc import Collection
 
 from tidelog.sim.checks.ghosts import Ghost, Ghosts
-from tidelog.sim.disk import GO_ON, KILL, POWER, REFUSE
+from tidelog.sim.faults import GO_ON, KILL, POWER, REFUSE
 from tidelog.sim.host import Host
 
 

@@ -8,8 +8,8 @@ unclean end. Nothing in the broker survives rot in a log that it does serve; suc
 from collections.abc import Mapping
 from functools import partial
 
-from tidelog.sim.disk import GO_ON, REFUSE, Fault, Inode
-from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.disk import Inode
+from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches

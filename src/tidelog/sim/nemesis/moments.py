@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from tidelog.effects import Event
 from tidelog.partition.leader import Leader
-from tidelog.sim.disk import GO_ON, Fault
-from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.faults import GO_ON, MILLI, SECOND, Fault
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.strike import Kind, Strike, same_life
 
