@@ -247,7 +247,7 @@ class Suite:
     # What clients saw.
 
     def acknowledged(self, name: TopicPartition, base: int, count: int, crc: int) -> None:
-        """A producer heard of an acks=all success: `count` records from offset `base` on, sent in a batch of this CRC."""
+        """A producer heard of an acks=all success: `count` records from `base` on, in a batch sent with this CRC."""
         answers.told(self.ghosts, name, base, base + count)
 
     def served(self, name: TopicPartition, base: int, end: int, epoch: int, crc: int) -> None:
