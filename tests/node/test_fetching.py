@@ -120,6 +120,18 @@ def test_a_log_that_ends_before_the_leaders_begins_starts_over_there(broker):
     assert leader.wanted.fetch_offset == 50
 
 
+def test_a_log_that_begins_where_the_leaders_is_another_already_starts_over_at_the_leaders_start(broker):
+    leader = Leader(broker)
+    leader.says(batch(0, "m1", "m2", "m3", "m4"), high_watermark=4, log_start=3)
+    log = broker.partition().log
+    assert log.log_start_offset == 3
+    broker.follow(leader=1, epoch=1, partition_epoch=1)
+    leader.says()  # to what was asked in the epoch before
+    leader.says(diverging=(0, 1), high_watermark=1, log_start=0)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert leader.wanted.fetch_offset == 0
+
+
 def test_after_an_error_a_partition_rests_longer_each_time_and_is_asked_again(broker):
     leader = Leader(broker)
     waits = []

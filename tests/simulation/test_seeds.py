@@ -28,6 +28,7 @@ KEPT = {
     8042: "records below min stayed uncommitted though the ISR had grown, until the next append",
     8063: "a high watermark that came with a diverging answer was never told again",
     9055: "a group's offset could not be read for a high watermark that nobody tried again",
+    30394: "a log that begins where an unclean leader's ends already asked without end, and then went on behind a gap",
 }
 
 

@@ -252,7 +252,10 @@ class Fetching:
     def _apply(self, fetcher: Fetcher, following: Following, data: PartitionData, now: Time) -> None:
         partition = following.partition
         code = data.error_code
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > partition.log.log_end_offset:
+        ends_before = 0 <= data.diverging_epoch.end_offset < partition.log.log_start_offset
+        if ends_before or (
+            code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > partition.log.log_end_offset
+        ):
             self._event("log.start_over", partition, offset=data.log_start_offset)
             partition.start_over_at(data.log_start_offset)
             self._replicas.truncated = True

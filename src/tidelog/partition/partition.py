@@ -361,7 +361,8 @@ class Partition:
         return done
 
     def start_over_at(self, offset: int) -> None:
-        """The leader no longer has anything that this log could continue: begin anew at its start."""
+        """The leader has nothing that this log could continue: begin anew at its start. Its log begins behind this one,
+        or, after an unclean election, parts from it below the start of this one."""
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset
 
