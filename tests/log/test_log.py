@@ -173,6 +173,17 @@ def test_an_empty_log_may_begin_inside_a_batch():
     log.check_invariants()
 
 
+def test_a_log_whose_records_are_all_deleted_may_begin_inside_a_batch_too():
+    """Simulated seed 8006: the bytes that were still there kept it from ever following a leader with other batches."""
+    log = open_log(sim_disk())
+    log.append_as_follower(batch(*[b"old"] * 5, base_offset=0, leader_epoch=1), NOW)
+    log.advance_start(5)
+    log.append_as_follower(batch(*[b"x"] * 4, base_offset=3, leader_epoch=2), NOW)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 7)
+    assert offsets(log, 5, 10_000, 7) == [3]
+    log.check_invariants()
+
+
 # Rolling.
 
 

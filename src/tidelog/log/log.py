@@ -193,11 +193,11 @@ class Log(Contents):
         return batch.base_offset if is_far else self.log_end_offset
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
-        """Offsets ascend from the log's end. A log that is empty may begin inside a batch (its leader's start is not
-        at a batch's first offset): the batch is then taken whole."""
+        """Offsets ascend from the log's end. A log without records may begin inside a batch (its start, or its
+        leader's, is not at a batch's first offset): the batch is then taken whole, in place of what is deleted."""
         expected = self.log_end_offset
         first = found[0]
-        if first.base_offset < expected <= first.last_offset and expected == self.log_start_offset and not self.size:
+        if first.base_offset < expected <= first.last_offset and expected == self.log_start_offset:
             self.truncate_fully_and_start_at(first.base_offset, log_start_offset=expected)
             expected = first.base_offset
         for batch in found:
