@@ -307,3 +307,48 @@ def test_a_marker_below_the_logs_start_ends_its_transaction_after_a_restart_too(
     again.truncate_to(6)
     assert again.producers.get(1) == known
     assert again.producers.last_stable_offset(6) == 6
+
+
+def aborted_in_an_older_segment(disk):
+    """A log of two segments, a power loss or a kill after the roll; nothing was flushed since."""
+    log = open_log(disk)
+    send(log, 1)
+    end(log, 1, commit=False)
+    recovery_point = flush(log)
+    log.roll(NOW)
+    log.append_as_leader(bytearray(batch(b"p")), 0, NOW)
+    return log, recovery_point
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_rolled_after_its_flush_has_its_aborted_transactions_after_a_power_loss(seed):
+    disk = sim_disk(seed)
+    log, recovery_point = aborted_in_an_older_segment(disk)
+    assert recovery_point == log.segments.active.base_offset
+    disk.lose_power()
+    again = open_log(disk, recovery_point=recovery_point)
+    assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_recovery_loses_no_index_that_was_durable_if_the_power_goes_again(seed):
+    disk = sim_disk(seed)
+    log, _ = aborted_in_an_older_segment(disk)
+    recovery_point = flush(log)
+    for _ in range(3):
+        disk.lose_power()
+        log = open_log(disk, recovery_point=recovery_point)
+        assert log.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+
+
+def test_a_clean_stop_after_a_recovery_that_was_flushed_keeps_the_aborted_transactions():
+    disk = sim_disk()
+    log = open_log(disk)
+    send(log, 1)
+    end(log, 1, commit=False)
+    disk.kill()
+    log = open_log(disk)
+    recovery_point = flush(log)
+    log.close()
+    again = open_log(disk, recovery_point=recovery_point, clean=True)
+    assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]

@@ -336,7 +336,8 @@ class Contents:
     def _settle(self) -> None:
         durability = self._durability
         active = self.segments.active
-        is_written = active.size == 0 or self.log_end_offset in self.snapshots.offsets
+        has_snapshot = self.log_end_offset in self.snapshots.offsets
+        is_written = active.size == 0 or (has_snapshot and not active.has_aborted)  # recovery writes only the former
         if is_written and durability.is_idle and durability.recovery_point == self.log_end_offset:
             return
         paths = active.write_indexes() if active.size else []

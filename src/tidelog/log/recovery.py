@@ -56,7 +56,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     if entries is None:
         _learn_epochs(segments, first, epochs)
     if unsure:
-        _trim_overlap(segments, first)
+        repaired += _trim_overlap(segments, first, recovery_point)
         repaired += _recover(segments, first, epochs)
 
     snapshots = Snapshots(segments.disk, segments.folder, _snapshot_offsets(found))
@@ -67,7 +67,8 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     epochs.truncate_from_start(start)
     snapshots.remove_outside(-1, min(end, believed))
     snapshots.remove_strays({segment.base_offset for segment in segments})
-    repaired += _repair_transactions(segments, snapshots, first)
+    stale = first - 1 if unsure and _ends_at(segments, first, recovery_point) else -1
+    repaired += _repair_transactions(segments, snapshots, first, stale)
     producers = rebuild_producers(segments, snapshots, start, end, unsure_from=first)
     repaired += [segment.path(names.TRANSACTION_INDEX) for segment in list(segments)[first:-1] if segment.has_aborted]
     if unsure and end > start:
@@ -238,15 +239,24 @@ def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
     return files
 
 
-def _trim_overlap(segments: Segments, first: int) -> None:
+def _ends_at(segments: Segments, first: int, recovery_point: int) -> bool:
+    """Whether the segment before `first` ends where the recovery point is: its records were synced while it was active,
+    its indexes perhaps not since it was rolled."""
+    return 0 < first < len(segments) and segments[first].base_offset == recovery_point
+
+
+def _trim_overlap(segments: Segments, first: int, recovery_point: int) -> list[str]:
     """The segment before may hold again what a truncation cut off, and its indexes may still be of that time: both
-    became durable only with the next flush. What lies below the next segment's base is whole."""
+    became durable only with the next flush. What lies below the next segment's base is whole. The files that were
+    rewritten."""
     if first == 0:
-        return
+        return []
+    files: list[str] = []
     before, base = segments[first - 1], segments[first].base_offset
     before.transactions.truncate(base)
     before.write_transactions()
-    if not (_ends_whole(before) and before.next_offset() <= base and _indexes_end_below(before, base)):
+    is_sure = _ends_whole(before) and before.next_offset() <= base and _indexes_end_below(before, base)
+    if not is_sure or _ends_at(segments, first, recovery_point):
         size = before.size
         before.clear_indexes()
         for batch in walk(before.file, 0, size, torn=True):
@@ -256,8 +266,9 @@ def _trim_overlap(segments: Segments, first: int) -> None:
         if before.size < size:
             before.file.truncate(before.size)
             before.file.sync()
-        before.write_indexes()
+        files = before.write_indexes()
     before.cool()
+    return files
 
 
 def _indexes_end_below(segment: Segment, offset: int) -> bool:
@@ -288,11 +299,13 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool, b
     return expected, segment.size == size, compacted
 
 
-def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int) -> list[str]:
-    """Make transaction indexes that cannot be their segments' anew, of the first `count` segments; their paths."""
+def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, stale: int) -> list[str]:
+    """Make transaction indexes that cannot be their segments' anew, of the first `count` segments, and that of the
+    segment number `stale`; their paths."""
     repaired = []
-    for segment in list(segments)[:count]:
-        if segment.has_aborted and not segment.transactions.is_sane(segment.base_offset):
+    for number, segment in enumerate(list(segments)[:count]):
+        is_wrong = segment.has_aborted and not segment.transactions.is_sane(segment.base_offset)
+        if is_wrong or number == stale:
             segment.transactions.truncate(0)
             producers = snapshots.load(segment.base_offset, segment.base_offset)
             with suppress(CorruptLog):

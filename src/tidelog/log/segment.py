@@ -276,7 +276,8 @@ class Segment:
         return [self.path(kind) for kind in (names.LOG, names.INDEX, names.TIME_INDEX)] + self.write_transactions()
 
     def write_transactions(self) -> list[str]:
-        """The transaction index as it is in memory; its path, where it has entries. Without any there is no file."""
+        """The transaction index as it is in memory; its path, where it has entries. Without any there is no file. One
+        that was there is exchanged whole and at once: it may be believed already, and nothing would bring it back."""
         if not self.has_aborted:
             return []
         content = self.transactions.content
@@ -284,8 +285,12 @@ class Segment:
         if not content:
             self.disk.remove(self.path(names.TRANSACTION_INDEX))
             return []
-        self._rewrite(names.TRANSACTION_INDEX, content)
-        return [self.path(names.TRANSACTION_INDEX)]
+        path, before = self.path(names.TRANSACTION_INDEX), self._aborted_on_disk()
+        if not before:
+            self._rewrite(names.TRANSACTION_INDEX, content)
+        elif before != content:
+            self.disk.replace(path, bytes(content))
+        return [path]
 
     def _rewrite(self, kind: str, content: bytearray) -> None:
         path = self.path(kind)
