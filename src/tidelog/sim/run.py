@@ -11,7 +11,7 @@ from tidelog.sim.nemesis import Nemesis
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.plan import Plan
-from tidelog.sim.transactional import Transactions
+from tidelog.sim.transactions.workload import Transactions
 from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 

@@ -2,9 +2,9 @@
 auditor who reads what is committed. What it may find is told in `clients/transactor.py`."""
 
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.stable import StableOffsets
 from tidelog.sim.clients.transactor import Auditor, Ledger, Transactor
 from tidelog.sim.cluster import Cluster
+from tidelog.sim.transactions.stable import StableOffsets
 
 TOPIC = "transacted"
 IDS = ("a", "b", "a", "c")
