@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.sim.checks.support import NAME, ghosts, replica
-from tidelog.sim.checks.crashes import CHECKPOINTS, Crashes, check_checkpoints
+from tests.sim.checks.support import NAME, batch, ghosts, replica
+from tidelog.sim.checks.crashes import CHECKPOINTS, Crashes, check_checkpoints, check_durable
 from tidelog.sim.disk import SimDisk
 
 OLD = ((5, 0), (5, 1), (5, 1))
@@ -81,3 +81,20 @@ def test_a_checkpoint_that_is_torn(content):
     disk.replace(f"/data/{CHECKPOINTS[1]}", content)
     with pytest.raises(AssertionError, match=r"^I30:"):
         check_checkpoints(disk, "/data")
+
+
+def test_a_recovery_point_past_what_is_synced():
+    disk = machine().disk
+    file = disk.open("/data/x.log", create=True)
+    file.write(0, batch([b"a"], base=0))
+    file.sync()
+    file.write(file.size(), batch([b"b"], base=1))
+    segment = SimpleNamespace(path=lambda _: "/data/x.log", size=file.size())
+    moved = replica(1, OLD, recovery_point=1)
+    moved.partition.log.segments = [segment]
+    check_durable(moved, replica(1, OLD).state, disk)
+    moved.state = moved.state._replace(recovery_point=2)
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        check_durable(moved, replica(1, OLD).state, disk)
+    file.sync()
+    check_durable(moved, replica(1, OLD).state, disk)

@@ -1,5 +1,6 @@
 """I30: after a crash the recovered log is a prefix of the old one and holds all that was synced; a kill costs nothing,
-for the page cache survives. The checkpoints that are replaced durably are whole.
+for the page cache survives. What lies below the recovery point is synced. The checkpoints that are replaced durably are
+whole.
 I17, in part: a broker that shows a clean shutdown has ended cleanly.
 
 What a truncation took may come back by a power loss as long as the cut was not synced, but never behind newer records:
@@ -8,11 +9,13 @@ the log before a truncation counts as an old one, too.
 
 from dataclasses import dataclass
 
+from tidelog.log.names import LOG
 from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.replica import Batch, Replica
+from tidelog.sim.checks.replica import Batch, Replica, State
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.host import Host
+from tidelog.wire.records import header
 
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
 POWER_LOSS = "power loss"
@@ -115,6 +118,19 @@ class Crashes:
             f"I17: broker {broker} shows that {clean_epoch} ended cleanly; its last life, of {epochs}, ended by {how}"
         )
         self._registered.setdefault(broker, set()).add(epoch)
+
+
+def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None:
+    """The recovery point moved: below it nothing waits in the page cache. What is written begins with a batch."""
+    state = replica.state
+    if state is None or before is None or state.recovery_point <= before.recovery_point:
+        return
+    for segment in replica.partition.log.segments:
+        inode = disk.inode(segment.path(LOG))
+        for start, end in inode.dirty:
+            if start < end <= segment.size:
+                base = header(inode.cached, start).base_offset
+                assert base >= state.recovery_point, f"I30: {replica!r} has {base} of {segment!r} not synced yet"
 
 
 def identities(batches: list[Batch], start: int) -> list[Identity]:
