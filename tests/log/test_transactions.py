@@ -352,3 +352,17 @@ def test_a_clean_stop_after_a_recovery_that_was_flushed_keeps_the_aborted_transa
     log.close()
     again = open_log(disk, recovery_point=recovery_point, clean=True)
     assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+
+
+def test_an_index_that_is_made_anew_knows_of_transactions_that_began_before_its_segment():
+    disk = sim_disk()
+    log = open_log(disk)
+    send(log, 1)
+    log.roll(NOW)
+    end(log, 1, commit=False)
+    recovery_point = flush(log)
+    log.roll(NOW)
+    log.snapshots.remove([1])
+    disk.kill()
+    again = open_log(disk, recovery_point=recovery_point)
+    assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]

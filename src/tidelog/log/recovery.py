@@ -307,7 +307,7 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
         is_wrong = segment.has_aborted and not segment.transactions.is_sane(segment.base_offset)
         if is_wrong or number == stale:
             segment.transactions.truncate(0)
-            producers = snapshots.load(segment.base_offset, segment.base_offset)
+            producers = rebuild_producers(segments, snapshots, segments.base_offset, segment.base_offset)
             with suppress(CorruptLog):
                 _replay(segment, producers, segment.base_offset, 2**63 - 1, note=True)
             repaired += segment.write_transactions()
