@@ -358,7 +358,9 @@ def test_batches_keep_their_order_though_the_first_waited_too_long_for_the_conne
     story.settle()
     assert story.logs.logs[T0].values() == [b"0", b"1"]
     assert story.errors() == {ErrorCode.NONE: 3}
-    sent = [part.records for asked in story.produced() for part in asked.topic_data[0].partition_data if part.index == 0]
+    sent = [
+        part.records for asked in story.produced() for part in asked.topic_data[0].partition_data if part.index == 0
+    ]
     assert [header(batch).base_sequence for batch in sent] == [0, 1]
 
 
