@@ -182,3 +182,11 @@ def test_a_rotten_bit_turns_in_the_cache_and_on_the_platter():
     assert d.rotten == {"/data"}
     d.lose_power()
     assert d.read("/data/a") == b"aa`a"
+
+
+def test_a_new_disk_has_none_of_the_old_ones_faults():
+    disk = SimDisk(["/data"], Random(0))
+    disk.faults.append(Fault("*", times=-1))
+    disk.erase()
+    disk.make_folder("/data/t-0")
+    assert disk.list("/data") == ["t-0"]

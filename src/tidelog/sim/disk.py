@@ -265,7 +265,8 @@ class SimDisk:
         return not parent or (parent in self.durable and self.reachable(parent))
 
     def erase(self) -> None:
-        """A replaced disk: nothing of before is left."""
+        """A replaced disk: nothing of before is left, what ailed it neither."""
+        self.faults.clear()
         self.names, self.durable, self.pending = {}, {}, []
         self.erasures += 1
         for root in self.roots:
