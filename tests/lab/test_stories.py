@@ -2,12 +2,10 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from tests.hash_seeds import outputs_under_two_hash_seeds
 from tidelog.lab import story
 from tidelog.lab.engine import tell
 from tidelog.lab.library import ORDER, find, names
@@ -96,11 +94,7 @@ def test_the_same_story_is_the_same_telling_whatever_the_hash_seed():
         "from tidelog.lab.telling import to_json\n"
         "print(json.dumps([to_json(tell(find(name))) for name in names()]))\n"
     )
-    outputs = []
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", script]
-        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    outputs = outputs_under_two_hash_seeds(script)
     assert outputs[0] == outputs[1]
     assert json.loads(outputs[0]) == json.loads(json.dumps([to_json(tell(find(name))) for name in names()]))
 

@@ -1,11 +1,8 @@
 """The world itself, with a tiny broker: lives, pauses, the network's cuts, the store's answers, and the digest."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+from tests.hash_seeds import outputs_under_two_hash_seeds
 from tests.sim.ping import PingNode
 from tidelog.sim.faults import SECOND, Fault, Faults
 from tidelog.sim.network import Weather
@@ -136,15 +133,6 @@ def test_a_failing_node_is_told_with_the_seed_and_a_transcript():
 
 def test_the_same_seed_gives_the_same_digest_whatever_the_hash_seed():
     script = "from tests.sim.test_world import digest; print(digest(5), digest(6))"
-    outputs = set()
-    for hash_seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        outputs.add(done.stdout)
+    outputs = set(outputs_under_two_hash_seeds(script))
     assert len(outputs) == 1
     assert len(set(outputs.pop().split())) == 2

@@ -1,11 +1,8 @@
 """Whole seeds: a drawn world, drawn faults, then everything must come right; and seeds that once found a bug."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+from tests.hash_seeds import outputs_under_two_hash_seeds
 from tidelog.cli.simulate.pool import ordered
 from tidelog.sim.outcome import Summary
 from tidelog.sim.plan import Plan
@@ -56,10 +53,6 @@ def test_the_same_seed_gives_the_same_digest_whatever_the_hash_seed():
         "    outcome = run(Plan(seed, seconds=8))\n"
         "    print(outcome.digest, outcome.violation)\n"
     )
-    outputs = []
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", script]
-        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    outputs = outputs_under_two_hash_seeds(script)
     assert outputs[0] == outputs[1]
     assert len(set(outputs[0].split())) == 2

@@ -2,15 +2,13 @@
 
 import json as json_text
 import shutil
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tidelog.cli.interrupting import terminated_as_interrupted
 from tidelog.cli.options import Refused, flag, usage
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ def chaos(
     files = chaos_run.Files(place)
     if files.data.exists():
         raise Refused(f"{files.data} exists already: a run starts from nothing.")
-    with _terminated_as_interrupted():
+    with terminated_as_interrupted():
         try:
             report = chaos_run.run(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
@@ -98,17 +96,3 @@ def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> N
         shutil.rmtree(place / "data" if keeps else place, ignore_errors=True)
     if keeps or not report.is_good:
         click.echo(f"chaos: the report is in {place}", err=True)
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does, so that everything it started ends with it."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

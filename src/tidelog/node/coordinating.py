@@ -4,43 +4,27 @@ A coordinator replays the partition's log before it serves, its records are appe
 for the high watermark.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from tidelog.coordinator.coordinator import Coordinator
 from tidelog.effects import Append, Effect, Event
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.ports import Buffer
 from tidelog.wire.records import batches
 
 LOAD_BYTES = 1 << 20
 
 
-class Coordinator(Protocol):
-    """What coordinators of groups and of transactions have in common. Partitions are those of its topic."""
-
-    def elected(self, partition: int, epoch: int, now: Time) -> list[Effect]: ...
-
-    def load(self, partition: int, batches: Iterable[Buffer], now: Time) -> list[Effect]: ...
-
-    def loaded(self, partition: int, now: Time) -> list[Effect]: ...
-
-    def resigned(self, partition: int, now: Time) -> list[Effect]: ...
-
-    def appended(self, token: int, base_offset: int, last_offset: int, now: Time) -> list[Effect]: ...
-
-    def append_failed(self, token: int, code: ErrorCode, now: Time) -> list[Effect]: ...
-
-    def committed(self, partition: int, high_watermark: int, now: Time) -> list[Effect]: ...
-
-
 class Coordinating:
     """`coordinators` by their topic."""
 
-    def __init__(self, coordinators: Mapping[str, Coordinator], replicas: HeldReplicas, effects: list[Effect]) -> None:
+    def __init__(
+        self, coordinators: Mapping[str, Coordinator[Any]], replicas: HeldReplicas, effects: list[Effect]
+    ) -> None:
         self._coordinators = coordinators
         self._replicas = replicas
         self._effects = effects
@@ -84,7 +68,7 @@ class Coordinating:
         except DiskFailed as failure:
             self._replicas.folder_failed(failure.folder, failure.reason)
 
-    def _take_or_leave(self, coordinator: Coordinator, partition: Partition, now: Time) -> None:
+    def _take_or_leave(self, coordinator: Coordinator[Any], partition: Partition, now: Time) -> None:
         index = partition.name.partition
         if not isinstance(partition.role, Leader):
             if self._epochs.pop(partition.name, None) is not None:
@@ -96,7 +80,7 @@ class Coordinating:
             self._effects.extend(coordinator.loaded(index, now))
             self.committed(partition, now)
 
-    def _load(self, coordinator: Coordinator, partition: Partition, now: Time) -> None:
+    def _load(self, coordinator: Coordinator[Any], partition: Partition, now: Time) -> None:
         """Damaged records cost what follows them, not the broker: as Kafka, it serves what it could read."""
         try:
             for piece in _content(partition):

@@ -1,16 +1,14 @@
 """`tidelog consume`: records as lines."""
 
-import contextlib
 import re
-import signal
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidelog.cli.console.formatters import DEFAULT, Line, formatter
 from tidelog.cli.console.options import client_options
+from tidelog.cli.interrupting import terminated_as_interrupted
 from tidelog.cli.options import Bootstrap, Pair, ParamType, Refused, at_most_one, flag, usage
 
 if TYPE_CHECKING:
@@ -151,7 +149,7 @@ def _print_all(consumer: "Consumer", line: Line, most: int | None, timeout_ms: i
     interrupted = False
     wait_s = POLL_S if timeout_ms is None else timeout_ms / 1000
     try:
-        with _terminated_as_interrupted():
+        with terminated_as_interrupted():
             while most is None or count < most:
                 left = MOST_RECORDS if most is None else min(MOST_RECORDS, most - count)
                 records = consumer.poll(wait_s, left)
@@ -165,17 +163,3 @@ def _print_all(consumer: "Consumer", line: Line, most: int | None, timeout_ms: i
     click.echo(f"Processed a total of {count} messages", err=True)
     if interrupted:
         click.get_current_context().exit(EXIT_INTERRUPTED)
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends the reading as Ctrl-C does, so that the group is left in order."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

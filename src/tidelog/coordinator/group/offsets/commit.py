@@ -1,5 +1,7 @@
 """OffsetCommit: who may commit for a group, and what is written."""
 
+from typing import Protocol
+
 from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
@@ -9,8 +11,6 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -19,6 +19,15 @@ from tidelog.wire.messages.groups.offset_commit import (
 GROUP_ID_NOT_FOUND_VERSION = 9
 """Before this version of OffsetCommit clients know only ILLEGAL_GENERATION for a group that is not there."""
 NO_RETENTION = -1
+
+
+class Position(Protocol):
+    """A partition of an OffsetCommit or a TxnOffsetCommit."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
 
 
 def commit(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> Result:
@@ -33,34 +42,32 @@ def commit(machine: GroupMachine, request: OffsetCommitRequest, version: int) ->
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         result.response.topics.append(answer)
         for partition in topic.partitions:
-            code = ErrorCode.NONE
-            if len(partition.committed_metadata or "") > machine.config.offset_metadata_max_bytes:
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                result.changes.append(_change(machine, request.group_id, topic, partition, expiry))
+            change = change_of(machine, request.group_id, topic.name, partition, expiry=expiry, topic_id=topic.topic_id)
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE if change is None else ErrorCode.NONE
+            if change is not None:
+                result.changes.append(change)
             answer.partitions.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
             )
     return result
 
 
-def _change(
-    machine: GroupMachine,
-    group_id: str,
-    topic: OffsetCommitRequestTopic,
-    partition: OffsetCommitRequestPartition,
-    expiry: int,
-) -> Change:
-    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
+def change_of(
+    machine: GroupMachine, group_id: str, topic: str, partition: Position, *, expiry: int = NO_EXPIRY, topic_id: bytes
+) -> Change | None:
+    """What a committed position writes; None where its metadata is longer than `offset.metadata.max.bytes`."""
+    metadata = partition.committed_metadata or ""
+    if len(metadata) > machine.config.offset_metadata_max_bytes:
+        return None
     value = OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
+        metadata=metadata,
         commit_timestamp=machine.wall,
         expire_timestamp=expiry,
-        topic_id=topic.topic_id,
+        topic_id=topic_id,
     )
-    return Change(key, value)
+    return Change(OffsetCommitKey(group=group_id, topic=topic, partition=partition.partition_index), value)
 
 
 def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> Group | None:

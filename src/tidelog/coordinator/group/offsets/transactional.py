@@ -1,14 +1,13 @@
 """TxnOffsetCommit: positions that count once a producer's transaction is committed."""
 
-from tidelog.coordinator.contract import Change, Result, Transaction
+from tidelog.coordinator.contract import Result, Transaction
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.records import NO_EXPIRY
+from tidelog.coordinator.group.offsets.commit import change_of
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.model import NO_ID
 from tidelog.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -24,28 +23,14 @@ def commit(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Result:
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         result.response.topics.append(answer)
         for partition in topic.partitions:
-            code = ErrorCode.NONE
-            if len(partition.committed_metadata or "") > machine.config.offset_metadata_max_bytes:
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                result.changes.append(_pending_change(machine, request.group_id, topic.name, partition))
+            change = change_of(machine, request.group_id, topic.name, partition, topic_id=NO_ID)
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE if change is None else ErrorCode.NONE
+            if change is not None:
+                result.changes.append(change)
             answer.partitions.append(
                 TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
             )
     return result
-
-
-def _pending_change(
-    machine: GroupMachine, group_id: str, topic: str, partition: TxnOffsetCommitRequestPartition
-) -> Change:
-    value = OffsetCommitValue(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
-        commit_timestamp=machine.wall,
-        expire_timestamp=NO_EXPIRY,
-    )
-    return Change(OffsetCommitKey(group=group_id, topic=topic, partition=partition.partition_index), value)
 
 
 def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest) -> None:
