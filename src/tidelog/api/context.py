@@ -1,6 +1,6 @@
 """What a handler sees: the request's circumstances, and the broker as far as handlers may touch it."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Effect
+from tidelog.effects import Effect, Event
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
@@ -28,6 +28,35 @@ class Handed:
 
 
 HANDED = Handed()
+
+
+class Entry(Protocol):
+    """One event that a broker remembers."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def wall_ms(self) -> int: ...
+
+    @property
+    def event(self) -> Event: ...
+
+
+class Chronicle(Protocol):
+    """The last events of this broker."""
+
+    @property
+    def forgotten(self) -> int: ...
+
+    def since(self, number: int, subject: str | None = None) -> Iterable[Entry]: ...
+
+
+class Failure(Protocol):
+    """Why a log cannot be compacted."""
+
+    @property
+    def reason(self) -> str: ...
 
 
 class Replicas(Protocol):
@@ -84,6 +113,12 @@ class Broker(Protocol):
 
     @property
     def sessions(self) -> Sessions: ...
+
+    @property
+    def chronicle(self) -> Chronicle: ...
+
+    @property
+    def uncleanable(self) -> Mapping[TopicPartition, Failure]: ...
 
     @property
     def producer_ids(self) -> "ProducerIds": ...

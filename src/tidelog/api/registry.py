@@ -8,13 +8,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-Caller = Literal["anyone", "broker"]
+Caller = Literal["anyone", "broker", "tidelog"]
 
 
 class Api(NamedTuple):
     """`low`..`high` are decoded and served; `advertised_low` is what ApiVersions says (KAFKA-18659 for Produce).
 
-    `caller` "broker" is served and advertised on the inter-broker listener only. `operation` is what an
+    `caller` "broker" is served and advertised on the inter-broker listener only, "tidelog" advertised to Tidelog's own
+    clients only: others would not know what it is. `operation` is what an
     authorizer is asked for.
     """
 
@@ -99,6 +100,7 @@ APIS: dict[int, Api] = {
         _api(66, "ListTransactions", 0, 2, "transactions.list_transactions", "TransactionalId DESCRIBE"),
         _api(74, "ListConfigResources", 0, 1, "topics.list_config_resources", "Cluster DESCRIBE_CONFIGS"),
         _api(75, "DescribeTopicPartitions", 0, 0, "cluster.describe_topic_partitions", "Topic DESCRIBE"),
+        _api(10000, "BrokerReport", 0, 0, "insight.broker_report", "Cluster DESCRIBE", caller="tidelog"),
     )
 }
 

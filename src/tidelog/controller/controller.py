@@ -52,6 +52,12 @@ class Controller:
         """The controller epoch while leading, else -1."""
         return self.reign.term.epoch if self.reign else -1
 
+    @property
+    def deletions(self) -> dict[str, list[int]]:
+        """Topics marked for deletion, and the brokers that have not confirmed it; known while leading."""
+        remaining = self.reign.deletions.remaining if self.reign else {}
+        return {topic.name: sorted(brokers) for topic, brokers in remaining.items()}
+
     def endpoint(self, broker: int) -> Endpoint | None:
         """Where a live broker is reached by brokers, while leading: the controller hears of it before all others."""
         return self.reign.term.endpoint(broker) if self.reign else None

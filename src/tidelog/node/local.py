@@ -1,6 +1,6 @@
 """The broker as its handlers see it (`api.context.Broker`): what it knows, holds and can be asked to do."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from tidelog.effects import Effect, Event
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
+from tidelog.node.chronicle import Chronicle
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
 from tidelog.node.forwarding import Forwarding
@@ -26,6 +27,7 @@ from tidelog.node.membership import Membership
 from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
+from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
@@ -61,6 +63,8 @@ class LocalBroker:
         self.replicas = HeldReplicas(
             config, disk, effects, self.topic_config, generation=generation, on_failure=self.tell_failure
         )
+        self.chronicle = Chronicle()
+        self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
         self.fetching = Fetching(self.broker_id, config, self.replicas, effects)
         self.in_sync = InSyncChanges(

@@ -72,6 +72,7 @@ class Node:
         self.jobs = Jobs(config, broker.replicas, broker.in_sync, self._effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(broker.replicas, self._out)
         self.cleaning = Cleaning(config, broker.replicas, self._out, self.jobs.note_compaction)
+        broker.uncleanable = self.cleaning.uncleanable
         self.stopping = Stopping(self._effects)
         self.coordinating = Coordinating(
             {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}, broker.replicas, self._effects
@@ -249,6 +250,9 @@ class Node:
                     break
         self.dispatch.flush(self._out)
         out = self._out[:]
+        for effect in out:
+            if type(effect) is Event:
+                self.broker.chronicle.note(effect, self.now)
         self._out.clear()
         return out
 

@@ -20,6 +20,8 @@ from tidelog.wire.messages.cluster.api_versions import (
 KEY = 18
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 FEATURES_EPOCH = 0
+OURS = "tidelog"
+"""The name under which Tidelog's own clients present themselves."""
 
 
 class Feature(NamedTuple):
@@ -44,12 +46,16 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=versions)
     if context.version >= 3 and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    is_inter_broker = context.listener == context.broker.inter_broker_listener
+    callers = {"anyone"}
+    if context.listener == context.broker.inter_broker_listener:
+        callers.add("broker")
+    if request.client_software_name == OURS:
+        callers.add("tidelog")
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
             for api in APIS.values()
-            if api.caller == "anyone" or is_inter_broker
+            if api.caller in callers
         ],
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)

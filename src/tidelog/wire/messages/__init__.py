@@ -45,7 +45,7 @@ class Schema:
 
 
 # key, name, module, lowest and highest version, the first flexible version. Keys 4-7 exist in the one version that
-# brokers speak among themselves.
+# brokers speak among themselves; from 10000 on the APIs are Tidelog's own.
 _TABLE = (
     (0, "Produce", "records.produce", 3, 13, 9),
     (1, "Fetch", "records.fetch", 4, 18, 12),
@@ -107,6 +107,7 @@ _TABLE = (
     (69, "ConsumerGroupDescribe", "groups.consumer_group_describe", 0, 1, 0),
     (74, "ListConfigResources", "cluster.list_config_resources", 0, 1, 0),
     (75, "DescribeTopicPartitions", "topics.describe_topic_partitions", 0, 0, 0),
+    (10000, "BrokerReport", "insight.broker_report", 0, 0, 0),
 )
 
 

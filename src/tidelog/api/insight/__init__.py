@@ -1,0 +1,1 @@
+"""Handlers of Tidelog's own APIs, which its tools ask."""

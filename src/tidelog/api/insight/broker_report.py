@@ -1,0 +1,92 @@
+"""BrokerReport (10000): what this broker remembers, and what it knows that no API of Kafka's tells.
+
+The facts are a JSON object: `broker_epoch`; `controller` (`leading`, `id`, `epoch`, and of the leading one `deletions`:
+topic → brokers that have not confirmed); `folders`: folder → why it is offline, or null; `behind`: led partition →
+replica outside the ISR → `log_end_offset`, `end` of the leader, `caught_up_ms_ago` (null if never in this epoch);
+`short`: led partition → the in-sync replicas that acks=all needs, where there are fewer; `uncleanable`: partition →
+why.
+"""
+
+import json
+from typing import Any
+
+from tidelog.api.context import Broker, Context
+from tidelog.errors import DiskFailed
+from tidelog.model import Time
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import Partition
+from tidelog.partition.progress import LONG_AGO
+from tidelog.wire.messages.insight.broker_report import BrokerReportRequest, BrokerReportResponse, ReportedEvent
+
+MOST_EVENTS = 2000
+
+
+def handle(request: BrokerReportRequest, context: Context) -> BrokerReportResponse:
+    broker = context.broker
+    entries = list(broker.chronicle.since(request.since, request.subject))[:MOST_EVENTS]
+    events = [
+        ReportedEvent(
+            number=entry.number,
+            wall_ms=entry.wall_ms,
+            kind=entry.event.kind,
+            level=entry.event.level,
+            fields=json.dumps(dict(entry.event.fields), default=str),
+        )
+        for entry in entries
+    ]
+    return BrokerReportResponse(
+        broker_id=broker.broker_id,
+        wall_ms=context.now.wall,
+        forgotten=broker.chronicle.forgotten,
+        events=events,
+        facts=json.dumps(facts(broker, context.now)),
+    )
+
+
+def facts(broker: Broker, now: Time) -> dict[str, Any]:
+    led = [(partition, partition.role) for partition in broker.replicas if isinstance(partition.role, Leader)]
+    return {
+        "broker_epoch": broker.broker_epoch,
+        "controller": _controller(broker),
+        "folders": {folder: _trouble(broker, folder) for folder in broker.config.folders},
+        "behind": {
+            str(partition.name): behind for partition, role in led if (behind := _behind(partition, role, now.mono))
+        },
+        "short": {
+            str(partition.name): partition.config.min_insync_replicas
+            for partition, role in led
+            if len(role.isr) < partition.config.min_insync_replicas
+        },
+        "uncleanable": {str(name): failure.reason for name, failure in broker.uncleanable.items()},
+    }
+
+
+def _controller(broker: Broker) -> dict[str, Any]:
+    controller = broker.controller
+    return {
+        "leading": controller.leading,
+        "id": controller.leader_id,
+        "epoch": controller.epoch,
+        "deletions": controller.deletions,
+    }
+
+
+def _trouble(broker: Broker, folder: str) -> str | None:
+    try:
+        broker.replicas.usage(folder)
+    except (DiskFailed, FileNotFoundError) as error:
+        return str(error)
+    return None
+
+
+def _behind(partition: Partition, role: Leader, now: int) -> dict[str, Any]:
+    end = partition.log.log_end_offset
+    return {
+        str(replica): {
+            "log_end_offset": progress.log_end_offset,
+            "end": end,
+            "caught_up_ms_ago": now - progress.caught_up_at if progress.caught_up_at > LONG_AGO else None,
+        }
+        for replica, progress in role.remote.items()
+        if replica not in role.isr
+    }

@@ -1,0 +1,49 @@
+"""What happened on this broker: its last events, bounded, for whoever asks afterwards why things are as they are."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.effects import Event
+from tidelog.model import Time
+
+KEPT = 4096
+"""Events; at some hundred bytes each this stays below a megabyte."""
+
+
+class Entry(NamedTuple):
+    """`number` counts all events of this life of the broker."""
+
+    number: int
+    wall_ms: int
+    event: Event
+
+
+class Chronicle:
+    def __init__(self, kept: int = KEPT) -> None:
+        self._entries: deque[Entry] = deque(maxlen=kept)
+        self._told = 0
+
+    def __repr__(self) -> str:
+        return f"<Chronicle {len(self._entries)} of {self._told}>"
+
+    @property
+    def forgotten(self) -> int:
+        return self._told - len(self._entries)
+
+    def note(self, event: Event, now: Time) -> None:
+        self._entries.append(Entry(self._told, now.wall, event))
+        self._told += 1
+
+    def since(self, number: int, subject: str | None = None) -> Iterator[Entry]:
+        """From the event of this number on, those about a partition and those about no partition in particular."""
+        for entry in self._entries:
+            if entry.number >= number and subject in (None, about(entry.event) or subject):
+                yield entry
+
+
+def about(event: Event) -> str | None:
+    """The partition that an event is about; the controller tells topic and number apart."""
+    partition = event.fields.get("partition")
+    topic = event.fields.get("topic")
+    return f"{topic}-{partition}" if topic is not None and partition is not None else partition
