@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from tidelog.node.waiting import Wait
 from tidelog.wire.connection import Pipeline, Slot
+from tidelog.wire.repeated import Repeated
 
 
 @dataclass(slots=True)
@@ -16,6 +17,7 @@ class Connection:
     peer: str
     principal: str
     pipeline: Pipeline = field(default_factory=Pipeline)
+    repeated: Repeated = field(default_factory=Repeated)
     paused: bool = False
     broken: bool = False
     tokens: set[int] = field(default_factory=set)

@@ -122,10 +122,8 @@ class Dispatch:
 
     def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
         """Most requests are answered at once on a connection where nothing waits: those need no place in the order."""
-        key, version = _KEY_AND_VERSION.unpack_from(frame) if len(frame) >= _KEY_AND_VERSION.size else (-1, -1)
-        if not self._is_served(key, version, connection.listener):
-            raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
-        header, request = decode_request(frame)
+        header, request = connection.repeated.read(frame) or self._decode(connection, frame)
+        key, version = header.api_key, header.api_version
         self.requests += 1
         context = self._context(connection, header, now)
         try:
@@ -142,6 +140,14 @@ class Dispatch:
             self._failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
+
+    def _decode(self, connection: Connection, frame: memoryview) -> tuple[RequestHeader, Any]:
+        key, version = _KEY_AND_VERSION.unpack_from(frame) if len(frame) >= _KEY_AND_VERSION.size else (-1, -1)
+        if not self._is_served(key, version, connection.listener):
+            raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
+        header, request = decode_request(frame)
+        connection.repeated.learn(frame, header, request)
+        return header, request
 
     def _is_served(self, key: int, version: int, listener: str) -> bool:
         """ApiVersions is let through in any version: its answer says which exist."""
