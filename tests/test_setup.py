@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TOOLS = "bash env cat sed sha256sum cut basename dirname mkdir rm cp ln tail tee touch flock grep".split()  # noqa: SIM905
+TOOLS = "bash env cat sed sha256sum cut basename dirname mkdir rm cp mv ln tail tee touch flock grep".split()  # noqa: SIM905
 
 PYTHON = """#!/bin/sh
 echo "python3 $*" >> "$CALLS"
@@ -111,10 +111,10 @@ def test_a_failed_installation_is_tried_again(machine):
 
 
 def test_kafkas_jars_are_copied_once(machine):
-    for name in ("java", "mvn", "kcat", "chromium"):
+    for name in ("java", "javac", "mvn", "kcat", "chromium"):
         machine.has(name)
     assert machine.setup("test").returncode == 0
     (call,) = [call for call in machine.calls if call.startswith("mvn")]
-    assert f"-DoutputDirectory={machine.checkout}/.cache/kafka/4.3.1/libs" in call
+    assert f"-DoutputDirectory={machine.checkout}/.cache/kafka.new/4.3.1/libs" in call
     for variant in ("test", "bench", "demo", "check", "base"):
         assert machine.setup(variant).stdout == ""

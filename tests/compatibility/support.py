@@ -137,6 +137,29 @@ def stored(bootstrap: str, topic: Topic) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
+def read(bootstrap: str, topic: Topic, level: str = "read_committed", partition: int = 0) -> list[str]:
+    """The values there are to the end of the partition, as far as such a reader may go."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "isolation.level": level,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic.name, partition, 0)])
+    found = []
+    while True:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, found
+        if message.error():
+            consumer.close()
+            return found
+        found.append(message.value().decode())
+
+
 def assert_exact(load: Load, found: dict[int, list[tuple[int, int]]]) -> None:
     """No acknowledged record is lost or elsewhere than acknowledged, none is there twice, each partition is in order."""
     assert load.failed == []

@@ -1,10 +1,7 @@
 """Transactions of published clients against three broker processes: commit, abort, fencing, time-outs, failover."""
 
 import asyncio
-import json
-import subprocess
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +10,7 @@ from aiokafka import TopicPartition as AsyncPartition
 from aiokafka.errors import ProducerFenced
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.compatibility.support import PATIENCE_S, Topic, awaited
+from tests.compatibility.support import PATIENCE_S, Topic, awaited, read
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
@@ -47,29 +44,6 @@ def write(sender: Producer, topic: Topic, *values: str) -> None:
         for partition in range(topic.count):
             sender.produce(topic.name, value.encode(), partition=partition)
     assert sender.flush(PATIENCE_S) == 0
-
-
-def read(cluster: Any, topic: Topic, level: str = "read_committed", partition: int = 0) -> list[str]:
-    """What there is to the end of the partition, as far as such a reader may go."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "reader",
-            "isolation.level": level,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.assign([TopicPartition(topic.name, partition, 0)])
-    found = []
-    while True:
-        message = consumer.poll(PATIENCE_S)
-        assert message is not None, found
-        if message.error():
-            consumer.close()
-            return found
-        found.append(message.value().decode())
 
 
 def state(cluster: Any, name: str) -> str:
@@ -106,8 +80,8 @@ def test_confluent_commits_and_aborts(cluster, topic, name):
             sender.commit_transaction(PATIENCE_S)
     expected = [f"{number}{letter}" for number in (0, 2, 4) for letter in "ab"]
     for partition in range(2):
-        assert awaited(lambda at=partition: read(cluster, topic, partition=at) == expected, "the last marker")
-        assert len(read(cluster, topic, "read_uncommitted", partition)) == 12
+        assert awaited(lambda at=partition: read(cluster.bootstrap, topic, partition=at) == expected, "the last marker")
+        assert len(read(cluster.bootstrap, topic, "read_uncommitted", partition)) == 12
 
 
 def test_readers_of_committed_records_wait_for_an_open_transaction(cluster, topic, name):
@@ -117,10 +91,10 @@ def test_readers_of_committed_records_wait_for_an_open_transaction(cluster, topi
     other.begin_transaction()
     write(other, topic, "behind it")
     other.commit_transaction(PATIENCE_S)
-    assert read(cluster, topic) == []
-    assert read(cluster, topic, "read_uncommitted") == ["open", "behind it"]
+    assert read(cluster.bootstrap, topic) == []
+    assert read(cluster.bootstrap, topic, "read_uncommitted") == ["open", "behind it"]
     sender.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: read(cluster, topic) == ["open", "behind it"], "both")
+    assert awaited(lambda: read(cluster.bootstrap, topic) == ["open", "behind it"], "both")
 
 
 def test_a_second_producer_fences_the_first(cluster, topic, name):
@@ -134,7 +108,7 @@ def test_a_second_producer_fences_the_first(cluster, topic, name):
     second.begin_transaction()
     write(second, topic, "yes")
     second.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: read(cluster, topic) == ["yes"], "the second's record")
+    assert awaited(lambda: read(cluster.bootstrap, topic) == ["yes"], "the second's record")
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(cluster, topic, name):
@@ -144,7 +118,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(cluster, topic, name):
     assert awaited(lambda: state(cluster, name) == "CompleteAbort", "its abort")
     with pytest.raises(KafkaException):
         sender.commit_transaction(PATIENCE_S)
-    assert read(cluster, topic) == []
+    assert read(cluster.bootstrap, topic) == []
 
 
 def test_positions_are_committed_with_the_transaction_or_not_at_all(cluster, topic, name):
@@ -178,7 +152,7 @@ def test_a_coordinator_dies_and_another_carries_on(cluster, topic, name):
         cluster.start_broker(coordinator)
         awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas")
     for partition in range(2):
-        assert awaited(lambda at=partition: read(cluster, topic, partition=at) == expected, "all records")
+        assert awaited(lambda at=partition: read(cluster.bootstrap, topic, partition=at) == expected, "all records")
 
 
 # aiokafka
@@ -218,55 +192,7 @@ def test_aiokafka_commits_aborts_and_is_fenced(cluster, topic, name):
     assert asyncio.run(story()) == [b"kept", b"last"]
 
 
-# Java (protocol 2)
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("mode", [["--group-mode"], []])
-def test_kafkas_copier_copies_exactly_once_although_brokers_die(cluster, kafka_libs, name, mode):
-    count, size = 6_000, 250
-    source = Topic(cluster.bootstrap, f"{name}-in", 1)
-    target = Topic(cluster.bootstrap, f"{name}-out", 1, min_insync_replicas="2")
-    sender = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
-    for number in range(count):
-        sender.produce(source.name, b"%d" % number)
-    assert sender.flush(PATIENCE_S) == 0
-    copier = copying(kafka_libs, cluster.bootstrap, name, source.name, target.name, count, size, mode)
-    try:
-        for victim in range(3):
-            progress(copier, lambda so_far, part=victim: so_far >= count * (part + 1) // 5)
-            cluster.kill(victim)
-            awaited(lambda: target.leader() not in (-1, victim), "a leader")  # noqa: B023
-            cluster.start_broker(victim)
-            awaited(lambda: len(target.isrs()[0]) == 3, "all replicas")
-        progress(copier, lambda so_far: so_far == count)
-        assert copier.wait(PATIENCE_S) == 0
-    finally:
-        copier.kill()
-        copier.communicate()
-    assert awaited(lambda: len(read(cluster, target)) >= count, "all copies")
-    assert read(cluster, target) == [str(number) for number in range(count)]
-
-
-def copying(
-    libs: str, bootstrap: str, name: str, source: str, target: str, count: int, size: int, mode: list[str]
-) -> "subprocess.Popen[str]":
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", libs]
-    command += ["org.apache.kafka.tools.TransactionalMessageCopier", "--broker-list", bootstrap]
-    command += ["--transactional-id", name, "--consumer-group", f"{name}-copier", "--enable-random-aborts"]
-    command += ["--input-topic", source, "--input-partition", "0", "--output-topic", target]
-    command += ["--transaction-size", str(size), "--max-messages", str(count), "--transaction-timeout", "20000", *mode]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-
-def progress(copier: "subprocess.Popen[str]", reached: Callable[[int], bool]) -> None:
-    """Read what the copier tells until it has come so far."""
-    assert copier.stdout is not None
-    for line in copier.stdout:
-        told = json.loads(line)
-        if reached(int(told.get("totalProcessed", 0))):
-            return
-    raise AssertionError("the copier ended before")
+# Java's command
 
 
 @pytest.mark.kafka
@@ -294,4 +220,4 @@ def test_kafkas_command_finds_and_aborts_a_transaction_that_hangs(cluster, kafka
     other.begin_transaction()
     write(other, topic, "goes on")
     other.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: read(cluster, topic) == ["goes on"], "what came behind it")
+    assert awaited(lambda: read(cluster.bootstrap, topic) == ["goes on"], "what came behind it")
