@@ -206,12 +206,17 @@ class CorruptLog(Exception):
 
 
 class DiskFailed(Exception):
-    """The disk refused (EIO, ENOSPC, gone): `folder` is the log folder that is affected."""
+    """The disk refused (EIO, gone, read-only): `folder` is the log folder that is affected."""
 
     def __init__(self, folder: str, reason: str) -> None:
         super().__init__(f"{folder}: {reason}")
         self.folder = folder
         self.reason = reason
+
+
+class DiskFull(DiskFailed):
+    """There was no room for something new (ENOSPC, a quota). What was there before is as it was, and what was asked
+    for may be asked for again. Never said of an fsync: what that could not write is lost."""
 
 
 class InvalidOption(Exception):

@@ -20,7 +20,7 @@ class File(Protocol):
         """At most `length` bytes at `position`; fewer only at the end of the file."""
 
     def write(self, position: int, data: Buffer) -> None:
-        """All of `data` at `position` into the page cache; short writes are continued."""
+        """All of `data` at `position` into the page cache; short writes are continued. `DiskFull` may leave a part."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -35,7 +35,8 @@ class Disk(Protocol):
     """The folders of one broker, called synchronously: the page cache answers in microseconds.
 
     Paths are absolute strings joined with '/'. A missing path raises FileNotFoundError, an existing one
-    FileExistsError, anything else that the operating system refuses `DiskFailed`.
+    FileExistsError, anything else that the operating system refuses `DiskFailed`. Where a new file, folder or content
+    finds no room that is `DiskFull`, which leaves no file of `replace` behind.
     """
 
     def open(self, path: str, *, create: bool = False) -> File: ...

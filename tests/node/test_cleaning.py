@@ -88,13 +88,13 @@ def test_damage_makes_one_log_uncleanable_until_it_is_gone():
     passes(broker, 600)
     [failure] = told(broker, "log.uncleanable")
     assert "checksum" in failure["reason"]
-    assert list(broker.node.cleaning.uncleanable) == [("t", 0)]
+    assert list(broker.node.upkeep.cleaning.uncleanable) == [("t", 0)]
     before = replica(broker).log.log_end_offset
     produce(broker, before)
     replica(broker).log.segments[1].file.write(70, healthy)
     passes(broker, 70_000)
     assert len(told(broker, "log.compacted")) >= 1
-    assert not broker.node.cleaning.uncleanable
+    assert not broker.node.upkeep.cleaning.uncleanable
 
 
 def test_a_log_that_is_deleted_in_the_middle_of_a_pass_is_let_go():

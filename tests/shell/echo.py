@@ -63,6 +63,10 @@ class EchoNode:
         self.remember("disk_failed", token, folder, reason)
         return []
 
+    def disk_full(self, folder, reason, now):
+        self.remember("disk_full", folder, reason)
+        return []
+
     def wake(self, now):
         self.remember("wake", now.mono)
         self.next_deadline = None

@@ -12,7 +12,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
-from tidelog.errors import ErrorCode
+from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
@@ -145,8 +145,8 @@ class Broker(Protocol):
 
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
 
-    def folder_failed(self, folder: str, reason: str) -> None:
-        """A log folder refused: its partitions go offline."""
+    def disk_refused(self, failure: DiskFailed) -> None:
+        """A log folder refused: its partitions go offline, or, where it is full, take nothing more for now."""
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         """Ask the controller for this change of the in-sync set."""

@@ -15,7 +15,13 @@ from tidelog.controller.commands.deletion import Deletions, delete_topics, remov
 from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
 from tidelog.controller.commands.extension import create_partitions
 from tidelog.controller.commands.isr import alter_partitions
-from tidelog.controller.commands.liveness import lose_replicas, notice_brokers, notice_log_folders, shut_down
+from tidelog.controller.commands.liveness import (
+    find_replicas,
+    lose_replicas,
+    notice_brokers,
+    notice_log_folders,
+    shut_down,
+)
 from tidelog.controller.commands.topics import create_topics
 from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load
@@ -197,6 +203,9 @@ class Reign:
         ]
         if lost:
             self.term.run("lost replicas", lambda: lose_replicas(self.term, self.logs, broker, lost), first=True)
+        found = [partition for partition in partitions if broker in partition.offline and partition.name not in errors]
+        if found:
+            self.term.run("found replicas", lambda: find_replicas(self.term, self.logs, broker, found))
 
     def _send(self) -> None:
         for source in (self.term.pushes, self.logs):

@@ -6,13 +6,13 @@ it has and refuses every further change.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from zlib import crc32
 
 from tidelog.config.topic import TopicConfig
-from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, DiskFull, ErrorCode
 from tidelog.log import names, recovery, retention
-from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
+from tidelog.log.checkpoints import LEADER_EPOCHS
 from tidelog.log.durability import Durability
 from tidelog.log.producers import Producers
 from tidelog.log.recovery import aborted
@@ -63,7 +63,7 @@ class Contents:
         if loaded.repaired:
             self._durability.roll(loaded.repaired, due=False)
         if loaded.epochs_changed:
-            self._write_epochs()
+            self._durability.save_epochs(self.epochs)
 
     def __repr__(self) -> str:
         state = " failed" if self.failed else ""
@@ -107,13 +107,13 @@ class Contents:
 
     def _write(self, segment: Segment, data: Buffer) -> None:
         """All bytes or none: a torn tail would be read as corrupt."""
+        if self._durability.epochs_lag:
+            self._durability.save_epochs(self.epochs)
         try:
             segment.write(data)
         except DiskFailed:
-            try:
+            with self._all_or_failed():
                 segment.file.truncate(segment.size)
-            except DiskFailed:
-                self.failed = True
             raise
 
     def _waited(self, segment: Segment, max_timestamp: int, now: Time) -> int:
@@ -133,19 +133,13 @@ class Contents:
 
     # Rolling.
 
-    def roll_due(self, now: Time) -> bool:
-        """Whether the active segment is older than segment.ms."""
-        active = self.segments.active
-        first = active.roll_timestamp()
-        return active.size > 0 and now.wall - (first if first >= 0 else active.created) > self._roll_ms
-
     def roll(self, now: Time, base_offset: int = 0) -> None:
         """Begin a new segment at the end of the log, or at `base_offset` if that is later."""
         self._check_usable()
         old = self.segments.active
         base = max(self.log_end_offset, base_offset)
-        self._cut = False
         if old.base_offset == base:
+            self._cut = False
             return
         paths = old.write_indexes()
         self.producers.end_offset = base
@@ -155,8 +149,16 @@ class Contents:
         except DiskFailed:
             self.failed = self._disk.exists(self.segments.describe(base, 0, 0).path(names.LOG))  # not to be overtaken
             raise
+        self._cut = False
         old.deactivate()
         self._durability.roll(paths)
+
+    def _maybe_roll(self, now: Time) -> bool:
+        """Whether there was room to."""
+        with suppress(DiskFull):
+            self.roll(now)
+            return True
+        return False
 
     # Truncating and deleting.
 
@@ -243,10 +245,10 @@ class Contents:
             high_watermark=high_watermark,
             now_wall=now.wall,
         )
+        if count == len(self.segments) and not self._maybe_roll(now):
+            count -= 1
         if count:
             with self._all_or_failed():
-                if count == len(self.segments):
-                    self.roll(now)
                 self._interrupt(self.cleaned_to)
                 bases = [segment.base_offset for segment in list(self.segments)[:count]]
                 self._discard(self.segments.retire_first(count))
@@ -322,10 +324,6 @@ class Contents:
         """The files given out when the log ended at `offset` were synced; whether the recovery point moved."""
         return self._durability.complete(offset, self.log_end_offset)
 
-    def synced_to(self, offset: int) -> bool:
-        """Whether every record below `offset` is durable."""
-        return self._durability.recovery_point >= offset
-
     def close(self, *, clean: bool = True) -> None:
         """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
         if clean and not self.failed:
@@ -360,9 +358,9 @@ class Contents:
     # Inside.
 
     def _write_epochs(self) -> None:
-        path = f"{self.folder}/{LEADER_EPOCHS}"
-        self._disk.replace(path, format_epochs(self.epochs), durable=False)
-        self._durability.change(path)
+        """Where there is no room, before the next append."""
+        with suppress(DiskFull):
+            self._durability.save_epochs(self.epochs)
 
     def _check_usable(self) -> None:
         if self.failed:
@@ -375,6 +373,9 @@ class Contents:
         """Changes of several files: half of them is no state to go on from."""
         try:
             yield
+        except DiskFull as full:
+            self.failed = True
+            raise DiskFailed(full.folder, full.reason) from full
         except (DiskFailed, CorruptLog):
             self.failed = True
             raise

@@ -11,6 +11,8 @@ what is appended afterwards at the same offsets was not in them.
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
+from tidelog.log.epochs import EpochCache
 from tidelog.model import Time
 from tidelog.ports import Buffer, Disk, File
 
@@ -64,8 +66,8 @@ class Durability:
     flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms)."""
 
     __slots__ = (
-        "_changed", "_disk", "_flushes", "_folder", "_rolled", "dirty", "due", "names_changed", "now", "recovery_point",
-        "since", "started",
+        "_changed", "_disk", "_flushes", "_folder", "_rolled", "dirty", "due", "epochs_lag", "names_changed", "now",
+        "recovery_point", "since", "started",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time) -> None:
@@ -78,7 +80,7 @@ class Durability:
         self.started = recovery_point
         self.since = self.now = now.mono
         self.dirty = self.due = False
-        self.names_changed = False
+        self.names_changed = self.epochs_lag = False
 
     def __repr__(self) -> str:
         return f"<Durability to {self.recovery_point}, {len(self._rolled)} rolled, {len(self._flushes)} under way>"
@@ -99,6 +101,15 @@ class Durability:
         """A small file was replaced."""
         self._changed.add(path)
         self.names_changed = True
+
+    def save_epochs(self, epochs: EpochCache) -> None:
+        """Write `leader-epoch-checkpoint`. On DiskFull it lags: it may name epochs that the log has not, which recovery
+        drops, but nothing may be appended that it does not name."""
+        path = f"{self._folder}/{LEADER_EPOCHS}"
+        self.epochs_lag = True
+        self._disk.replace(path, format_epochs(epochs), durable=False)
+        self.epochs_lag = False
+        self.change(path)
 
     def collect(self, end_offset: int, active: File | None) -> list[File]:
         """The files to sync, in order, for everything below `end_offset` to be durable."""

@@ -6,7 +6,6 @@ first and removed later, newest first, so that a crash on the way leaves a prefi
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 from tidelog.errors import DiskFailed
 from tidelog.log import names
@@ -86,8 +85,7 @@ class Segments:
         try:
             self.disk.open(path, create=True).close()
         except DiskFailed:
-            with suppress(DiskFailed):
-                self.disk.remove(path)
+            self.disk.remove(path)
             raise
         self.add(segment)
         self.activate()

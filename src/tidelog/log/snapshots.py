@@ -13,7 +13,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from tidelog.errors import CorruptLog
+from tidelog.errors import CorruptLog, DiskFull
 from tidelog.log import names
 from tidelog.log.producers import AppendedBatch, Producer, Producers
 from tidelog.ports import Disk
@@ -92,12 +92,17 @@ class Snapshots:
         offset = producers.end_offset
         content = encode(producers.values())
         path = self.path(offset)
+        self.remove([offset])
         self._disk.remove(path)
         file = self._disk.open(path, create=True)
-        if offset not in self.offsets:
-            insort(self.offsets, offset)
-        file.write(0, content)
-        file.close()
+        try:
+            file.write(0, content)
+        except DiskFull:
+            self._disk.remove(path)
+            raise
+        finally:
+            file.close()
+        insort(self.offsets, offset)
         return path
 
     def load(self, at_most: int, otherwise: int) -> Producers:

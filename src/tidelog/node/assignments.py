@@ -77,7 +77,7 @@ class Assignments:
         try:
             self._replicas.sync_folders()
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -95,7 +95,7 @@ class Assignments:
     def _partition(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time) -> ErrorCode:
         name = TopicPartition(topic.topic_name, state.partition_index)
         try:
-            partition = self._replicas.create(name, topic.topic_id, now)
+            partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
             if partition.failed:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             before = partition.log.log_end_offset
@@ -105,7 +105,7 @@ class Assignments:
             if not partition.assign(given, now):
                 return ErrorCode.STALE_CONTROLLER_EPOCH if state.leader_epoch < partition.epoch else ErrorCode.NONE
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         except CorruptLog as error:
             self._effects.append(Event("log.corrupt", {"partition": str(name), "reason": str(error)}, level="error"))
@@ -151,7 +151,7 @@ class Assignments:
             try:
                 self._replicas.delete(name)
             except DiskFailed as failure:
-                self._replicas.folder_failed(failure.folder, failure.reason)
+                self._replicas.refused(failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
             self._effects.append(Event("replica.deleted", {"partition": str(name), "broker": self._broker_id}))
         return ErrorCode.NONE

@@ -46,7 +46,7 @@ class Coordinating:
         except ApiError as error:
             self._effects.extend(coordinator.append_failed(wish.token, error.code, now))
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
             self._effects.extend(coordinator.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, now))
         else:
             self._effects.extend(coordinator.appended(wish.token, appended.first_offset, appended.last_offset, now))
@@ -66,7 +66,7 @@ class Coordinating:
         try:
             self._take_or_leave(coordinator, partition, now)
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
 
     def _take_or_leave(self, coordinator: Coordinator[Any], partition: Partition, now: Time) -> None:
         index = partition.name.partition

@@ -108,7 +108,7 @@ class Dispatch:
         else:
             self.own_answers.append((ticket.owner, ticket.token, None))
         if isinstance(error, DiskFailed):
-            self._broker.folder_failed(error.folder, error.reason)
+            self._broker.disk_refused(error)
             return
         self.failures += 1
         fields = {

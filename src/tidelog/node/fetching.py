@@ -184,8 +184,10 @@ class Fetching:
         self._effects.append(Ask(fetcher.leader, request, OWNER, fetcher.leader))
 
     def _must_wait(self, fetcher: Fetcher, name: TopicPartition) -> bool:
-        """For an answer on epochs (older generations), or for a flush that the topic demands (rule 2)."""
+        """For room, for an answer on epochs (older generations), or for a flush that the topic demands (rule 2)."""
         partition = fetcher.all[name].partition
+        if partition.full:
+            return True
         asking = isinstance(partition.role, Follower) and partition.role.asking
         return asking or partition.durable_end < partition.log.log_end_offset
 
@@ -244,7 +246,9 @@ class Fetching:
         try:
             self._apply(fetcher, following, data, now)
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
+            if partition.full:
+                fetcher.due[partition.name] = None
         except (ApiError, CorruptLog) as error:
             self._event("fetch.refused", partition, reason=str(error))
             self._rest(fetcher, following, now)
@@ -323,7 +327,7 @@ class Fetching:
                 try:
                     settled = self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
                 except DiskFailed as failure:
-                    self._replicas.folder_failed(failure.folder, failure.reason)
+                    self._replicas.refused(failure)
                     continue
                 role.asking = not settled
 

@@ -26,6 +26,9 @@ class Marks(NamedTuple):
     cleaned: Mapping[TopicPartition, int]
 
 
+NO_MARKS = Marks({}, {}, {}, {})
+
+
 def read_marks(disk: Disk, folder: str) -> Marks:
     return Marks(
         _offsets(disk, folder, checkpoints.REPLICATION_OFFSETS),

@@ -15,7 +15,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
-from tidelog.errors import ErrorCode
+from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
 from tidelog.node.chronicle import Chronicle
@@ -61,7 +61,7 @@ class LocalBroker:
         self.inter_broker_listener = inter_broker_listener(config)
         self.image = ClusterImage()
         self.replicas = HeldReplicas(
-            config, disk, effects, self.topic_config, generation=generation, on_failure=self.tell_failure
+            config, disk, effects, self.topic_config, generation=generation, tell_controller=self.tell_controller
         )
         self.chronicle = Chronicle()
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
@@ -161,16 +161,17 @@ class LocalBroker:
         if proposal is not None:
             self.propose(partition.name, proposal)
 
-    def folder_failed(self, folder: str, reason: str) -> None:
-        self.replicas.folder_failed(folder, reason)
+    def disk_refused(self, failure: DiskFailed) -> None:
+        self.replicas.refused(failure)
 
-    def tell_failure(self) -> None:
-        """A log folder went offline: the controller hears of it by a node in the tree, and leaders move."""
+    def tell_controller(self) -> None:
+        """Something befell a log folder: the controller hears of it by a node in the tree, and asks which replicas this
+        broker still has."""
         path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
 
         def told(result: StoreResult) -> None:
             if result.outcome == "unknown":
-                self.tell_failure()
+                self.tell_controller()
 
         self._submit([Create(path, tree.format_log_dir_event(self.broker_id))], told)
 

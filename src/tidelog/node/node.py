@@ -21,9 +21,7 @@ from tidelog.node.local import LocalBroker
 from tidelog.node.peers import VERSIONS, Peers
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
-from tidelog.node.upkeep.cleaning import Cleaning
-from tidelog.node.upkeep.jobs import Jobs
-from tidelog.node.upkeep.syncing import Syncing
+from tidelog.node.upkeep.upkeep import Upkeep
 from tidelog.node.waiting import Waiting
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
@@ -69,10 +67,8 @@ class Node:
         self.replicas = broker.replicas
         self.dispatch = Dispatch(broker, self.waiting, self._effects, broker.inter_broker_listener)
         self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, PEER_TIMEOUT_MS)
-        self.jobs = Jobs(config, broker.replicas, broker.in_sync, self._effects, lambda: broker.broker_epoch)
-        self.syncing = Syncing(broker.replicas, self._out)
-        self.cleaning = Cleaning(config, broker.replicas, self._out, self.jobs.note_compaction)
-        broker.uncleanable = self.cleaning.uncleanable
+        self.upkeep = Upkeep(broker, disk, self._effects, self._out)
+        broker.uncleanable = self.upkeep.cleaning.uncleanable
         self.stopping = Stopping(self._effects)
         self.coordinating = Coordinating(
             {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}, broker.replicas, self._effects
@@ -101,8 +97,7 @@ class Node:
         self._at(now)
         self.replicas.load(now)
         self.broker.membership.clean_epoch = self.replicas.clean_epoch
-        self.jobs.start(now)
-        self.cleaning.start(now)
+        self.upkeep.start(now)
         return self._finish()
 
     def session_started(self, session: int, now: Time) -> list[Effect]:
@@ -117,6 +112,12 @@ class Node:
         self.broker.membership.lost()
         self._effects.extend(self.broker.controller.session_lost(now))
         self.store.session_lost()
+        return self._finish()
+
+    def store_silent(self, now: Time) -> list[Effect]:
+        """The store was not heard of for a session's whole term, so another controller may have been elected."""
+        self._at(now)
+        self._effects.extend(self.broker.controller.store_silent(now))
         return self._finish()
 
     def store_result(self, token: int, result: StoreResult, now: Time) -> list[Effect]:
@@ -150,7 +151,7 @@ class Node:
         """Complete frames without their length; the views are not used after the call."""
         self._at(now)
         if connection > 0:
-            self.cleaning.served += 1
+            self.upkeep.cleaning.served += 1
             self.dispatch.receive(connection, frames, now)
         else:
             self._peer_answered(connection, frames)
@@ -166,20 +167,21 @@ class Node:
 
     def synced(self, token: int, now: Time) -> list[Effect]:
         self._at(now)
-        if token < 0:
-            self.cleaning.synced(token, now)
-        partition = self.syncing.done(token, now)
+        partition = self.upkeep.synced(token, now)
         if partition is not None:
             partition.advance(now, self.broker.eligible)
             self.broker.fetching.follow(partition)
         return self._finish()
 
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> list[Effect]:
-        """A failed fsync is final: the folder goes offline."""
         self._at(now)
-        self.syncing.failed(token)
-        self.cleaning.sync_failed(token, now)
-        self.replicas.folder_failed(folder, reason)
+        self.upkeep.failed(token, folder, reason, now)
+        return self._finish()
+
+    def disk_full(self, folder: str, reason: str, now: Time) -> list[Effect]:
+        """A `Replace` found no room; never a `Sync`."""
+        self._at(now)
+        self.upkeep.full(folder, reason)
         return self._finish()
 
     def stop(self, now: Time) -> list[Effect]:
@@ -192,7 +194,6 @@ class Node:
         self._at(now)
         broker = self.broker
         self.waiting.expire(now.mono)
-        self.jobs.wake(now)
         self.peers.expire(now.mono)
         broker.membership.wake(now)
         broker.forwarding.wake(now)
@@ -200,8 +201,7 @@ class Node:
         self._effects.extend(broker.groups.wake(now))
         self._effects.extend(broker.transactions.wake(now))
         self._effects.extend(broker.controller.wake(now))
-        self.syncing.wake(now)
-        self.cleaning.wake(now)
+        self.upkeep.wake(now)
         return self._finish()
 
     @property
@@ -210,7 +210,6 @@ class Node:
         broker = self.broker
         moments = (
             self.waiting.next_deadline,
-            self.jobs.next_deadline,
             self.peers.next_deadline,
             broker.fetching.next_deadline,
             broker.in_sync.next_deadline,
@@ -220,8 +219,7 @@ class Node:
             broker.transactions.next_deadline,
             broker.controller.next_deadline,
             self.stopping.next_deadline,
-            self.syncing.next_deadline,
-            self.cleaning.next_deadline,
+            self.upkeep.next_deadline,
         )
         return min([moment for moment in moments if moment is not None], default=None)
 
@@ -245,7 +243,7 @@ class Node:
                 self.broker.in_sync.pump(self.now)
                 self.broker.fetching.pump(self.now)
                 if self.replicas.truncated:
-                    self.jobs.note_truncation()
+                    self.upkeep.jobs.note_truncation()
                 if not (self._effects or self.replicas.changed):
                     break
         self.dispatch.flush(self._out)
@@ -352,7 +350,7 @@ class Node:
             self._wake_sessions(partition, for_followers=for_followers)
             if leads:
                 self.coordinating.committed(partition, self.now)
-            self.syncing.check(partition, self.now)
+            self.upkeep.syncing.check(partition, self.now)
 
     def _tell_gone(self, partition: Partition) -> None:
         """Deleted, or offline with its folder: whoever waits for it hears so, even where a new one has its name."""
@@ -390,7 +388,7 @@ class Node:
         return self.broker.controller.endpoint(broker_id) or told
 
     def _close(self) -> None:
-        self.cleaning.close()
+        self.upkeep.close()
         self.replicas.close(self.broker.broker_epoch)
 
     def check_invariants(self) -> None:

@@ -1,16 +1,27 @@
 """The replicas that this broker holds: found at start, created, stopped, deleted, and lost with their folder."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import Effect, Event, Remove, Stop
-from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, DiskFull, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
-from tidelog.node.folders import DELETING, doubt, partitions, read_marks, renew, set_aside, take_clean_shutdown
+from tidelog.node.folders import (
+    DELETING,
+    NO_MARKS,
+    Marks,
+    doubt,
+    partitions,
+    read_marks,
+    renew,
+    set_aside,
+    take_clean_shutdown,
+)
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk
@@ -29,7 +40,7 @@ class HeldReplicas:
         effects: list[Effect],
         topic_config: Callable[[str], TopicConfig],
         *,
-        on_failure: Callable[[], None],
+        tell_controller: Callable[[], None],
         generation: Generation = KIP_320,
     ) -> None:
         self._config = config
@@ -37,7 +48,7 @@ class HeldReplicas:
         self._effects = effects
         self._topic_config = topic_config
         self._generation = generation
-        self._on_failure = on_failure
+        self._tell_controller = tell_controller
         self._partitions: dict[TopicPartition, Partition] = {}
         self._ids: dict[bytes, str] = {}
         self._folders: dict[TopicPartition, str] = {}
@@ -48,6 +59,8 @@ class HeldReplicas:
         """Whether a log's end went back, or a log went: what the checkpoints say of it must not be believed of the
         records that come after, and they are written anew."""
         self.live_folders = list(config.folders)
+        self.full: set[str] = set()
+        """Live folders without room."""
         self.changed: dict[TopicPartition, bool] = {}
         self.gone: list[Partition] = []
         """Deleted since the node last looked."""
@@ -99,20 +112,13 @@ class HeldReplicas:
         renew(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
         marks = read_marks(self._disk, folder)
-        for name, path, topic_id in partitions(self._disk, folder):
+        held = list(partitions(self._disk, folder))
+        for name, _, _ in held:
+            if name in self._partitions:
+                raise DiskFailed(folder, f"{name} is also in {self._folders[name]}")
+        for name, path, topic_id in held:
             try:
-                log = Log.open(
-                    self._disk,
-                    path,
-                    name,
-                    topic_id,
-                    self._topic_config(name.topic),
-                    recovery_point=marks.recovery_points.get(name, 0),
-                    log_start_offset=marks.starts.get(name, 0),
-                    clean=clean is not None,
-                    now=now,
-                    warm=self._warm,
-                )
+                log = self._open(path, name, topic_id, now, marks, clean=clean is not None)
             except CorruptLog as error:
                 fields = {"partition": str(name), "reason": str(error)}
                 self._effects.append(Event("log.corrupt", fields, level="error"))
@@ -134,6 +140,7 @@ class HeldReplicas:
             changed=self.changed,
             generation=self._generation,
         )
+        partition.full = folder in self.full
         self._partitions[name] = partition
         self._folders[name] = folder
         self._ids[log.topic_id] = name.topic
@@ -141,34 +148,51 @@ class HeldReplicas:
 
     # Changes.
 
-    def create(self, name: TopicPartition, topic_id: bytes, now: Time) -> Partition:
-        """A new replica, in the folder that holds the fewest. A replica of an earlier topic of that name goes."""
+    def create(self, name: TopicPartition, topic_id: bytes, now: Time, *, is_new: bool = False) -> Partition:
+        """A new replica. A replica of an earlier topic of that name goes. While a folder is offline, one that is not
+        known to be new may be there, and an empty one must not take its place: KAFKA_STORAGE_ERROR."""
         old = self._partitions.get(name)
         if old is not None:
             if old.log.topic_id == topic_id:
                 return old
             self.delete(name)
-        if not self.live_folders or self._corrupt.get(name) == topic_id:
+        may_be_offline = len(self.live_folders) < len(self._config.folders) and not is_new
+        if not self.live_folders or may_be_offline or self._corrupt.get(name) == topic_id:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        folder = self.live_folders[0]
-        if len(self.live_folders) > 1:
-            folder = min(self.live_folders, key=list(self._folders.values()).count)
-        set_aside(self._disk, f"{folder}/{name}")
-        log = Log.open(
+        folder = self._roomiest()
+        path = f"{folder}/{name}"
+        set_aside(self._disk, path)
+        try:
+            log = self._open(path, name, topic_id, now, durable=False)
+        except DiskFull:
+            self._disk.remove(path)
+            raise
+        self._unsynced.add(folder)
+        return self._hold(log, folder, 0)
+
+    def _roomiest(self) -> str:
+        """The folder that holds the fewest replicas, among those that have room."""
+        if len(self.live_folders) == 1:
+            return self.live_folders[0]
+        held = Counter(self._folders.values())
+        return min(self.live_folders, key=lambda folder: (folder in self.full, held[folder]))
+
+    def _open(
+        self, path: str, name: TopicPartition, topic_id: bytes, now: Time, marks: Marks = NO_MARKS, **how: bool
+    ) -> Log:
+        return Log.open(
             self._disk,
-            f"{folder}/{name}",
+            path,
             name,
             topic_id,
             self._topic_config(name.topic),
-            recovery_point=0,
-            log_start_offset=0,
-            clean=False,
+            recovery_point=marks.recovery_points.get(name, 0),
+            log_start_offset=marks.starts.get(name, 0),
+            clean=how.pop("clean", False),
             now=now,
             warm=self._warm,
-            durable=False,
+            **how,
         )
-        self._unsynced.add(folder)
-        return self._hold(log, folder, 0)
 
     def sync_folders(self) -> None:
         """Make new folders of replicas last, and their going: before the controller hears of it."""
@@ -192,39 +216,71 @@ class HeldReplicas:
         doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
         self._effects.append(Remove(doomed))
 
-    def folder_failed(self, folder: str, reason: str) -> None:
+    def refused(self, failure: DiskFailed) -> None:
+        """The disk refused something that this broker did."""
+        if isinstance(failure, DiskFull):
+            self.folder_full(failure.folder, failure.reason)
+        else:
+            self.folder_failed(failure.folder, failure.reason)
+
+    def folder_full(self, folder: str, reason: str) -> None:
+        """Its replicas take nothing more until there `has_room`."""
+        home = self._home(folder)
+        if home is None or home in self.full:
+            return
+        self.full.add(home)
+        self._effects.append(Event("folder.full", {"folder": home, "reason": reason}, level="warning"))
+        for partition in self.within(home):
+            partition.full = True
+
+    def has_room(self, folder: str) -> None:
+        """The controller hears of it, too: replicas that could not be created may be now."""
+        self.full.discard(folder)
+        for partition in self.within(folder):
+            partition.full = False
+        self._tell_controller()
+
+    def _home(self, folder: str) -> str | None:
+        """The live folder that it is, or is in."""
+        return next((live for live in self.live_folders if f"{folder}/".startswith(f"{live}/")), None)
+
+    def folder_failed(self, folder: str, reason: str, *, doubtful: bool = True) -> None:
         """The folder refused: its replicas are offline until a restart (STORAGE, disk failure)."""
-        home = next((live for live in self.live_folders if f"{folder}/".startswith(f"{live}/")), None)
+        home = self._home(folder)
         if home is None:
             return
         self.live_folders.remove(home)
-        doubt(self._disk, home)
+        self.full.discard(home)
+        if doubtful:
+            doubt(self._disk, home)
         self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))
-        for name, partition in self._partitions.items():
-            if self._folders[name] == home:
-                partition.fail()
+        for partition in self.within(home):
+            partition.fail()
         if self.live_folders:
-            self._on_failure()
+            self._tell_controller()
         else:
             self._effects.append(Stop("every log folder failed"))
 
     # What the jobs write down.
 
     def high_watermarks(self, folder: str) -> bytes:
-        return checkpoints.format_offsets({p.name: p.high_watermark for p in self._in(folder)})
+        return checkpoints.format_offsets({p.name: p.high_watermark for p in self.within(folder)})
 
     def recovery_points(self, folder: str) -> bytes:
-        return checkpoints.format_offsets({p.name: p.log.recovery_point for p in self._in(folder)})
+        return checkpoints.format_offsets({p.name: p.log.recovery_point for p in self.within(folder)})
 
     def starts(self, folder: str) -> bytes:
         return checkpoints.format_offsets(
-            {p.name: p.log.log_start_offset for p in self._in(folder) if p.log.log_start_offset > 0}
+            {p.name: p.log.log_start_offset for p in self.within(folder) if p.log.log_start_offset > 0}
         )
 
     def cleaned(self, folder: str) -> bytes:
-        return checkpoints.format_offsets({p.name: p.log.cleaned_to for p in self._in(folder) if p.log.cleaned_to > 0})
+        return checkpoints.format_offsets(
+            {p.name: p.log.cleaned_to for p in self.within(folder) if p.log.cleaned_to > 0}
+        )
 
-    def _in(self, folder: str) -> Iterator[Partition]:
+    def within(self, folder: str) -> Iterator[Partition]:
+        """The partitions of one folder, in order."""
         return (p for name, p in sorted(self._partitions.items()) if self._folders[name] == folder)
 
     def close(self, broker_epoch: int) -> None:
@@ -239,7 +295,7 @@ class HeldReplicas:
 
     def _close_folder(self, folder: str, broker_epoch: int) -> None:
         self._disk.sync_soon(folder)
-        for partition in self._in(folder):
+        for partition in self.within(folder):
             if not partition.failed:
                 partition.log.close(clean=True)
         for name, content in (

@@ -44,6 +44,7 @@ class Partition:
         "epoch",
         "failed",
         "flush_pending",
+        "full",
         "generation",
         "high_watermark",
         "lag_ms",
@@ -82,6 +83,8 @@ class Partition:
         self.role: Leader | Follower | None = None
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.failed = False
+        self.full = False
+        """Whether its folder has no room: nothing is appended, all is served."""
         self.flush_pending = False
         self.sessions: dict[int, dict[TopicPartition, None]] = {}
         """Fetch sessions that read this partition: session id → its set of partitions with news."""
@@ -182,6 +185,8 @@ class Partition:
     ) -> Appended:
         """Append as leader (rule 4). The caller tries the high watermark once for all it appended."""
         role = self.leading()
+        if self.full:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log folder of {self.name} is full")
         if acks == ACKS_ALL and len(role.isr) < self.min_in_sync:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         old_end = self.log.log_end_offset

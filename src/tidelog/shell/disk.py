@@ -10,16 +10,18 @@
 # The port speaks of paths as plain strings.
 # ruff: noqa: PTH102, PTH104, PTH108, PTH116, PTH118, PTH120, PTH123, PTH208
 
+import errno
 import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from tidelog.errors import DiskFailed
+from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Buffer
 
 LOCK_FILE = ".lock"
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FolderLocked(Exception):
@@ -63,7 +65,7 @@ class OsFile:
             while written < length:
                 written += os.pwrite(self.fd, memoryview(data).cast("B")[written:], position + written)
         except OSError as error:
-            raise self._disk.failure(self.path, error) from error
+            raise self._disk.refusal(self.path, error) from error
 
     def truncate(self, size: int) -> None:
         assert not self.closed, self
@@ -97,19 +99,24 @@ class OsDisk:
         folder = next((folder for folder in self.folders if path == folder or path.startswith(folder + "/")), path)
         return DiskFailed(folder, f"{path}: {error.strerror or error}")
 
+    def refusal(self, path: str, error: OSError) -> DiskFailed:
+        """The same of something new, for which there may be no room."""
+        failed = self.failure(path, error)
+        return DiskFull(failed.folder, failed.reason) if error.errno in NO_ROOM else failed
+
     @contextmanager
-    def refusing(self, path: str) -> Iterator[None]:
+    def refusing(self, path: str, *, new: bool = False) -> Iterator[None]:
         """What the operating system refuses is `DiskFailed`, except a path that is missing or already there."""
         try:
             yield
         except (FileNotFoundError, FileExistsError):
             raise
         except OSError as error:
-            raise self.failure(path, error) from error
+            raise (self.refusal if new else self.failure)(path, error) from error
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC
-        with self.refusing(path):
+        with self.refusing(path, new=create):
             if not create:
                 return OsFile(self, path, os.open(path, flags), fresh=False)
             file = OsFile(self, path, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644), fresh=True)
@@ -133,7 +140,7 @@ class OsDisk:
             return
         parent = os.path.dirname(path)
         self.make_folder(parent)
-        with self.refusing(path), suppress(FileExistsError):
+        with self.refusing(path, new=True), suppress(FileExistsError):
             os.mkdir(path)
         if durable:
             self.sync_folder(parent)
@@ -144,17 +151,14 @@ class OsDisk:
 
     def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        with self.refusing(path):
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        with self.refusing(path, new=True):
             try:
-                written = 0
-                while written < len(content):
-                    written += os.write(fd, content[written:])
-                if durable:
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.rename(temporary, path)
+                _write_whole(temporary, content, durable=durable)
+                os.rename(temporary, path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary)  # it may hold what little room there is
+                raise
         if durable:
             self.sync_folder(os.path.dirname(path))
 
@@ -200,6 +204,18 @@ class OsDisk:
         with self.refusing(folder):
             found = os.statvfs(folder)
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def _write_whole(path: str, content: bytes, *, durable: bool) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        written = 0
+        while written < len(content):
+            written += os.write(fd, content[written:])
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def lock_folder(folder: str) -> Callable[[], None]:

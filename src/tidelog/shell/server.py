@@ -43,6 +43,8 @@ class Actor(Protocol):
 
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> Sequence[Effect]: ...
 
+    def disk_full(self, folder: str, reason: str, now: Time) -> Sequence[Effect]: ...
+
     def wake(self, now: Time) -> Sequence[Effect]: ...
 
 
@@ -142,6 +144,9 @@ class Server:
 
     def disk_failed(self, token: int, folder: str, reason: str) -> None:
         self.tell_later(self._node.disk_failed, token, folder, reason)
+
+    def disk_full(self, folder: str, reason: str) -> None:
+        self.tell_later(self._node.disk_full, folder, reason)
 
     def not_removed(self, reason: str) -> None:
         self.call(self.complain, "disk.remove", reason)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from tidelog.effects import Remove, Replace, Sync
-from tidelog.errors import DiskFailed
+from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Disk
 from tidelog.shell.chores import Chores
 
@@ -16,6 +16,8 @@ class Informed(Protocol):
     def synced(self, token: int) -> None: ...
 
     def disk_failed(self, token: int, folder: str, reason: str) -> None: ...
+
+    def disk_full(self, folder: str, reason: str) -> None: ...
 
     def not_removed(self, reason: str) -> None: ...
 
@@ -62,6 +64,8 @@ class Upkeep:
     def _carry_out(self, token: int, work: Callable[[], None]) -> None:
         try:
             work()
+        except DiskFull as full:
+            self._informed.disk_full(full.folder, full.reason)
         except DiskFailed as failed:
             self._informed.disk_failed(token, failed.folder, failed.reason)
         except Exception as error:

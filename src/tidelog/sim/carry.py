@@ -19,7 +19,7 @@ from tidelog.effects import (
     Store,
     Sync,
 )
-from tidelog.errors import DiskFailed
+from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import File, Operation, StoreResult
 from tidelog.sim.disk import PowerCut
 
@@ -107,6 +107,8 @@ class Carrier:
             self.do_disk_work(effect)
         except PowerCut:
             self.world.cut_off(self.life.host)
+        except DiskFull as full:
+            self.life.give("disk_full", full.folder, full.reason)
         except DiskFailed as failure:
             if not isinstance(effect, Remove):
                 self.life.give("disk_failed", effect.token, failure.folder, failure.reason)

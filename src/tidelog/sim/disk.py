@@ -6,14 +6,18 @@ a journal keeps order. A failed fsync forgets what was dirty, as Linux does, so 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from tidelog.errors import DiskFailed
+from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Buffer
 from tidelog.sim.faults import KILL, POWER, REFUSE, Fault
 
 BLOCKS = (512, 4096)
+NO_ROOM = "ENOSPC"
+GROWING = frozenset({"write", "create", "folder"})
+"""What a full disk may refuse and be asked for again later."""
 
 
 class PowerCut(BaseException):
@@ -143,7 +147,7 @@ class SimFile:
         grows = position + len(data) - len(self.inode.cached)
         if room is not None and grows > room:
             self.inode.write(position, data[: max(0, len(data) - (grows - room))])
-            raise DiskFailed(self.disk.root_of(self.path), f"ENOSPC: {self.path}")
+            raise DiskFull(self.disk.root_of(self.path), f"ENOSPC: {self.path}")
         self.inode.write(position, data)
 
     def truncate(self, size: int) -> None:
@@ -215,7 +219,8 @@ class SimDisk:
         if decided == REFUSE:
             if fault.torn and tear is not None:
                 tear(self.random.random())
-            raise DiskFailed(self.root_of(path), f"{fault.reason}: {operation} {path}")
+            refusal = DiskFull if fault.reason == NO_ROOM and operation in GROWING else DiskFailed
+            raise refusal(self.root_of(path), f"{fault.reason}: {operation} {path}")
 
     def die(self, how: str, path: str, tear: Callable[[float], None] | None) -> None:
         if tear is not None:
@@ -340,6 +345,10 @@ class SimDisk:
             file.write(0, content)
             if durable:
                 file.sync()
+        except DiskFull:
+            with suppress(DiskFailed):
+                self.remove(temporary)
+            raise
         finally:
             file.close()
         self.rename(temporary, path)

@@ -169,7 +169,6 @@ def test_a_disk_without_room_refuses_and_the_broker_comes_back_when_it_has(scene
     scene.strike("disk_full")
     host = next(host for host in scene.hosts if host.disk.capacity is not None)
     scene.passes_until(lambda: host.disk.capacity is None)
-    scene.passes_until(lambda: host.lives == 2)
     scene.settles()
 
 

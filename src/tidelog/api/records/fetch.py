@@ -239,7 +239,7 @@ def _collect(context: Context, reader: Reader) -> Outcome:
             answer = answers.refusal(context, wanted, error.code)
             outcome.urgent = True
         except DiskFailed as failure:
-            context.broker.folder_failed(failure.folder, failure.reason)
+            context.broker.disk_refused(failure)
             answer = answers.refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
             outcome.urgent = True
         outcome.answers[name] = answer

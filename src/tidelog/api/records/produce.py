@@ -118,7 +118,7 @@ def _append(
             answer.log_start_offset = partition.log.log_start_offset
         raise
     except DiskFailed as failure:
-        broker.folder_failed(failure.folder, failure.reason)
+        broker.disk_refused(failure)
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
     answer.base_offset = appended.first_offset
     answer.log_append_time_ms = appended.log_append_time

@@ -67,8 +67,8 @@ def notice_brokers(term: Term, logs: LogEnds) -> Steps[set[int]]:
 
 
 def notice_log_folders(term: Term) -> Steps[None]:
-    """A broker says that a log folder failed, not which replicas went with it: it is told all its roles again, and
-    answers KAFKA_STORAGE_ERROR for those."""
+    """A broker says that a log folder failed, or has room again, not which replicas that concerns: it is told all its
+    roles again, and answers KAFKA_STORAGE_ERROR for those that it has not."""
     (names,) = yield [Children(tree.LOG_DIR_EVENTS)]
     paths = [f"{tree.LOG_DIR_EVENTS}/{name}" for name in names]
     nodes = yield [Read(path) for path in paths]
@@ -86,6 +86,16 @@ def lose_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Parti
     term.touch(lost)
     term.tell("replicas.offline", "warning", broker=broker, count=len(lost))
     yield from elect_where_due(term, logs, lost, "log folder failed")
+
+
+def find_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Partition]) -> Steps[None]:
+    """A log folder was full when they were to be created there, and has room again."""
+    found = term.cluster.current(partitions)
+    for partition in found:
+        partition.offline -= {broker}
+    term.touch(found)
+    term.tell("replicas.online", broker=broker, count=len(found))
+    yield from elect_where_due(term, logs, found, "log folder has room")
 
 
 def shut_down(term: Term, logs: LogEnds, request: ControlledShutdownRequest) -> Steps[ControlledShutdownResponse]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect, Event, Remove, Sync
-from tidelog.errors import CorruptLog, DiskFailed
+from tidelog.errors import CorruptLog, DiskFailed, DiskFull
 from tidelog.log.compaction.candidates import Candidate, candidate, dirtiest
 from tidelog.log.compaction.compactor import Compacted, compact
 from tidelog.log.compaction.steps import Flush, Steps, Unneeded
@@ -94,7 +94,7 @@ class Cleaning:
         try:
             found = dirtiest(self._judged(partition, now) for partition in by_log.values())
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
             return
         if found is not None:
             steps = compact(found, now.wall, self._memory_bytes)
@@ -132,9 +132,12 @@ class Cleaning:
             self._ended(current, end.value, now)
         except CorruptLog as error:
             self._failed(current, str(error), now)
+        except DiskFull as full:
+            self._failed(current, "no room for what is to replace it", now)
+            self._replicas.refused(full)
         except DiskFailed as failure:
             self._give_up(now)
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
         else:
             self._rest(now)
 

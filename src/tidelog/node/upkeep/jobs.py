@@ -92,6 +92,11 @@ class Jobs:
                 self._written[path] = content
                 self._effects.append(Replace(NOT_AWAITED, path, content))
 
+    def forget_written(self, folder: str) -> None:
+        """What was written last there is not what stands there."""
+        for path in [path for path in self._written if path.startswith(f"{folder}/")]:
+            del self._written[path]
+
     def note_compaction(self) -> None:
         """A log is clean up to another offset."""
         self._checkpoint(checkpoints.CLEANER_OFFSETS, self._replicas.cleaned)
@@ -117,7 +122,7 @@ class Jobs:
             try:
                 doomed = partition.log.delete_old_segments(now, partition.high_watermark)
             except DiskFailed as failure:
-                self._replicas.folder_failed(failure.folder, failure.reason)
+                self._replicas.refused(failure)
                 continue
             self._effects.extend(Remove(path) for path in doomed)
             if partition.log.log_start_offset != start:

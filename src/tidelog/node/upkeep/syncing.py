@@ -39,7 +39,7 @@ class Syncing:
         try:
             files = partition.log.unsynced()
         except DiskFailed as failure:
-            self._replicas.folder_failed(failure.folder, failure.reason)
+            self._replicas.refused(failure)
             return
         token = next(self._tokens)
         self._busy.add(partition)

@@ -1,8 +1,9 @@
 """Faults of disks: operations that are refused, a full disk, torn writes, fsyncs that lie, rot, slowness.
 
 After a disk fault the disk is mended and the broker, whose folder stays offline until then, is killed and started
-anew. Rot is found where the broker reads what it does not believe: in the last segment of a log, at the start after an
-unclean end. Nothing in the broker survives rot in a log that it does serve; such rot is not drawn.
+anew; after a full disk it may also go on by itself. Rot is found where the broker reads what it does not believe: in
+the last segment of a log, at the start after an unclean end. Nothing in the broker survives rot
+in a log that it does serve; such rot is not drawn.
 """
 
 from collections.abc import Mapping
@@ -68,7 +69,13 @@ def disk_full(strike: Strike) -> None:
     host = strike.running()
     if host is not None:
         host.disk.capacity = host.disk.used() + strike.random.randint(0, 5_000)
-        strike.later(2 * SECOND, partial(_repair, strike, host))
+        how = strike.random.choice((_free, _repair))
+        strike.later(strike.drawn(2 * SECOND, 6 * SECOND), partial(how, strike, host))
+
+
+def _free(_: Strike, host: Host) -> None:
+    """The broker goes on by itself."""
+    host.disk.capacity = None
 
 
 def _repair(strike: Strike, host: Host) -> None:

@@ -1,0 +1,65 @@
+"""All upkeep of a broker's logs, as the node sees it: inputs from the disk's slow work, one clock."""
+
+from tidelog.effects import Effect
+from tidelog.model import Time
+from tidelog.node.local import LocalBroker
+from tidelog.node.upkeep.cleaning import Cleaning
+from tidelog.node.upkeep.jobs import Jobs
+from tidelog.node.upkeep.room import Room
+from tidelog.node.upkeep.syncing import Syncing
+from tidelog.partition.partition import Partition
+from tidelog.ports import Disk
+
+
+class Upkeep:
+    """Of one broker. `out` is for the world, `effects` for the node."""
+
+    def __init__(self, broker: LocalBroker, disk: Disk, effects: list[Effect], out: list[Effect]) -> None:
+        config, replicas = broker.config, broker.replicas
+        self._replicas = replicas
+        self._fetching = broker.fetching
+        self.jobs = Jobs(config, replicas, broker.in_sync, effects, lambda: broker.broker_epoch)
+        self.syncing = Syncing(replicas, out)
+        self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
+        self.room = Room(replicas, disk, effects, self._has_room)
+        self._clocked = (self.jobs, self.syncing, self.cleaning, self.room)
+
+    def __repr__(self) -> str:
+        return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.room!r}>"
+
+    def start(self, now: Time) -> None:
+        self.jobs.start(now)
+        self.cleaning.start(now)
+
+    def wake(self, now: Time) -> None:
+        for part in self._clocked:
+            part.wake(now)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min((due for part in self._clocked if (due := part.next_deadline) is not None), default=None)
+
+    def synced(self, token: int, now: Time) -> Partition | None:
+        """The partition of which more is durable now, if any."""
+        if token < 0:
+            self.cleaning.synced(token, now)
+        return self.syncing.done(token, now)
+
+    def failed(self, token: int, folder: str, reason: str, now: Time) -> None:
+        """A failed fsync is final: the folder goes offline."""
+        self.syncing.failed(token)
+        self.cleaning.sync_failed(token, now)
+        self._replicas.folder_failed(folder, reason)
+
+    def full(self, folder: str, reason: str) -> None:
+        """A checkpoint found no room, and will be written again; the old one stands."""
+        self.jobs.forget_written(folder)
+        self._replicas.folder_full(folder, reason)
+
+    def _has_room(self, folder: str) -> None:
+        self.jobs.note_truncation()
+        for partition in self._replicas.within(folder):
+            self._fetching.follow(partition)
+
+    def close(self) -> None:
+        self.cleaning.close()
