@@ -79,6 +79,8 @@ TOLD: Mapping[str, str] = {
     "broker left in order": "broker.leaving",
     "broker gone": "broker.gone",
     "log folder failed": "folder.failed",
+    "log folder full": "folder.full",
+    "log folder has room again": "folder.room",
     "topic deleted": "topic.deleted",
     "replica deleted": "replica.deleted",
     "coordinator loaded": "coordinator.loaded",

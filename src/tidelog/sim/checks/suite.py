@@ -33,7 +33,7 @@ from tidelog.sim.network import End
 from tidelog.sim.world import World
 
 UNCLEAN_ALLOWED = "unclean.leader.election.enable"
-AILING = frozenset({"folder.failed", "log.corrupt"})
+AILING = frozenset({"folder.failed", "folder.full", "log.corrupt"})
 Key = tuple[int, TopicPartition]
 
 
