@@ -22,6 +22,7 @@ COMMANDS = {
     "consume": Command("tidelog.cli.console.consume:consume", "Print records as lines."),
     "dump-log": Command("tidelog.cli.dump_log.command:dump_log", "Print what stands in the files of a log folder."),
     "status": Command("tidelog.cli.status.command:status", "Show each replica's log end offset, watermark and lag."),
+    "explain": Command("tidelog.cli.explain.command:explain", "Say why things are as they are, and what helps."),
     "chaos": Command("tidelog.cli.chaos:chaos", "Break real broker processes while clients write and read, and judge."),
     "check": Command("tidelog.cli.check.command:check", "Write and read a cluster, and judge what its clients saw."),
     "lab": Command("tidelog.cli.lab.command:lab", "Tell stories of replication on real brokers, step by step."),

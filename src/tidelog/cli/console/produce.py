@@ -88,14 +88,29 @@ def send_lines(producer: "Producer", reader: "LineReader", topic: str, partition
 
 
 def _report(deliveries: "Iterable[Delivery]") -> int:
-    failed = [delivery for delivery in deliveries if not delivery.is_acknowledged]
-    if failed:
-        from tidelog.cli.cluster import reason
+    """Say which records failed, a line for each partition and reason; how many."""
+    failed: dict[tuple[str, str], list[int]] = {}
+    for delivery in deliveries:
+        if not delivery.is_acknowledged:
+            from tidelog.cli.cluster import reason
 
-        for delivery in failed:
             where = f"{delivery.topic}-{delivery.partition}" if delivery.partition >= 0 else delivery.topic
-            click.echo(f"Record {delivery.ticket} for {where}: {reason(delivery.error, delivery.message)}", err=True)
-    return len(failed)
+            failed.setdefault((where, reason(delivery.error, delivery.message)), []).append(delivery.ticket)
+    for (where, why), numbers in failed.items():
+        click.echo(f"{_named(numbers)} for {where}: {why}", err=True)
+    return sum(map(len, failed.values()))
+
+
+def _named(numbers: list[int]) -> str:
+    """`Record 4`, or `Records 4-6, 9`: the lines of the input that were not taken."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    listed = ", ".join("-".join(map(str, run)) for run in runs)
+    return f"Record{'s' if len(numbers) > 1 else ''} {listed}"
 
 
 def chunks_of_lines() -> Iterator[tuple[list[bytes], bool]]:

@@ -1,0 +1,71 @@
+"""Why a broker, or the cluster as a whole, is not as it should be."""
+
+from collections.abc import Iterator
+
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder
+from tidelog.cli.explain.finding import Connected, Finding, Severity, amount, numbered, span
+from tidelog.model import NO_LEADER
+
+FULL_SHARE = 0.05
+SOON_MS = 24 * 3_600_000
+
+
+def broker_findings(evidence: Evidence, seen: BrokerSeen, tidelog: Connected) -> Iterator[Finding]:
+    about = f"broker {seen.id}"
+    if not seen.answers:
+        yield _down(evidence, seen, about)
+        return
+    for folder in seen.folders:
+        yield from _folder(about, folder)
+    homes = [each for each in evidence.partitions.values() if each.replicas[0] == seen.id]
+    away = [each for each in homes if each.leader not in (seen.id, NO_LEADER)]
+    ready = [each for each in away if seen.id in each.isr]
+    if ready:
+        says = f"It leads {len(homes) - len(away)} of the {len(homes)} partitions that it should lead first."
+        because = [f"It is in sync with {len(ready)} that other brokers lead since it was away."]
+        helps = [f"Give them back: {tidelog('leader-election --election-type preferred --all-topic-partitions')}"]
+        yield Finding("note", "broker.leads-too-little", about, says, because, helps)
+
+
+def _down(evidence: Evidence, seen: BrokerSeen, about: str) -> Finding:
+    gone = evidence.last("broker.gone", broker=seen.id)
+    because = [f"The controller found it gone {span(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
+    if seen.address:
+        because.append(f"It is registered at {seen.address}, but does not answer.")
+    held = [each for each in evidence.partitions.values() if seen.id in each.replicas]
+    alone = [each for each in held if each.leader == NO_LEADER]
+    if held:
+        because.append(f"{len(held)} partitions have a replica on it; {len(alone)} of them have no leader.")
+    severity: Severity = "error" if alone or not held else "warning"
+    return Finding(severity, "broker.down", about, "It is down.", because, [f"Start broker {seen.id}."])
+
+
+def _folder(about: str, folder: Folder) -> Iterator[Finding]:
+    if folder.trouble:
+        says = f"Its log folder {folder.path} is offline ({folder.trouble})."
+        helps = ["Mend or replace the folder, then restart the broker; it fetches what is missing from other replicas."]
+        yield Finding("error", "broker.folder-offline", about, says, ["The disk refused; its log says why."], helps)
+        return
+    if folder.total_bytes <= 0:
+        return
+    left_ms = 1000 * folder.usable_bytes / folder.grows if folder.grows > 0 else None
+    if folder.usable_bytes < FULL_SHARE * folder.total_bytes or (left_ms is not None and left_ms < SOON_MS):
+        says = (
+            f"The disk of {folder.path} fills: {amount(folder.usable_bytes)} of {amount(folder.total_bytes)} are free."
+        )
+        because = [] if left_ms is None else [f"It loses {amount(folder.grows)}/s and is full in {span(left_ms)}."]
+        helps = ["Lower retention.ms or retention.bytes of large topics, or move replicas away."]
+        yield Finding("warning", "broker.disk-fills", about, says, because, helps)
+
+
+def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.controller == NO_LEADER:
+        elected = evidence.last("controller.elected")
+        because = [] if elected is None else [f"The last was broker {elected.broker}."]
+        says = "No broker is known as controller: no leader is elected, no topic created."
+        helps = ["Look at the brokers' logs for store.unreachable: one of them must reach the metadata store."]
+        yield Finding("error", "cluster.no-controller", "cluster", says, because, helps)
+    claims = [seen.id for seen in evidence.brokers.values() if seen.facts.get("controller", {}).get("leading")]
+    if len(claims) > 1:
+        says = f"{numbered(claims).capitalize()} act as controller; the one with the highest epoch is obeyed."
+        yield Finding("warning", "cluster.two-controllers", "cluster", says, [], ["It ends by itself."])

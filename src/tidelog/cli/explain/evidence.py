@@ -1,0 +1,123 @@
+"""What is known of a cluster at one moment, as plain data. None means that nobody said."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidelog.model import TopicPartition
+
+
+class Told(NamedTuple):
+    """One event of one broker's memory."""
+
+    wall_ms: int
+    broker: int
+    number: int
+    kind: str
+    level: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One log folder; `grows` is bytes per second that its replicas took on while it was looked at."""
+
+    path: str
+    trouble: str | None = None
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    grows: float = 0
+
+
+@dataclass(slots=True)
+class BrokerSeen:
+    """A broker that the cluster names; `facts` are those of its report, empty where it is no Tidelog."""
+
+    id: int
+    address: str = ""
+    answers: bool = False
+    folders: list[Folder] = field(default_factory=list)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    forgotten: int = 0
+
+
+class Move(NamedTuple):
+    adding: Sequence[int]
+    removing: Sequence[int]
+
+
+class Open(NamedTuple):
+    """An open transaction in a partition; `transactional_id` is None where no coordinator knows of it."""
+
+    producer_id: int
+    start_offset: int
+    age_ms: int
+    transactional_id: str | None
+
+
+@dataclass(slots=True)
+class PartitionSeen:
+    """`sizes` and `rates` are bytes and bytes per second of each replica; `needed` is min.insync.replicas."""
+
+    name: TopicPartition
+    leader: int
+    epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    needed: int = 1
+    unclean: bool = False
+    sizes: dict[int, int] = field(default_factory=dict)
+    rates: dict[int, float] = field(default_factory=dict)
+    transactions: list[Open] = field(default_factory=list)
+
+    @property
+    def lacking(self) -> list[int]:
+        """Assigned replicas outside the ISR."""
+        return [replica for replica in self.replicas if replica not in self.isr]
+
+
+@dataclass(slots=True)
+class Evidence:
+    """`brokers` holds every broker that is registered or assigned a replica."""
+
+    now_ms: int
+    cluster_id: str
+    controller: int
+    brokers: dict[int, BrokerSeen]
+    partitions: dict[TopicPartition, PartitionSeen]
+    events: list[Told] = field(default_factory=list)
+    deleting: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Topics marked for deletion, and the brokers that have not confirmed it."""
+    moves: dict[TopicPartition, Move] = field(default_factory=dict)
+
+    def alive(self, broker: int) -> bool:
+        return broker in self.brokers and self.brokers[broker].answers
+
+    def of_topic(self, topic: str) -> Iterator[PartitionSeen]:
+        return (seen for name, seen in sorted(self.partitions.items()) if name.topic == topic)
+
+    def behind(self, partition: PartitionSeen, replica: int) -> Mapping[str, Any]:
+        """What the leader says of a replica outside its ISR; empty where it says nothing."""
+        facts = self.brokers[partition.leader].facts if partition.leader in self.brokers else {}
+        found: Mapping[str, Any] = facts.get("behind", {}).get(str(partition.name), {}).get(str(replica), {})
+        return found
+
+    def last(self, *kinds: str, **fields: Any) -> Told | None:
+        """The newest event of one of these kinds that has these fields."""
+        event: Told
+        for event in reversed(self.events):
+            if event.kind in kinds and all(event.fields.get(name) == value for name, value in fields.items()):
+                return event
+        return None
+
+    def left_isr(self, partition: PartitionSeen, replica: int) -> Told | None:
+        """The event by which the controller took the replica out of the ISR."""
+        topic, index = partition.name
+        event: Told
+        for event in reversed(self.events):
+            fields = event.fields
+            if event.kind in ("isr.change", "partition.elected") and fields.get("topic") == topic:
+                left = replica in fields.get("previous_isr", ()) and replica not in fields.get("isr", ())
+                if fields.get("partition") == index and left:
+                    return event
+        return None

@@ -1,0 +1,59 @@
+"""What a rule found out: one state of one thing, why it is so, and what helps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`kind` is a stable dotted name; `because` are facts, `helps` commands or acts, each one sentence."""
+
+    severity: Severity
+    kind: str
+    about: str
+    says: str
+    because: Sequence[str] = ()
+    helps: Sequence[str] = field(default=())
+
+
+def numbered(brokers: Sequence[int]) -> str:
+    """`broker 1`, `brokers 1 and 2`, `brokers 1, 2 and 3`."""
+    names = [str(broker) for broker in brokers]
+    if len(names) < 2:
+        return f"broker {''.join(names)}"
+    return f"brokers {', '.join(names[:-1])} and {names[-1]}"
+
+
+def amount(count: float) -> str:
+    """Bytes, readable: `1.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def span(ms: float) -> str:
+    """A length of time, readable: `450 ms`, `12 s`, `3 min`, `2.5 h`, `4 days`."""
+    for limit, unit, name in ((1000, 1, "ms"), (120_000, 1000, "s"), (7_200_000, 60_000, "min")):
+        if ms < limit:
+            return f"{ms / unit:.0f} {name}"
+    return f"{ms / 3_600_000:.1f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
+
+
+Connected = Callable[[str], str]
+"""From the words of a command to the whole command line."""
+
+
+def commands(bootstrap: str) -> Connected:
+    """How a command is spelled for the cluster that was asked."""
+
+    def spelled(text: str) -> str:
+        command, _, rest = text.partition(" ")
+        return f"tidelog {command} --bootstrap-server {bootstrap} {rest}".rstrip()
+
+    return spelled

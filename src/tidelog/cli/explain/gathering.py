@@ -1,0 +1,200 @@
+"""Asking the brokers. Kafka's own APIs tell most; what only a Tidelog broker knows comes in its report.
+
+Sizes are looked at twice, so that what grows has a rate. A broker that does not answer in time is known as silent.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from tidelog.cli.cluster import TOPIC, describe_configs, metadata
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Move, Open, PartitionSeen, Told
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_LEADER, TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from tidelog.wire.messages.insight.broker_report import BrokerReportRequest, BrokerReportResponse
+from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tidelog.wire.messages.topics.metadata import MetadataResponse
+from tidelog.wire.messages.transactions.describe_producers import DescribeProducersRequest, TopicRequest
+from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
+
+ANSWER_MS = 3_000
+BETWEEN_S = 1.0
+"""How long sizes are watched."""
+
+Answer = TypeVar("Answer")
+
+
+def gather(admin: Admin, wanted: Callable[[str], bool] = lambda _: True, *, watch_s: float = BETWEEN_S) -> Evidence:
+    """Everything known of the topics that are wanted, and of all brokers."""
+    told = metadata(admin)
+    partitions = _partitions(told, wanted)
+    brokers = {each.node_id: BrokerSeen(each.node_id, f"{each.host}:{each.port}") for each in told.brokers}
+    for broker in {replica for seen in partitions.values() for replica in seen.replicas}.difference(brokers):
+        brokers[broker] = BrokerSeen(broker)
+    evidence = Evidence(int(time.time() * 1000), told.cluster_id or "", told.controller_id, brokers, partitions)
+    registered = sorted(each.node_id for each in told.brokers)
+    for broker in registered:
+        _report(admin, brokers[broker], evidence)
+    for broker in {each for waiting in evidence.deleting.values() for each in waiting}.difference(brokers):
+        brokers[broker] = BrokerSeen(broker)
+    evidence.events.sort()
+    _configure(admin, evidence)
+    _moves(admin, evidence)
+    _transactions(admin, evidence)
+    _watch_sizes(admin, evidence, registered, watch_s)
+    return evidence
+
+
+def _partitions(told: MetadataResponse, wanted: Callable[[str], bool]) -> dict[TopicPartition, PartitionSeen]:
+    found = {}
+    for topic in told.topics:
+        for each in topic.partitions if wanted(topic.name or "") else ():
+            name = TopicPartition(topic.name or "", each.partition_index)
+            found[name] = PartitionSeen(name, each.leader_id, each.leader_epoch, each.replica_nodes, each.isr_nodes)
+    return found
+
+
+def _try(ask: Callable[[], Answer]) -> Answer | None:
+    """The answer, or None where the cluster does not know the request or does not answer."""
+    try:
+        return ask()
+    except ApiError:
+        return None
+
+
+def report(admin: Admin, broker: int, subject: str | None = None) -> BrokerReportResponse | None:
+    """A broker's whole memory; None where it is silent or no Tidelog."""
+
+    def ask(since: int) -> BrokerReportResponse | None:
+        request = BrokerReportRequest(since=since, subject=subject)
+        return _try(lambda: admin.ask(request, broker, timeout_ms=ANSWER_MS, retries=False))
+
+    whole = page = ask(0)
+    while page is not None and page.events and whole is not None:
+        page = ask(page.events[-1].number + 1)
+        whole.events += page.events if page is not None else []
+    return whole
+
+
+def events(told: BrokerReportResponse) -> Iterator[Told]:
+    for each in told.events:
+        yield Told(each.wall_ms, told.broker_id, each.number, each.kind, each.level, json.loads(each.fields))
+
+
+def _report(admin: Admin, seen: BrokerSeen, evidence: Evidence) -> None:
+    told = report(admin, seen.id)
+    if told is None:
+        return
+    seen.answers = True
+    seen.facts = json.loads(told.facts)
+    seen.forgotten = told.forgotten
+    evidence.events += events(told)
+    evidence.deleting = {**evidence.deleting, **seen.facts["controller"]["deletions"]}
+
+
+def _configure(admin: Admin, evidence: Evidence) -> None:
+    topics = sorted({name.topic for name in evidence.partitions})
+    options = _try(lambda: describe_configs(admin, TOPIC, topics)) if topics else None
+    for seen in evidence.partitions.values():
+        given = {each.name: each.value for each in (options or {}).get(seen.name.topic, ())}
+        seen.needed = int(given.get("min.insync.replicas") or 1)
+        seen.unclean = given.get("unclean.leader.election.enable") == "true"
+
+
+def _moves(admin: Admin, evidence: Evidence) -> None:
+    answer = _try(lambda: admin.ask(ListPartitionReassignmentsRequest(timeout_ms=ANSWER_MS), timeout_ms=ANSWER_MS))
+    for topic in answer.topics if answer is not None and not answer.error_code else ():
+        for each in topic.partitions:
+            name = TopicPartition(topic.name, each.partition_index)
+            evidence.moves[name] = Move(each.adding_replicas, each.removing_replicas)
+
+
+def _transactions(admin: Admin, evidence: Evidence) -> None:
+    """Open transactions, as the leaders' logs have them, with the ids that coordinators know of."""
+    led: dict[int, dict[str, list[int]]] = {}
+    for (topic, index), seen in evidence.partitions.items():
+        if seen.leader != NO_LEADER:
+            led.setdefault(seen.leader, {}).setdefault(topic, []).append(index)
+    found: list[tuple[PartitionSeen, Any]] = []
+    for leader, topics in led.items():
+        wishes = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()]
+        found += _open(admin, leader, wishes, evidence)
+    names = _transactional_ids(admin, evidence, {each.producer_id for _, each in found})
+    for seen, each in found:
+        age = max(0, evidence.now_ms - each.last_timestamp)
+        name = names.get(each.producer_id)
+        seen.transactions.append(Open(each.producer_id, each.current_txn_start_offset, age, name))
+
+
+def _open(
+    admin: Admin, leader: int, wishes: list[TopicRequest], evidence: Evidence
+) -> Iterator[tuple[PartitionSeen, Any]]:
+    request = DescribeProducersRequest(topics=wishes)
+    answer = _try(lambda: admin.ask(request, leader, timeout_ms=ANSWER_MS, retries=False))
+    for topic in answer.topics if answer is not None else ():
+        for partition in topic.partitions:
+            seen = evidence.partitions[TopicPartition(topic.name, partition.partition_index)]
+            for producer in partition.active_producers:
+                if producer.current_txn_start_offset >= 0:
+                    yield seen, producer
+
+
+def _transactional_ids(admin: Admin, evidence: Evidence, producers: set[int]) -> dict[int, str]:
+    if not producers:
+        return {}
+    request = ListTransactionsRequest(producer_id_filters=sorted(producers))
+    found = {}
+    for broker in evidence.brokers:
+        answer = _try(partial(admin.ask, request, broker, timeout_ms=ANSWER_MS, retries=False))
+        for each in answer.transaction_states if answer is not None else ():
+            if each.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
+                found[each.producer_id] = each.transactional_id
+    return found
+
+
+def _watch_sizes(admin: Admin, evidence: Evidence, brokers: Iterable[int], watch_s: float) -> None:
+    """Look at the folders twice."""
+    first = {broker: _folders(admin, broker) for broker in brokers}
+    began = time.monotonic()
+    time.sleep(watch_s)
+    for broker, before in first.items():
+        after = _folders(admin, broker)
+        if before is None or after is None:
+            continue
+        evidence.brokers[broker].answers = True
+        passed = time.monotonic() - began
+        old, new = _sizes(before), _sizes(after)
+        for name, size in new.items():
+            seen = evidence.partitions.get(name)
+            if seen is not None:
+                seen.sizes[broker] = size
+                seen.rates[broker] = max(0.0, size - old.get(name, size)) / passed
+        evidence.brokers[broker].folders = list(_folder_states(before, after, passed))
+
+
+def _folders(admin: Admin, broker: int) -> DescribeLogDirsResponse | None:
+    request = DescribeLogDirsRequest(topics=None)
+    return _try(lambda: admin.ask(request, broker, timeout_ms=ANSWER_MS, retries=False))
+
+
+def _sizes(told: DescribeLogDirsResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for folder in told.results
+        for topic in folder.topics
+        for each in topic.partitions
+        if not each.is_future_key
+    }
+
+
+def _folder_states(before: DescribeLogDirsResponse, after: DescribeLogDirsResponse, s: float) -> Iterator[Folder]:
+    old: Mapping[str, Any] = {folder.log_dir: folder for folder in before.results}
+    for folder in after.results:
+        trouble = ErrorCode(folder.error_code).name if folder.error_code else None
+        was = old.get(folder.log_dir)
+        grows = (was.usable_bytes - folder.usable_bytes) / s if was is not None else 0
+        yield Folder(folder.log_dir, trouble, folder.total_bytes, folder.usable_bytes, max(0.0, grows))

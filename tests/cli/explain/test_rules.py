@@ -1,0 +1,227 @@
+"""The rules of `tidelog explain` on hand-made evidence: each state is found, with its reason and what helps."""
+
+import pytest
+
+from tidelog.cli.explain.brokers import broker_findings, cluster_findings
+from tidelog.cli.explain.everything import all_findings
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Move, Open, PartitionSeen, Told
+from tidelog.cli.explain.finding import amount, commands, numbered, span
+from tidelog.cli.explain.groups import GroupSeen, Place, group_findings
+from tidelog.cli.explain.partitions import partition_findings
+from tidelog.cli.explain.topics import topic_findings
+from tidelog.cli.groups.knowledge import GroupState, Member
+from tidelog.model import TopicPartition
+
+NOW = 1_000_000
+NAME = TopicPartition("t", 0)
+TIDELOG = commands("here:9092")
+
+
+def evidence(*, dead=(), leader=0, isr=(0, 1, 2), replicas=(0, 1, 2), needed=1, controller=0, **more):
+    brokers = {broker: BrokerSeen(broker, f"host:{broker}", broker not in dead) for broker in (0, 1, 2)}
+    seen = PartitionSeen(NAME, leader, 5, replicas, isr, needed)
+    return Evidence(NOW, "cluster", controller, brokers, {NAME: seen}, **more)
+
+
+def gone(broker, ago_ms):
+    return Told(NOW - ago_ms, 0, 1, "broker.gone", "info", {"broker": broker})
+
+
+def found(given):
+    return {finding.kind: finding for finding in partition_findings(given, given.partitions[NAME], TIDELOG)}
+
+
+def text(finding):
+    return " ".join([finding.says, *finding.because, *finding.helps])
+
+
+def test_nothing_is_said_of_what_is_well():
+    assert list(all_findings(evidence(), TIDELOG)) == []
+
+
+def test_an_offline_partition_tells_who_has_the_data_and_who_could_lead_without():
+    finding = found(evidence(leader=-1, isr=(2,), dead=(2,), events=[gone(2, 90_000)]))["partition.offline"]
+    assert finding.severity == "error"
+    assert "last in-sync replicas were on broker 2" in text(finding)
+    assert "has been down for 90 s" in text(finding)
+    assert finding.helps[0] == "Start broker 2."
+    assert "let brokers 0 and 1 lead" in finding.helps[1]
+    assert "--election-type unclean --topic t --partition 0" in finding.helps[1]
+
+
+def test_refused_writes_are_told_instead_of_under_replication():
+    given = found(evidence(isr=(0,), needed=2, dead=(1, 2)))
+    assert "partition.under-replicated" not in given
+    finding = given["partition.too-few-in-sync"]
+    assert "NOT_ENOUGH_REPLICAS" in finding.says
+    assert "In sync are 1 of 3 replicas, min.insync.replicas asks for 2." in finding.because
+    assert finding.helps[:2] == ["Start broker 1.", "Start broker 2."]
+    assert "--add-config min.insync.replicas=1" in finding.helps[-1]
+
+
+def test_a_replica_that_is_behind_and_catches_up_has_an_end():
+    given = evidence(isr=(0, 1))
+    seen = given.partitions[NAME]
+    seen.sizes.update({0: 50_000_000, 2: 20_000_000})
+    seen.rates.update({0: 1e6, 2: 4e6})
+    given.brokers[0].facts = {"behind": {"t-0": {"2": {"log_end_offset": 20, "end": 50, "caught_up_ms_ago": 9}}}}
+    given.events.append(
+        Told(
+            NOW - 40_000,
+            0,
+            2,
+            "isr.change",
+            "info",
+            {"topic": "t", "partition": 0, "previous_isr": [0, 1, 2], "isr": [0, 1]},
+        )
+    )
+    (fact,) = found(given)["partition.under-replicated"].because
+    assert fact.startswith("Broker 2 is 30 records and 30.0 MB behind and catches up by 3.0 MB/s, for another 10 s.")
+    assert fact.endswith(" It left the ISR 40 s ago.")
+
+
+def test_a_replica_that_falls_further_behind():
+    given = evidence(isr=(0, 1))
+    given.partitions[NAME].sizes.update({0: 50_000_000, 2: 20_000_000})
+    given.partitions[NAME].rates.update({0: 4e6, 2: 1e6})
+    assert "does not catch up (1.0 MB/s)" in text(found(given)["partition.under-replicated"])
+
+
+def test_a_replica_on_a_folder_that_failed():
+    given = evidence(isr=(0, 1))
+    given.brokers[2].folders = [Folder("/b", "KAFKA_STORAGE_ERROR")]
+    finding = found(given)["partition.under-replicated"]
+    assert "lost the log folder /b" in finding.because[0]
+    assert finding.helps == ["Replace /b, and restart broker 2."]
+
+
+def test_a_move_is_no_under_replication():
+    given = evidence(replicas=(0, 1, 2), isr=(0, 1), moves={NAME: Move([2], [1])})
+    assert found(given).keys() == {"partition.moving"}
+    assert "broker 2 is added and broker 1 is removed" in found(given)["partition.moving"].says
+
+
+@pytest.mark.parametrize(
+    ("isr", "dead", "helps"), [((0, 1, 2), (), "--election-type preferred"), ((1, 2), (0,), "Start broker 0.")]
+)
+def test_a_leader_away_from_home(isr, dead, helps):
+    finding = found(evidence(leader=1, isr=isr, dead=dead))["partition.leader-away"]
+    assert finding.severity == "note"
+    assert helps in finding.helps[0]
+
+
+def test_a_cleaner_that_does_not_clean():
+    given = evidence()
+    given.brokers[1].facts = {"uncleanable": {"t-0": "a record without key at offset 7"}}
+    finding = found(given)["partition.uncleanable"]
+    assert finding.says == "Broker 1 does not compact it."
+    assert finding.because == ["a record without key at offset 7"]
+
+
+@pytest.mark.parametrize(
+    ("name", "age_ms", "kinds"),
+    [
+        (None, 60_000, {"partition.hanging-transaction"}),
+        (None, 1_000, set()),
+        ("app", 600_000, {"partition.long-transaction"}),
+        ("app", 1_000, set()),
+    ],
+)
+def test_transactions_that_hang_or_last(name, age_ms, kinds):
+    given = evidence()
+    given.partitions[NAME].transactions.append(Open(9, 12, age_ms, name))
+    assert found(given).keys() == kinds
+
+
+def test_a_deletion_that_waits_for_a_dead_broker_and_for_a_move():
+    given = evidence(dead=(2,), deleting={"t": [2]}, moves={NAME: Move([1], [])})
+    (finding,) = topic_findings(given, "t", TIDELOG)
+    assert finding.kind == "topic.deletion-waits"
+    assert "Broker 2 held replicas and is down." in finding.because
+    assert any("reassignment of t-0" in fact for fact in finding.because)
+    assert any("/admin/delete_topics/t" in help_ for help_ in finding.helps)
+    assert list(all_findings(given, TIDELOG))[1].kind == "topic.deletion-waits"
+
+
+def test_a_topic_that_is_not_there():
+    deleted = Told(NOW - 5_000, 0, 1, "topic.deleted", "info", {"topic": "u"})
+    (finding,) = topic_findings(evidence(events=[deleted]), "u", TIDELOG)
+    assert (finding.kind, finding.because) == ("topic.unknown", ["It was deleted 5 s ago."])
+
+
+def test_brokers_that_are_down_or_lose_their_disks():
+    given = evidence(dead=(2,), leader=-1, isr=(2,))
+    (down,) = broker_findings(given, given.brokers[2], TIDELOG)
+    assert (down.severity, down.kind) == ("error", "broker.down")
+    assert "1 of them have no leader" in text(down)
+    given.brokers[1].folders = [
+        Folder("/a", "KAFKA_STORAGE_ERROR"),
+        Folder("/b", None, 1000, 10),
+        Folder("/c", None, 10**9, 5 * 10**8, grows=1e6),
+        Folder("/d", None, 10**9, 5 * 10**8),
+    ]
+    kinds = [finding.kind for finding in broker_findings(given, given.brokers[1], TIDELOG)]
+    assert kinds == ["broker.folder-offline", "broker.disk-fills", "broker.disk-fills"]
+
+
+def test_no_controller():
+    (finding,) = cluster_findings(evidence(controller=-1))
+    assert finding.kind == "cluster.no-controller"
+
+
+def test_many_partitions_in_one_state_are_told_once():
+    given = evidence(dead=(2,))
+    for index in range(10):
+        name = TopicPartition("t", index)
+        given.partitions[name] = PartitionSeen(name, 0, 1, (0, 1, 2), (0, 1))
+    told = [finding for finding in all_findings(given, TIDELOG) if finding.kind == "partition.under-replicated"]
+    assert [finding.about for finding in told] == ["partition t-0 and 9 more"]
+
+
+MEMBER = Member("id", "/1.2.3.4", "app", None, [NAME])
+
+
+def place(*, before=5, position=5, start=0, end_before=9, end=9, stable=9, member=MEMBER):
+    return Place(NAME, before, position, start, end_before, end, stable, member)
+
+
+@pytest.mark.parametrize(
+    ("state", "at", "kinds"),
+    [
+        ("Stable", place(position=9, before=9), set()),
+        ("Stable", place(before=4), set()),
+        ("Stable", place(), {"group.stands"}),
+        ("Stable", place(member=None), {"group.unassigned"}),
+        ("Stable", place(stable=5), {"group.open-transaction"}),
+        ("Stable", place(start=7), {"group.out-of-range"}),
+        ("Stable", place(before=4, end=20), {"group.falls-behind"}),
+        ("PreparingRebalance", place(before=4), {"group.rebalancing"}),
+        ("Empty", place(member=None), {"group.empty"}),
+    ],
+)
+def test_a_group_that_does_not_move(state, at, kinds):
+    members = [] if state == "Empty" else [MEMBER]
+    seen = GroupSeen(GroupState("g", state, "range", members), 0, [at])
+    assert {finding.kind for finding in group_findings(evidence(), seen, TIDELOG)} == kinds
+
+
+def test_a_group_whose_partition_is_offline():
+    seen = GroupSeen(GroupState("g", "Stable", "range", [MEMBER]), 0, [place()])
+    kinds = {finding.kind for finding in group_findings(evidence(leader=-1), seen, TIDELOG)}
+    assert kinds == {"group.offline"}
+
+
+def test_words():
+    assert [numbered([1]), numbered([1, 2]), numbered([1, 2, 3])] == [
+        "broker 1",
+        "brokers 1 and 2",
+        "brokers 1, 2 and 3",
+    ]
+    assert [amount(5), amount(1_500), amount(2.5e12)] == ["5 B", "1.5 kB", "2.5 TB"]
+    assert [span(450), span(12_000), span(180_000), span(9e6), span(4 * 86_400_000)] == [
+        "450 ms",
+        "12 s",
+        "3 min",
+        "2.5 h",
+        "4 days",
+    ]
