@@ -48,7 +48,7 @@ class Results:
         return f"= {measure.what}: {_figure(ours)} / {_figure(theirs)} {measure.unit}, {_verdict(measure)}"
 
     def page(self) -> str:
-        rows = sorted((kept for kept in self._kept.values()), key=lambda kept: kept["row"])
+        rows = sorted((kept for kept in self._kept.values()), key=lambda kept: int(kept["row"]))
         lines = [_line(_revived(kept)) for kept in rows if kept["target"]]
         made = {kept["row"]: kept["made"] for kept in rows}
         notes = (HERE / "notes.md").read_text(encoding="utf-8")

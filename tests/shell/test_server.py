@@ -11,6 +11,7 @@ from tidelog.errors import DiskFailed
 from tidelog.shell.connections import outgoing
 from tidelog.shell.connections.link import UNSENT_BOUND
 from tidelog.shell.disk import OsDisk
+from tidelog.wire.frames import Buffers
 
 
 @pytest.fixture
@@ -38,6 +39,27 @@ def test_a_large_frame_between_small_ones():
     with serving() as running, running.connect() as client:
         client.sendall(framed(b"a") + framed(large) + framed(b"b"))
         assert [receive_frame(client) for _ in range(3)] == [b"a", large, b"b"]
+
+
+def test_large_frames_that_follow_each_other_share_a_buffer(monkeypatch):
+    given = []
+    take = Buffers.take
+
+    def spied(buffers, size):
+        found = take(buffers, size)
+        given.append(found)
+        return found
+
+    monkeypatch.setattr(Buffers, "take", spied)
+    large = bytes(300_000)
+    with serving() as running, running.connect() as client:
+        for _ in range(20):
+            client.sendall(framed(large))
+            assert receive_frame(client) == large
+        client.sendall(framed(b"done"))
+        assert receive_frame(client) == b"done"
+    assert len(given) == 20
+    assert len({id(buffer) for buffer in given}) == 1
 
 
 def test_the_node_learns_who_came_and_who_left():

@@ -168,6 +168,7 @@ class Traffic:
                 return self._violated(link, violation)
             if count < len(space) or not link.reading:
                 return None
+            del space, frames  # a buffer that is viewed is not used again
         return None
 
     def _violated(self, link: Link, violation: ProtocolViolation) -> None:
