@@ -1,12 +1,14 @@
 """What keeps a broker from starting is one sentence and exit code 1."""
 
+import os
 import socket
 
 import pytest
 
 from tidelog.shell.broker import load_config, main
-from tidelog.shell.disk import lock_folder
-from tidelog.shell.hosting import store_path
+from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
+from tidelog.shell.store.places import SqlitePlace, place_of
+from tidelog.shell.premises import Premises
 from tidelog.shell.supervisor import up
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
@@ -71,6 +73,44 @@ def test_a_folder_of_another_broker(refused, tmp_path):
     assert refused() == f"Log folder {tmp_path}/logs belongs to broker 7, not to 0."
 
 
+def test_copies_of_a_folder(refused, tmp_path):
+    for name in ("logs", "more"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.properties").write_text(OTHER_CLUSTER)
+    cluster = refused(f"log.dirs={tmp_path}/logs,{tmp_path}/more").split()[-1].rstrip(".")
+    for name in ("logs", "more"):
+        (tmp_path / name / "meta.properties").write_text(OTHER_CLUSTER.replace("A" * 22, cluster))
+    line = refused(f"log.dirs={tmp_path}/logs,{tmp_path}/more")
+    assert line == f"Log folders {tmp_path}/logs and {tmp_path}/more have the same directory.id."
+
+
+def test_a_folder_that_refuses_is_left_out_and_the_others_get_an_id_each(tmp_path):
+    (tmp_path / "broken").write_text("a file")
+    (tmp_path / "unreadable").mkdir()
+    (tmp_path / "unreadable" / "meta.properties").mkdir()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "meta.properties").write_text("version=0\ncluster.id=c\nbroker.id=0\n")
+    names = ("broken", "good", "unreadable", "old")
+    premises = Premises(OsDisk([f"{tmp_path}/{name}" for name in names]))
+    premises.lock()
+    premises.check_identity("c", 0, os.urandom)
+    assert sorted(premises.offline) == [f"{tmp_path}/broken", f"{tmp_path}/unreadable"]
+    ids = [(tmp_path / name / "meta.properties").read_text().splitlines()[-1] for name in ("good", "old")]
+    assert all(line.startswith("directory.id=") for line in ids)
+    assert len(set(ids)) == 2
+    with pytest.raises(FolderLocked):
+        lock_folder(f"{tmp_path}/good")
+    premises.release()
+    lock_folder(f"{tmp_path}/good")()
+
+
+def test_folders_are_named_by_their_whole_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "a.properties"
+    file.write_text("node.id=0\nlog.dirs=one,/two/\n")
+    assert load_config(file).folders == [f"{tmp_path}/one", "/two"]
+
+
 def test_a_damaged_store(refused, tmp_path):
     (tmp_path / "metadata.sqlite").write_bytes(b"garbage " * 1000)
     line = refused()
@@ -82,7 +122,8 @@ def test_options_that_cannot_be(refused, file, capsys):
     assert "key=value" in refused("nonsense")
     assert "LISTENER" in refused("listeners=LISTENER://127.0.0.1:0")
     assert refused("listeners=SSL://127.0.0.1:0") == "Listener SSL asks for SSL; only PLAINTEXT is served."
-    assert refused("metadata.store=etcd:x") == "metadata.store must be sqlite:PATH, not etcd:x."
+    places = "sqlite:PATH or zookeeper://HOST:PORT/CHROOT"
+    assert refused("metadata.store=etcd:x") == f"metadata.store must be {places}, not etcd:x."
     assert main([str(file.with_name("missing"))]) == 1
     assert "missing" in capsys.readouterr().err
 
@@ -90,8 +131,8 @@ def test_options_that_cannot_be(refused, file, capsys):
 def test_the_store_stands_beside_the_logs_where_nothing_says_otherwise(tmp_path):
     file = tmp_path / "a.properties"
     file.write_text(f"node.id=0\nlog.dirs={tmp_path}/kafka-logs\n")
-    assert store_path(load_config(file)) == tmp_path / "kafka-logs-metadata" / "metadata.sqlite"
-    assert store_path(load_config(file, ["metadata.store=sqlite:/x/y"])).as_posix() == "/x/y"
+    assert place_of(load_config(file)) == SqlitePlace(tmp_path / "kafka-logs-metadata" / "metadata.sqlite")
+    assert str(place_of(load_config(file, ["metadata.store=sqlite:/x/y"]))) == "sqlite:/x/y"
 
 
 def test_a_refusal_of_a_whole_cluster_is_the_brokers_sentence_alone(tmp_path, capfd):

@@ -114,6 +114,9 @@ def load_config(file: str | Path, overrides: Sequence[str] = ()) -> BrokerConfig
         given[key.strip()] = value.strip()
     BrokerConfig.validate(given)
     config = BrokerConfig(given)
+    folders = [str(Path(folder).absolute()) for folder in config.folders]
+    if folders != config.folders:
+        config = BrokerConfig({**given, "log.dirs": ",".join(folders)})
     if config.node_id < 0:
         raise InvalidOption(f"{file} must give node.id, the broker's number in the cluster")
     return config

@@ -19,16 +19,17 @@ from tidelog.model import Endpoint, id_text
 from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
-from tidelog.shell import premises
 from tidelog.shell.connections import doors
 from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
-from tidelog.shell.premises import Refusal
+from tidelog.shell.premises import Premises, Refusal
 from tidelog.shell.server import Server
-from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.sqlite_tree import StoreDamaged
+from tidelog.shell.store.places import StoreClosed, open_place, place_of, session_timeout_ms
 from tidelog.shell.store.thread import Session, StoreThread
+
+UNAWAITED = 0
+"""The token of disk work that nobody asked for."""
 
 
 class Hosted:
@@ -75,18 +76,22 @@ class Hosted:
 
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
-        disk = OsDisk([str(Path(folder).absolute()) for folder in config.folders])
-        for release in premises.lock(disk):
-            stack.callback(release)
+        self.place = place_of(config)
+        disk = OsDisk(config.folders)
+        premises = Premises(disk)
+        premises.lock()
+        stack.callback(premises.release)
         bound = _bind(config, stack)
         reached = _reached(config, bound)
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
-        premises.check_identity(disk, cluster_id, config.node_id, os.urandom)
+        premises.check_identity(cluster_id, config.node_id, os.urandom)
         node = self.node = Node(config, disk, reached, entropy=os.urandom)
         server = Server(self.loop, node, config, disk, lines=self.lines, submit=thread.submit)
         stack.callback(server.close)
+        for folder, reason in premises.offline.items():
+            server.tell(node.disk_failed, UNAWAITED, folder, reason)
         server.tell(node.start)
         brokers_own = listeners.inter_broker_listener(config)
         for endpoint, sock in bound:

@@ -1,4 +1,8 @@
-"""A broker's log folders before it starts: made, locked, and known to belong to this broker of this cluster."""
+"""A broker's log folders before it starts: made, locked, and known to belong to this broker of this cluster.
+
+A folder that the operating system refuses is `offline` from the start, and the broker does without it, unless it is the
+last one. What somebody did wrong (another process, cluster or broker) keeps the broker from starting.
+"""
 
 from collections.abc import Callable
 
@@ -11,36 +15,75 @@ class Refusal(Exception):
     """Why the broker does not start, as one sentence."""
 
 
-def lock(disk: OsDisk) -> list[Callable[[], None]]:
-    """Make and lock every folder; what is returned lets them go again."""
-    locks: list[Callable[[], None]] = []
-    try:
-        for folder in disk.folders:
-            disk.make_folder(folder)
-            locks.append(lock_folder(folder))
-    except FolderLocked:
-        raise Refusal(f"Log folder {folder} is used by another process.") from None
-    except (DiskFailed, OSError) as error:
-        raise Refusal(f"Log folder {folder} cannot be used: {error}.") from error
-    finally:
-        if len(locks) < len(disk.folders):
-            for release in locks:
-                release()
-    return locks
+class Premises:
+    """`offline`: folders that refuse, and why."""
 
+    def __init__(self, disk: OsDisk) -> None:
+        self._disk = disk
+        self._locks: list[Callable[[], None]] = []
+        self.offline: dict[str, str] = {}
 
-def check_identity(disk: OsDisk, cluster_id: str, node_id: int, entropy: Callable[[int], bytes]) -> None:
-    """Each folder's meta.properties must name this cluster and broker; one without gets its own."""
-    for folder in disk.folders:
-        path = f"{folder}/{META_PROPERTIES}"
-        if not disk.exists(path):
-            disk.replace(path, format_meta_properties(MetaProperties(cluster_id, node_id, entropy(16))))
-            continue
+    def __repr__(self) -> str:
+        return f"Premises({len(self._disk.folders)} folders, offline {sorted(self.offline)})"
+
+    def lock(self) -> None:
+        """Make and lock every folder, until `release` or the process's end."""
         try:
-            found = read_meta_properties(disk.read(path), path)
-        except CorruptLog as error:
-            raise Refusal(f"{error}.") from error
+            for folder in self._disk.folders:
+                self._unless_refused(folder, self._lock)
+        except Refusal:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        while self._locks:
+            self._locks.pop()()
+
+    def check_identity(self, cluster_id: str, node_id: int, entropy: Callable[[int], bytes]) -> None:
+        """Each folder's meta.properties must name this cluster and broker; one without gets its own. No two folders
+        have the same directory.id: one would be a copy of the other."""
+        ids: dict[bytes, str] = {}
+
+        def check(folder: str) -> None:
+            found = self._identity(folder, cluster_id, node_id, entropy)
+            twin = ids.setdefault(found, folder)
+            if twin != folder:
+                raise Refusal(f"Log folders {twin} and {folder} have the same directory.id.")
+
+        for folder in self._disk.folders:
+            if folder not in self.offline:
+                self._unless_refused(folder, check)
+
+    def _unless_refused(self, folder: str, do: Callable[[str], None]) -> None:
+        try:
+            do(folder)
+        except FolderLocked:
+            raise Refusal(f"Log folder {folder} is used by another process.") from None
+        except (DiskFailed, OSError) as error:
+            self.offline[folder] = str(error)
+            if len(self.offline) == len(self._disk.folders):
+                raise Refusal(f"Log folder {folder} cannot be used: {error}.") from error
+
+    def _lock(self, folder: str) -> None:
+        self._disk.make_folder(folder)
+        self._locks.append(lock_folder(folder))
+
+    def _identity(self, folder: str, cluster_id: str, node_id: int, entropy: Callable[[int], bytes]) -> bytes:
+        """The folder's directory.id, drawn now where it has none."""
+        path = f"{folder}/{META_PROPERTIES}"
+        found = self._read(path) if self._disk.exists(path) else MetaProperties(cluster_id, node_id)
         if found.cluster_id != cluster_id:
             raise Refusal(f"Log folder {folder} belongs to cluster {found.cluster_id}, not to {cluster_id}.")
         if found.node_id != node_id:
             raise Refusal(f"Log folder {folder} belongs to broker {found.node_id}, not to {node_id}.")
+        if found.directory_id is not None:
+            return found.directory_id
+        drawn = entropy(16)
+        self._disk.replace(path, format_meta_properties(found._replace(directory_id=drawn)))
+        return drawn
+
+    def _read(self, path: str) -> MetaProperties:
+        try:
+            return read_meta_properties(self._disk.read(path), path)
+        except CorruptLog as error:
+            raise Refusal(f"{error}.") from error
