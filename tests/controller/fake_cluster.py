@@ -125,6 +125,7 @@ class FakeBroker:
             if isinstance(request, UpdateMetadataRequest):
                 self.image.apply(request)
                 self.image.check_invariants()
+                self.drop_strays()
                 return UpdateMetadataResponse()
             return self.delete_replicas(request)
         return self.tell_log_ends(request)
@@ -158,6 +159,9 @@ class FakeBroker:
             for state in topic.partition_states:
                 assert state.delete_partition
                 key = (topic.topic_name, state.partition_index)
+                held = self.roles.get(key)
+                if held is not None and 0 <= state.leader_epoch < held[1]:
+                    continue
                 if key in self.failed_folders:
                     code = ErrorCode.KAFKA_STORAGE_ERROR
                     errors.append(StopReplicaPartitionError(topic_name=key[0], partition_index=key[1], error_code=code))
@@ -166,6 +170,17 @@ class FakeBroker:
                 self.log_ends.pop(key, None)
                 self.deleted.append(key)
         return StopReplicaResponse(partition_errors=errors)
+
+    def drop_strays(self):
+        """Replicas that a newer state gives to others."""
+        for key in list(self.log_ends):
+            known = self.image.partition(*key)
+            held = self.roles.get(key, (-1, -1, -1))
+            newer = known is not None and (known.leader_epoch, known.partition_epoch) > held[1:3]
+            if newer and self.id not in known.replicas:
+                self.roles.pop(key, None)
+                del self.log_ends[key]
+                self.deleted.append(key)
 
     def tell_log_ends(self, request):
         topics = []
@@ -301,6 +316,21 @@ class FakeCluster:
         members.append((broker, self.brokers[broker].epoch))
         answer = self.alter(leader, partition, members)
         assert answer.error_code == 0, answer
+
+    def catch_up(self):
+        """Every leader takes every replica that lives into the ISR, until nothing changes."""
+        for _ in range(100):
+            missing = [
+                (p.name, broker)
+                for p in self.state.partitions()
+                for broker in p.replicas
+                if p.state.leader != -1 and broker not in p.state.isr and self.brokers[broker].alive
+            ]
+            if not missing:
+                return
+            (topic, index), broker = missing[0]
+            self.expand(topic, index, broker)
+        raise AssertionError("the ISRs do not grow")
 
     def alter(self, leader, partition, members, **fields):
         """An AlterPartition of one partition; the partition's answer, or the whole one where it is an error."""

@@ -15,6 +15,7 @@ class Ghost:
         self.lives = {}
         self.unclean_allowed = False
         self.elections = 0
+        self.replicas = {}
 
     def look(self, lives):
         """After a write by a controller that knows these lives."""
@@ -23,7 +24,7 @@ class Ghost:
         for path, node in states.items():
             old = self.seen.get(path)
             if old is None or old.created != node.created:
-                self.check_shape(path, tree.parse_state(node.data))
+                self.replicas[path] = self.check_shape(path, tree.parse_state(node.data))
             elif old.version != node.version:
                 self.check_change(path, old, node)
         self.seen = states
@@ -40,15 +41,26 @@ class Ghost:
     def check_change(self, path, old_node, node):
         assert node.version == old_node.version + 1, (path, old_node, node)
         old, new = tree.parse_state(old_node.data), tree.parse_state(node.data)
-        replicas = self.check_shape(path, new)
+        before, replicas = self.replicas[path], self.check_shape(path, new)
+        self.replicas[path] = replicas
         assert new.controller_epoch >= old.controller_epoch, (path, old, new)
         assert new.leader_epoch in (old.leader_epoch, old.leader_epoch + 1), (path, old, new)
         if new.leader != old.leader:
             assert new.leader_epoch == old.leader_epoch + 1, (path, old, new)
         if new.leader_epoch != old.leader_epoch:
             self.elections += 1
-            if new.leader != -1 and not self.unclean_allowed:
+            if not set(before) <= set(replicas):
+                self.check_narrowed(path, old, new, replicas)
+            elif new.leader != -1 and not self.unclean_allowed:
                 self.check_election(path, old, new, replicas)
+
+    def check_narrowed(self, path, old, new, replicas):
+        """Replicas were taken away: who stays in sync stays so (I32), and the leader, too, if it may."""
+        if self.unclean_allowed:
+            return
+        assert new.isr == tuple(b for b in old.isr if b in replicas), (path, old, new, replicas)
+        if old.leader in replicas:
+            assert new.leader == old.leader, (path, old, new, replicas)
 
     def check_election(self, path, old, new, replicas):
         brokers = {id_: (life.epoch, life.clean_epoch) for id_, life in self.lives.items()}

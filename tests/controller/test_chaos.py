@@ -12,6 +12,11 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
+from tidelog.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
@@ -38,8 +43,9 @@ class Chaos:
                 self.lose,
                 self.leave,
                 self.prefer,
+                self.move,
             ],
-            [60, 2, 4, 2, 1, 8, 3, 1, 1],
+            [60, 2, 4, 2, 1, 8, 3, 1, 1, 3],
         )[0]
         act()
 
@@ -96,6 +102,20 @@ class Chaos:
         broker = self.random.choice(list(self.cluster.brokers.values()))
         self.submit(ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch))
 
+    def move(self):
+        """Some partition goes elsewhere, or stays after all."""
+        for broker in self.controllers()[:1]:
+            known = list(broker.controller.reign.term.cluster.partitions())
+            if not known:
+                return
+            partition = self.random.choice(known)
+            target = self.random.sample(sorted(self.cluster.brokers), self.random.randrange(1, 4))
+            wish = ReassignablePartition(
+                partition_index=partition.index, replicas=target if self.random.random() < 0.8 else None
+            )
+            topic = ReassignableTopic(name=partition.topic.name, partitions=[wish])
+            self.submit(AlterPartitionReassignmentsRequest(topics=[topic]))
+
     def prefer(self):
         self.submit(ElectLeadersRequest(election_type=0, topic_partitions=None))
 
@@ -117,6 +137,8 @@ def test_whatever_happens_the_rules_hold_and_the_cluster_heals(seed):
         if not broker.alive:
             broker.start()
     cluster.settle(limit=20_000)
+    cluster.catch_up()
+    cluster.settle(limit=20_000)
     state = cluster.state
     assert sorted(state.lives) == [0, 1, 2, 3]
     for topic in state.topics.values():
@@ -126,6 +148,9 @@ def test_whatever_happens_the_rules_hold_and_the_cluster_heals(seed):
             node = cluster.tree.nodes[tree.state_path(*partition.name)]
             assert (tree.parse_state(node.data), node.version) == (partition.state, partition.version)
             assert partition.state.leader != -1
+            assert not partition.is_moving
+            assert partition.replicas == topic.assignment.replicas[partition.index]
+            assert {b.id for b in cluster.brokers.values() if partition.name in b.log_ends} == set(partition.replicas)
             for broker in cluster.brokers.values():
                 image = broker.image.partition(*partition.name)
                 assert (image.leader, image.partition_epoch) == (partition.state.leader, partition.version)

@@ -92,6 +92,8 @@ APIS: dict[int, Api] = {
         _api(42, "DeleteGroups", 0, 2, "groups.delete_groups", "Group DELETE"),
         _api(43, "ElectLeaders", 0, 2, "cluster.elect_leaders", "Cluster ALTER"),
         _api(44, "IncrementalAlterConfigs", 0, 1, "topics.incremental_alter_configs", "Topic or Cluster ALTER_CONFIGS"),
+        _api(45, "AlterPartitionReassignments", 0, 1, "topics.alter_partition_reassignments", "Cluster ALTER"),
+        _api(46, "ListPartitionReassignments", 0, 0, "topics.list_partition_reassignments", "Cluster DESCRIBE"),
         _api(47, "OffsetDelete", 0, 0, "groups.offset_delete", "Group DELETE, Topic READ"),
         _api(56, "AlterPartition", 3, 3, "cluster.alter_partition", "Cluster CLUSTER_ACTION", caller="broker"),
         _api(60, "DescribeCluster", 0, 2, "cluster.describe_cluster", "Cluster DESCRIBE"),

@@ -22,7 +22,9 @@ RETRY_MS = 100
 
 
 class Controller:
-    """`leading` once elected (requests then wait until the tree is read); `leader_id` is -1 while nobody is known."""
+    """`leading` once elected (requests then wait until the tree is read); `leader_id` is -1 while nobody is known.
+    `known_epoch`: the last controller epoch read in this session, -1 before; older controllers may not know what this
+    broker was given since."""
 
     def __init__(
         self, broker_id: int, config: BrokerConfig, *, entropy: Callable[[int], bytes], trusts_restarts: bool = False
@@ -32,6 +34,7 @@ class Controller:
         self.entropy = entropy
         self.trusts_restarts = trusts_restarts
         self.leader_id = -1
+        self.known_epoch = -1
         self.reign: Reign | None = None
         self.session = 0
         self.retry_at: int | None = None
@@ -108,8 +111,16 @@ class Controller:
         self.waiting.clear()
         self.retry_at = None
         self.session = 0
-        self.leader_id = -1
+        self.leader_id = self.known_epoch = -1
         self._resign("session lost")
+        return self._drain()
+
+    def store_silent(self, now: Time) -> list[Effect]:
+        """The store cannot be reached for so long that others may have ended this session: who leads is not known here
+        until it is. What is under way there is answered `unknown`; the session may yet go on, and lead again."""
+        self.now = now
+        self.leader_id = -1
+        self._resign("the metadata store is silent")
         return self._drain()
 
     def wake(self, now: Time) -> list[Effect]:
@@ -148,6 +159,7 @@ class Controller:
             return
         _, node, epoch = result.values
         assert isinstance(epoch, Node), "the store holds the skeleton from its first start"
+        self.known_epoch = tree.parse_controller_epoch(epoch.data)
         if not isinstance(node, Node):
             self.leader_id = -1
             self._resign("its node is gone")

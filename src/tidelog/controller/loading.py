@@ -6,6 +6,7 @@ from typing import Any
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.granting import grant_wishes
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
 from tidelog.controller.commands.topics import complete
 from tidelog.controller.journal import Steps, chunks
@@ -16,7 +17,7 @@ from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 READS = 2000
 """Queries in one list: a list is answered at one moment, and no message grows without bound."""
 
-WATCHED = (tree.BROKER_IDS, tree.LOG_DIR_EVENTS)
+WATCHED = (tree.BROKER_IDS, tree.LOG_DIR_EVENTS, tree.REASSIGN_PARTITIONS)
 
 
 def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
@@ -32,7 +33,7 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     cluster = term.cluster
     cluster.topics.clear()
     cluster.topic_ids.clear()
-    deletions.remaining.clear()
+    deletions.clear()
     logs.wanted.clear()
     logs.known.clear()
     (cluster_id,) = yield [Read(tree.CLUSTER_ID)]
@@ -48,6 +49,8 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     yield from _drop_stray_marks({topic.name for topic in marked})
     yield from notice_log_folders(term)
     yield from elect_where_due(term, logs, list(cluster.partitions()), "new controller")
+    yield from grant_wishes(term)
+    term.arrived = {partition: None for partition in cluster.partitions() if partition.is_moving}
     term.pushes.tell_roles(cluster.partitions())
     term.loaded = True
     term.tell(

@@ -5,7 +5,7 @@ meanwhile is merged. Roles (LeaderAndIsr) go before metadata (UpdateMetadata), d
 a broker hears of the whole cluster before its first roles. A queue ends with its broker's epoch.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -33,7 +33,7 @@ from tidelog.wire.messages.cluster.update_metadata import (
 
 RETRY_MS = 50
 EPOCH_DURING_DELETE = -2
-"""The leader epoch in a StopReplica that deletes: above every epoch."""
+"""The leader epoch in a StopReplica that deletes the topic: above every epoch."""
 
 Kind = Literal["roles", "metadata", "deletions"]
 
@@ -43,20 +43,21 @@ class Flight(NamedTuple):
 
     token: int
     kind: Kind
-    partitions: Collection[Partition]
+    partitions: Mapping[Partition, Any]
     full: bool = False
 
 
 @dataclass(slots=True)
 class Queue:
-    """What one broker, by one broker epoch, has not heard yet. Dicts are ordered sets."""
+    """What one broker, by one broker epoch, has not heard yet. Dicts are ordered sets; `deletions` gives the leader
+    epoch up to which the replica is to go."""
 
     broker: int
     epoch: int
     roles: dict[Partition, None] = field(default_factory=dict)
     created: set[Partition] = field(default_factory=set)
     metadata: dict[Partition, None] = field(default_factory=dict)
-    deletions: dict[Partition, None] = field(default_factory=dict)
+    deletions: dict[Partition, int] = field(default_factory=dict)
     full: bool = True
     brokers: bool = True
     flight: Flight | None = None
@@ -120,6 +121,7 @@ class Pushes:
                 queue = self.queues.get(broker) if only in (None, broker) else None
                 if queue is not None:
                     queue.roles[partition] = None
+                    queue.deletions.pop(partition, None)  # it is back before it went
                     if created:
                         queue.created.add(partition)
 
@@ -129,12 +131,17 @@ class Pushes:
             if not queue.full:
                 queue.metadata.update(changed)
 
-    def tell_deletion(self, broker: int, partitions: Iterable[Partition]) -> None:
+    def tell_deletion(self, broker: int, partitions: Iterable[Partition], epoch: int = EPOCH_DURING_DELETE) -> None:
         queue = self.queues.get(broker)
         if queue is not None:
             for partition in partitions:
                 queue.roles.pop(partition, None)
-                queue.deletions[partition] = None
+                queue.deletions[partition] = epoch
+
+    def tell_removal(self, broker: int, partition: Partition) -> None:
+        """A reassignment took the replica away, and raised the leader epoch: should it come back, nothing that is late
+        may delete it."""
+        self.tell_deletion(broker, [partition], partition.state.leader_epoch - 1)
 
     def take(self, now: int, token: int) -> list[Ask]:
         """The requests that may leave now; they take tokens from `token` on."""
@@ -154,6 +161,7 @@ class Pushes:
 
     def _request(self, queue: Queue, kind: Kind, token: int) -> Ask:
         request: Any
+        told: Mapping[Partition, Any]
         if kind == "roles":
             request, told = self._leader_and_isr(queue), queue.roles
             queue.roles = {}
@@ -221,7 +229,9 @@ class Pushes:
                     topic_name=topic.name,
                     partition_states=[
                         StopReplicaPartitionState(
-                            partition_index=partition.index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True
+                            partition_index=partition.index,
+                            leader_epoch=queue.deletions[partition],
+                            delete_partition=True,
                         )
                         for partition in group
                     ],
@@ -266,16 +276,18 @@ class Pushes:
 
 
 def _tell_again(queue: Queue, flight: Flight) -> None:
-    """What is due now stands behind what was told in vain; roles of topics that are going need no repeat."""
+    """What is due now stands behind what was told in vain. Roles of topics that are going need no repeat, nor those of
+    replicas that were taken away meanwhile; and what came back is not deleted."""
     if flight.kind == "roles":
-        kept = dict.fromkeys(partition for partition in flight.partitions if not partition.deleted)
+        kept = dict.fromkeys(p for p in flight.partitions if not p.deleted and queue.broker in p.replicas)
         queue.roles = kept | queue.roles
     elif flight.kind == "metadata":
         queue.full = queue.full or flight.full
         queue.brokers = True
         queue.metadata = dict.fromkeys(flight.partitions) | queue.metadata
     else:
-        queue.deletions = dict.fromkeys(flight.partitions) | queue.deletions
+        gone = {p: epoch for p, epoch in flight.partitions.items() if p.deleted or queue.broker not in p.replicas}
+        queue.deletions = gone | queue.deletions
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[tuple[Topic, list[Partition]]]:

@@ -18,6 +18,10 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tidelog.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from tidelog.wire.messages.topics.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -39,6 +43,10 @@ from tidelog.wire.messages.topics.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+)
+from tidelog.wire.messages.topics.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 
 
@@ -125,6 +133,12 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
     CreatePartitionsRequest: _create_partitions,
     DeleteTopicsRequest: _delete_topics,
     ElectLeadersRequest: _elect_leaders,
+    AlterPartitionReassignmentsRequest: lambda _request, code, message: AlterPartitionReassignmentsResponse(
+        error_code=code, error_message=message
+    ),
+    ListPartitionReassignmentsRequest: lambda _request, code, message: ListPartitionReassignmentsResponse(
+        error_code=code, error_message=message
+    ),
     AlterConfigsRequest: _alter_configs,
     IncrementalAlterConfigsRequest: _incremental,
 }

@@ -14,6 +14,7 @@ from tidelog.controller.commands import configs
 from tidelog.controller.commands.deletion import Deletions, delete_topics, remove_topics
 from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
 from tidelog.controller.commands.extension import create_partitions
+from tidelog.controller.commands.granting import grant_wishes
 from tidelog.controller.commands.isr import alter_partitions
 from tidelog.controller.commands.liveness import (
     find_replicas,
@@ -22,6 +23,7 @@ from tidelog.controller.commands.liveness import (
     notice_log_folders,
     shut_down,
 )
+from tidelog.controller.commands.reassignment import alter_reassignments, finish_moves, list_reassignments
 from tidelog.controller.commands.topics import create_topics
 from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load
@@ -36,10 +38,12 @@ from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
+from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 SETTLE_MS = 2000
 """The longest that an answer waits for brokers to hear of what it says."""
@@ -79,6 +83,11 @@ class Reign:
                 lambda r: configs.alter_incrementally(term, self.logs, r),
             ),
             ElectLeadersRequest: ("elect leaders", lambda r: elect_on_wish(term, self.logs, r)),
+            AlterPartitionReassignmentsRequest: (
+                "reassign",
+                lambda r: alter_reassignments(term, self.logs, self.deletions, r),
+            ),
+            ListPartitionReassignmentsRequest: ("list reassignments", lambda r: list_reassignments(term, r)),
         }
         self._at(now)
         self._load()
@@ -108,6 +117,8 @@ class Reign:
             self._run_once("brokers", self._notice_brokers)
         elif _at_or_below(path, tree.LOG_DIR_EVENTS):
             self._run_once("log folders", lambda: notice_log_folders(self.term))
+        elif _at_or_below(path, tree.REASSIGN_PARTITIONS):
+            self._run_once("wishes", lambda: grant_wishes(self.term))
 
     def answered(self, token: int, response: Any, now: Time) -> None:
         self._at(now)
@@ -162,6 +173,8 @@ class Reign:
             finished, journal.finished = journal.finished, []
             for command, answer in finished:
                 self._finish(command, answer)
+            if term.loaded and term.arrived and not journal.has("finish moves"):
+                term.run("finish moves", lambda: finish_moves(term, self.deletions))
             done = self.deletions.ready() if term.loaded else []
             if done:
                 term.run("remove topics", partial(remove_topics, term, done))
@@ -237,7 +250,7 @@ class Reign:
 
     def _going(self, answer: DeleteTopicsResponse) -> list[Topic]:
         ids = {result.topic_id for result in answer.responses if not result.error_code}
-        return [topic for topic in self.deletions.remaining if topic.id in ids]
+        return [topic for topic in (*self.deletions.remaining, *self.deletions.moving) if topic.id in ids]
 
     def _settle(self) -> None:
         if not self.settling:

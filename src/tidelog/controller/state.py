@@ -63,6 +63,27 @@ class Partition:
         self.version = version
         self._metadata = None
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas once the reassignment under way has ended."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas without the reassignment under way."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    def reassign(self, replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> None:
+        """The topic's node says so now."""
+        self.replicas, self.adding, self.removing = replicas, adding, removing
+        self.offline &= frozenset(replicas)
+        self._metadata = None
+
     def touch(self) -> None:
         """A replica came or went: what brokers are told of the partition is built anew."""
         self._metadata = None
@@ -101,9 +122,10 @@ class Partition:
 
 
 class Topic:
-    """One topic. `version` is that of its assignment node; `partitions` are those whose state is committed."""
+    """One topic. `version` is that of its assignment node; `partitions` are those whose state is committed. `marked`
+    once somebody wants it deleted, `deleted` once that has begun: a reassignment under way comes first."""
 
-    __slots__ = ("assignment", "deleted", "name", "partitions", "version")
+    __slots__ = ("assignment", "deleted", "marked", "name", "partitions", "version")
 
     def __init__(self, name: str, assignment: Assignment, version: int) -> None:
         self.name = name
@@ -111,6 +133,7 @@ class Topic:
         self.version = version
         self.partitions: dict[int, Partition] = {}
         self.deleted = False
+        self.marked = False
 
     def __repr__(self) -> str:
         return f"Topic({self.name} {len(self.partitions)} partitions{' deleted' if self.deleted else ''})"
@@ -118,6 +141,10 @@ class Topic:
     @property
     def id(self) -> bytes:
         return self.assignment.topic_id
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.assignment.adding or self.assignment.removing)
 
     def add(self, index: int) -> Partition:
         """A partition of the assignment whose state is about to be committed or was just read."""
@@ -173,10 +200,15 @@ class ClusterState:
         return [partition for partition in partitions if self.partition(*partition.name) is partition]
 
     def check_invariants(self) -> None:
-        """I14: the leader is in the ISR or there is none; the ISR is among the assigned replicas."""
+        """I14: the leader is in the ISR or there is none; the ISR is among the assigned replicas; what a reassignment
+        adds and removes is, too."""
         for partition in self.partitions():
             state = partition.state
             assert state.leader == -1 or state.leader in state.isr, f"{partition}: the leader is outside the ISR"
             assert set(state.isr) <= set(partition.replicas), f"{partition}: ISR outside the replicas"
             assert len(state.isr) == len(set(state.isr)) == len(state.isr_epochs), f"{partition}: broken ISR"
             assert state.isr, f"{partition}: the ISR is empty"
+            moved = {*partition.adding, *partition.removing}
+            assert moved <= set(partition.replicas), f"{partition}: strangers are added or removed"
+            assert len(moved) == len(partition.adding) + len(partition.removing), f"{partition}: added and removed"
+            assert partition.target, f"{partition}: no replica would stay"

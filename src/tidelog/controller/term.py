@@ -38,6 +38,10 @@ class Term:
         self.pushes = Pushes(broker_id, epoch, listener, self.cluster)
         self.now = Time(0, 0)
         self.loaded = False
+        self.arrived: dict[Partition, None] = {}
+        """Reassignments that may have come to their end."""
+        self.has_wishes = False
+        """Whether `/admin/reassign_partitions` was there when last looked at."""
         self.effects: list[Effect] = []
 
     def __repr__(self) -> str:
@@ -88,15 +92,18 @@ class Term:
                 for partition, state in written
             ]
             for (partition, state), node in zip(written, nodes, strict=True):
-                self._tell_change(partition, state, why, "info" if loud else "debug")
+                self.tell_change(partition, state, why, "info" if loud else "debug")
                 partition.commit(state, node.version)
+                if partition.is_moving:
+                    self.arrived[partition] = None
             if roles:
                 self.pushes.tell_roles(partition for partition, _ in written)
             self.pushes.tell_metadata(partition for partition, _ in written)
         if len(changes) > LOUD:
             self.tell("partitions.changed", count=len(changes), why=why)
 
-    def _tell_change(self, partition: Partition, state: LeadershipState, why: str, level: str) -> None:
+    def tell_change(self, partition: Partition, state: LeadershipState, why: str, level: str) -> None:
+        """The timeline's line; before the change is taken in."""
         old = partition.state
         topic, index = partition.name
         self.tell(

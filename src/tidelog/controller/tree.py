@@ -17,6 +17,7 @@ CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 CONFIG = "/config"
 CONFIG_CHANGES = "/config/changes"
 TOPIC_CONFIGS = "/config/topics"
@@ -102,6 +103,14 @@ class Assignment(NamedTuple):
     replicas: dict[int, tuple[int, ...]]
     adding: dict[int, tuple[int, ...]]
     removing: dict[int, tuple[int, ...]]
+
+
+class WishedReplicas(NamedTuple):
+    """One entry of `/admin/reassign_partitions`."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
 
 
 class LeadershipState(NamedTuple):
@@ -200,6 +209,19 @@ def parse_assignment(data: bytes) -> Assignment:
 
 def _parse_replicas(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
     return {int(partition): tuple(replicas) for partition, replicas in sorted(value.items(), key=lambda kv: int(kv[0]))}
+
+
+def format_reassignment(wishes: Sequence[WishedReplicas]) -> bytes:
+    """Kafka's JSON, as tools take it from a file, too."""
+    return _dump({"version": 1, "partitions": [wish._asdict() for wish in wishes]})
+
+
+def parse_reassignment(data: bytes) -> list[WishedReplicas]:
+    """ValueError, TypeError or KeyError where it is not of that form."""
+    return [
+        WishedReplicas(str(entry["topic"]), int(entry["partition"]), tuple(int(broker) for broker in entry["replicas"]))
+        for entry in json.loads(data)["partitions"]
+    ]
 
 
 def format_state(state: LeadershipState) -> bytes:

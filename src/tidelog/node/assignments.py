@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.controller import tree
+from tidelog.controller.image import ClusterImage
 from tidelog.effects import Effect, Event, Reply
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.model import Time, TopicPartition
@@ -133,6 +134,18 @@ class Assignments:
         self._effects.append(Event("partition.leader" if leads else "partition.follower", fields, level="debug"))
         self._fetching.follow(partition)
         self._on_role(partition)
+
+    def drop_strays(self, image: ClusterImage) -> None:
+        """Delete the replicas that were moved elsewhere while this broker was away: a newer state than the one they
+        know gives the partition to others. What belongs to a topic that nobody knows stays where it is."""
+        for partition in self._replicas:
+            topic = image.topic_by_id(partition.log.topic_id)
+            told = topic.partitions.get(partition.name.partition) if topic is not None else None
+            if told is None or self._broker_id in told.replicas:
+                continue
+            if (told.leader_epoch, told.partition_epoch) > (partition.epoch, partition.partition_epoch):
+                self.stop(partition.name, -1, delete=True)
+        self.sync_folders()
 
     def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         """Stop the replica, and delete it where told so by an epoch that is not older than its own."""

@@ -11,7 +11,7 @@ from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
 from tidelog.controller.controller import Controller
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
@@ -93,6 +93,7 @@ class LocalBroker:
         )
         self.now = Time(0, 0)
         self._controller_epoch = 0
+        self._strays_due = False
         self._on_moved = on_moved
         self._entropy = entropy
         self._submit = store.submit
@@ -197,6 +198,7 @@ class LocalBroker:
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         before = self.image.brokers
         touched = self.image.apply(request)
+        self._look_for_strays(request)
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
         if before.keys() != self.image.brokers.keys():
             self._alive_changed(now)
@@ -207,6 +209,14 @@ class LocalBroker:
                 self._on_moved(broker)
 
     def _alive_changed(self, now: Time) -> None:
+    def _look_for_strays(self, request: UpdateMetadataRequest) -> None:
+        """Once all is told, by a controller not older than the one that led when this broker registered: an older one
+        may not know yet what is here."""
+        self._strays_due |= request.type == FULL
+        if self._strays_due and 0 <= self.controller.known_epoch <= request.controller_epoch:
+            self._strays_due = False
+            self.assignments.drop_strays(self.image)
+
         """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""
         for partition in self.replicas:
             if isinstance(partition.role, Leader):

@@ -74,6 +74,9 @@ class ReplicationOptions(Options):
     )
     auto_leader_rebalance_enable = boolean(True, "Gives leadership back to preferred replicas from time to time.")
     leader_imbalance_check_interval_seconds = long(300, "Time between two looks at leadership's balance.", at_least=1)
+    leader_imbalance_per_broker_percentage = integer(
+        10, "Percentage of a broker's preferred leaderships held by others from which they are given back."
+    )
     controlled_shutdown_enable = boolean(True, "Moves leaders away before the broker stops.", ignored=True)
     controller_socket_timeout_ms = integer(
         30_000, "Time that the controller waits for a broker's answer.", ignored=True

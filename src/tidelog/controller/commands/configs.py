@@ -144,9 +144,16 @@ def _broker(name: str) -> str:
 
 
 def _carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
-    if validate_only:
-        return
     accepted = [each for each in done if each.options is not None]
+    if validate_only or not accepted:
+        return
+    yield from write(term, accepted)
+    leaderless = [partition for partition in term.cluster.partitions() if partition.state.leader == NO_LEADER]
+    yield from elect_where_due(term, logs, leaderless, "options changed")
+
+
+def write(term: Term, accepted: Sequence[Alteration]) -> Steps[None]:
+    """Write the new options with a notification of each, and forget the oldest notifications."""
     number = max(term.cluster.config_changes, default=-1) + 1
     groups = [_write(term, each, number + offset) for offset, each in enumerate(accepted)]
     outdated = term.cluster.config_changes[: max(0, len(term.cluster.config_changes) + len(groups) - NOTIFICATIONS)]
@@ -158,9 +165,6 @@ def _carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validat
     ]
     for each in accepted:
         _adopt(term, each)
-    if accepted:
-        leaderless = [partition for partition in term.cluster.partitions() if partition.state.leader == NO_LEADER]
-        yield from elect_where_due(term, logs, leaderless, "options changed")
 
 
 def _write(term: Term, each: Alteration, number: int) -> Group:

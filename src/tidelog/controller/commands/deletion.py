@@ -26,17 +26,28 @@ from tidelog.wire.messages.topics.delete_topics import (
 
 
 class Deletions:
-    """Topics marked for deletion: by topic, the replicas that have not confirmed, by broker."""
+    """Topics marked for deletion: by topic, the replicas that have not confirmed, by broker; and the topics that wait
+    for the end of a reassignment."""
 
     def __init__(self) -> None:
         self.remaining: dict[Topic, dict[int, set[Partition]]] = {}
+        self.moving: dict[Topic, None] = {}
 
     def __repr__(self) -> str:
         waits = {topic.name: sorted(brokers) for topic, brokers in self.remaining.items()}
-        return f"Deletions({waits})"
+        return f"Deletions({waits}, moving: {[topic.name for topic in self.moving]})"
+
+    def clear(self) -> None:
+        self.remaining.clear()
+        self.moving.clear()
 
     def begin(self, term: Term, topic: Topic) -> None:
-        """Its mark is committed: clients hear that it is gone, live brokers that its replicas go."""
+        """Its mark is committed: clients hear that it is gone, live brokers that its replicas go. A topic under
+        reassignment lives on until that ends."""
+        topic.marked = True
+        if topic.is_moving:
+            self.moving[topic] = None
+            return
         topic.deleted = True
         replicas: dict[int, set[Partition]] = {}
         for partition in topic.partitions.values():
@@ -49,10 +60,14 @@ class Deletions:
         for broker in replicas:
             self._stop(term, topic, broker)
 
+    def moved(self, term: Term) -> None:
+        """Reassignments ended: what waited for them begins."""
+        for topic in [topic for topic in self.moving if not topic.is_moving]:
+            del self.moving[topic]
+            self.begin(term, topic)
+
     def _stop(self, term: Term, topic: Topic, broker: int) -> None:
-        moving = topic.assignment.adding or topic.assignment.removing
-        if not moving:
-            term.pushes.tell_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
+        term.pushes.tell_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
 
     def brokers_came(self, term: Term, brokers: Iterable[int]) -> None:
         """They hold what they held: they are told again."""
@@ -134,7 +149,7 @@ def _find(term: Term, name: str | None, topic_id: bytes, times: int) -> Topic:
     if name is not None and topic_id != NO_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "A topic name and an id were given; only one may be.")
     topic = term.cluster.topic_ids.get(topic_id) if name is None else term.cluster.topics.get(name)
-    if topic is None or topic.deleted:
+    if topic is None or topic.marked:
         if name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")

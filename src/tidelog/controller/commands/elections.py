@@ -219,10 +219,19 @@ def _wish(term: Term, topic: str, index: int, kind: int, changes: Changes) -> Er
 
 
 def rebalance(term: Term) -> Steps[None]:
-    """Every leader.imbalance.check.interval.seconds: first replicas lead again where they are in sync."""
-    changes: Changes = {}
+    """Every leader.imbalance.check.interval.seconds: first replicas lead again where they are in sync, those of brokers
+    that miss more than leader.imbalance.per.broker.percentage of their leaderships. Moving partitions wait."""
+    of: dict[int, list[Partition]] = {}
     for partition in term.cluster.partitions():
-        state = elect_preferred(partition.state, partition.replicas, term.cluster.lives, offline=partition.offline)
-        if state is not None:
-            changes[partition] = state
+        of.setdefault(partition.replicas[0], []).append(partition)
+    percentage = term.broker_config().leader_imbalance_per_broker_percentage
+    changes: Changes = {}
+    for broker, own in of.items():
+        away = [partition for partition in own if partition.state.leader != broker and not partition.is_moving]
+        if len(away) * 100 <= percentage * len(own):
+            continue
+        for partition in away:
+            state = elect_preferred(partition.state, partition.replicas, term.cluster.lives, offline=partition.offline)
+            if state is not None:
+                changes[partition] = state
     yield from term.commit(list(changes.items()), "preferred")

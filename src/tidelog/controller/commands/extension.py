@@ -51,7 +51,7 @@ def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
 
 def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
     topic = term.cluster.topics.get(wish.name)
-    if topic is None or topic.deleted:
+    if topic is None or topic.marked:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.assignment.replicas)
     if wish.count <= present:
@@ -65,7 +65,7 @@ def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
 
 
 def _added_replicas(term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int) -> dict[int, tuple[int, ...]]:
-    first = topic.assignment.replicas[0]
+    first = topic.partitions[0].target if 0 in topic.partitions else topic.assignment.replicas[0]
     count = wish.count - present
     check_count(count)
     if wish.assignments is None:

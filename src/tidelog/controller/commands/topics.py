@@ -138,7 +138,7 @@ def check_name(term: Term, name: str, unified: dict[str, str]) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     existing = term.cluster.topics.get(name)
     if existing is not None:
-        state = "is marked for deletion" if existing.deleted else "already exists"
+        state = "is marked for deletion" if existing.marked else "already exists"
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' {state}.")
     colliding = unified.get(names.unified(name))
     if colliding is not None:

@@ -1,0 +1,242 @@
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455): partitions that move to other brokers.
+
+All of a move's state is in the tree: the topic's node says what is added and removed. A step is one multi of the
+topic's node and its partitions' states, so that a controller that dies leaves one step or the next. `Term.arrived`
+names the moves that may have come to their end, `finish_moves` ends them. A topic marked for deletion may end its
+moves, not begin one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tidelog.controller import tree
+from tidelog.controller.commands.deletion import Deletions
+from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.throttling import release
+from tidelog.controller.commands.wishes import forget_wishes
+from tidelog.controller.journal import CHUNK, Steps, chunks
+from tidelog.controller.moves import Move, begun, ended, reverted, reverted_uncleanly
+from tidelog.controller.placement import check_assignment
+from tidelog.controller.state import Partition, Topic
+from tidelog.controller.term import Term
+from tidelog.controller.tree import Assignment
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_LEADER
+from tidelog.ports import Change, Node, Write
+from tidelog.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from tidelog.wire.messages.topics.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def alter_reassignments(
+    term: Term, logs: LogEnds, deletions: Deletions, request: AlterPartitionReassignmentsRequest
+) -> Steps[AlterPartitionReassignmentsResponse]:
+    """Begin, replace and cancel moves, each partition for itself."""
+    moves: dict[Partition, Move] = {}
+    response = AlterPartitionReassignmentsResponse()
+    response.allow_replication_factor_change = request.allow_replication_factor_change
+    named: dict[Partition, None] = {}
+    for topic in request.topics:
+        answers = []
+        for wish in topic.partitions:
+            answer = ReassignablePartitionResponse(partition_index=wish.partition_index, error_message=None)
+            answers.append(answer)
+            try:
+                partition = find(term, topic.name, wish.partition_index)
+                named[partition] = None
+                if wish.replicas is None:
+                    moves[partition] = _cancelled(term, partition)
+                elif move := wished(term, partition, wish.replicas, free=request.allow_replication_factor_change):
+                    moves[partition] = move
+            except ApiError as error:
+                answer.error_code, answer.error_message = error.code, error.message
+        response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
+    yield from forget_wishes(term, named)
+    yield from carry_out(term, list(moves.values()), "reassignment")
+    deletions.moved(term)
+    leaderless = [p for p in moves if p.state.leader == NO_LEADER and not p.deleted]
+    yield from elect_where_due(term, logs, leaderless, "reassignment")
+    return response
+
+
+def find(term: Term, topic: str, index: int) -> Partition:
+    found = term.cluster.topics.get(topic)
+    if found is None or found.deleted:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
+    if index not in found.partitions:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
+    return found.partitions[index]
+
+
+def _cancelled(term: Term, partition: Partition) -> Move:
+    if not partition.is_moving:
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    move = reverted(partition, term.cluster.lives)
+    if move is None and term.topic_config(partition.topic.name).unclean_leader_election_enable:
+        move = reverted_uncleanly(partition, term.cluster.lives)
+    if move is None:
+        raise _invalid(f"Going back with {partition.topic.name}:{partition.index} takes an unclean leader election.")
+    return move
+
+
+def wished(term: Term, partition: Partition, target: Sequence[int], *, free: bool = True) -> Move | None:
+    """The beginning of the move, or None where the partition is there. Without `free` it must keep its number of
+    replicas."""
+    if partition.topic.marked:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {partition.topic.name} is marked for deletion.")
+    check_assignment(target, term.cluster.brokers, None)
+    if not free and len(target) != len(partition.origin):
+        message = f"The replication factor is changed from {len(partition.origin)} to {len(target)}"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if partition.target == tuple(target):
+        return None
+    move = begun(partition, target, term.cluster.lives)
+    if move is None:
+        raise _invalid(f"None of the replicas that {partition.topic.name}:{partition.index} would keep is in sync.")
+    return move
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+class Step(NamedTuple):
+    """What of one topic goes into one multi: its node, and the states of some partitions."""
+
+    topic: Topic
+    moves: Sequence[Move]
+
+    def changes(self, term: Term) -> list[Change]:
+        states = [(move.partition, move.state._replace(controller_epoch=term.epoch)) for move in self.moves]
+        return [
+            Write(tree.topic_path(self.topic.name), tree.format_assignment(self.assignment), self.topic.version),
+            *(Write(tree.state_path(*p.name), tree.format_state(state), p.version) for p, state in states),
+        ]
+
+    @property
+    def assignment(self) -> Assignment:
+        old = self.topic.assignment
+        replicas, adding, removing = dict(old.replicas), dict(old.adding), dict(old.removing)
+        for move in self.moves:
+            index = move.partition.index
+            replicas[index] = move.replicas
+            for told, moved in ((adding, move.adding), (removing, move.removing)):
+                told.pop(index, None)
+                if moved:
+                    told[index] = moved
+        return Assignment(old.topic_id, replicas, adding, removing)
+
+
+def carry_out(term: Term, moves: Sequence[Move], why: str) -> Steps[None]:
+    """Write as many steps into one multi as may be, and tell whom it concerns once they are committed."""
+    of: dict[Topic, list[Move]] = {}
+    for move in moves:
+        of.setdefault(move.partition.topic, []).append(move)
+    longest = max(map(len, of.values()), default=0)
+    most = CHUNK - 1
+    for start in range(0, longest, most):  # one step of a topic at a time: each writes over the node of the one before
+        for steps in _together(Step(topic, own[start : start + most]) for topic, own in of.items() if own[start:]):
+            changes = [step.changes(term) for step in steps]
+            nodes = list((yield [change for several in changes for change in several]))
+            for step in steps:
+                _adopt(term, step, nodes[: len(step.moves) + 1], why)
+                del nodes[: len(step.moves) + 1]
+
+
+def _together(steps: Iterable[Step]) -> list[list[Step]]:
+    packed: list[list[Step]] = []
+    room = 0
+    for step in steps:
+        size = len(step.moves) + 1
+        if size > room:
+            packed.append([])
+            room = CHUNK
+        packed[-1].append(step)
+        room -= size
+    return packed
+
+
+def _adopt(term: Term, step: Step, nodes: Sequence[Node], why: str) -> None:
+    topic, pushes = step.topic, term.pushes
+    topic.assignment = step.assignment
+    topic.version = nodes[0].version
+    for move, node in zip(step.moves, nodes[1:], strict=True):
+        partition, dropped = move.partition, move.dropped
+        state = move.state._replace(controller_epoch=term.epoch)
+        term.tell_change(partition, state, why, "debug")
+        partition.reassign(move.replicas, move.adding, move.removing)
+        partition.commit(state, node.version)
+        for broker in dropped:
+            pushes.tell_removal(broker, partition)
+        if partition.is_moving:
+            term.arrived[partition] = None
+    _tell(term, step, why)
+    pushes.tell_roles(move.partition for move in step.moves)
+    pushes.tell_metadata(move.partition for move in step.moves)
+
+
+def _tell(term: Term, step: Step, why: str) -> None:
+    for few in chunks(step.moves, 20):
+        moved = {
+            str(move.partition.index): {
+                "replicas": list(move.replicas),
+                "adding": list(move.adding),
+                "removing": list(move.removing),
+            }
+            for move in few
+        }
+        term.tell("partitions.reassigned", topic=step.topic.name, why=why, partitions=moved)
+
+
+def finish_moves(term: Term, deletions: Deletions) -> Steps[None]:
+    """End the moves whose whole target is in sync."""
+    arrived, term.arrived = term.arrived, {}
+    moves = [move for p in term.cluster.current(arrived) if (move := ended(p, term.cluster.lives)) is not None]
+    if not moves:
+        return
+    replicas = {move.partition: move.partition.replicas for move in moves}
+    yield from carry_out(term, moves, "reassigned")
+    yield from forget_wishes(term, replicas)
+    yield from release(term, replicas)
+    deletions.moved(term)
+
+
+def list_reassignments(
+    term: Term, request: ListPartitionReassignmentsRequest
+) -> Steps[ListPartitionReassignmentsResponse]:
+    topics = term.cluster.topics
+    wanted = (
+        [(topic, sorted(topic.partitions)) for topic in topics.values() if topic.is_moving]
+        if request.topics is None
+        else [(topics[asked.name], asked.partition_indexes) for asked in request.topics if asked.name in topics]
+    )
+    found = [
+        (topic.name, [_ongoing(topic.partitions[i]) for i in indexes if _moves(topic, i)]) for topic, indexes in wanted
+    ]
+    yield from ()
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[OngoingTopicReassignment(name=name, partitions=ongoing) for name, ongoing in found if ongoing],
+    )
+
+
+def _moves(topic: Topic, index: int) -> bool:
+    return index in topic.partitions and topic.partitions[index].is_moving
+
+
+def _ongoing(partition: Partition) -> OngoingPartitionReassignment:
+    return OngoingPartitionReassignment(
+        partition_index=partition.index,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding),
+        removing_replicas=list(partition.removing),
+    )

@@ -1,0 +1,90 @@
+"""What a reassignment makes of a partition, as pure functions (KIP-455).
+
+Replicas are the target's in its order, then those that are to go. It ends when the whole target is in sync and one of
+it can lead; cancelled, the partition goes back to the replicas it had. Whoever leaves the replicas leaves the ISR in
+the same write, which never empties it, and raises the leader epoch: nothing that is late may delete a replica that
+came back.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from tidelog.controller.leaders import Lives, counts
+from tidelog.controller.state import Partition
+from tidelog.controller.tree import LeadershipState
+from tidelog.model import NO_LEADER
+
+
+class Move(NamedTuple):
+    """A partition with other replicas."""
+
+    partition: Partition
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    state: LeadershipState
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        return tuple(broker for broker in self.partition.replicas if broker not in self.replicas)
+
+
+def begun(partition: Partition, target: Sequence[int], lives: Lives) -> Move | None:
+    """Towards `target`, also from the middle of another move: replicas that were only being added and are not wanted
+    any more are dropped. None where that would leave nobody in sync. Nothing to add or remove: only the order
+    changes."""
+    origin = partition.origin
+    adding = tuple(broker for broker in target if broker not in origin)
+    removing = tuple(broker for broker in origin if broker not in target)
+    replicas = (*target, *removing)
+    state = narrowed(partition, replicas, lives)
+    return state and Move(partition, replicas, adding, removing, state)
+
+
+def ended(partition: Partition, lives: Lives) -> Move | None:
+    """The reassignment's end, once it has come."""
+    target = partition.target
+    if not partition.is_moving or not set(target) <= set(partition.state.isr):
+        return None
+    state = narrowed(partition, target, lives)
+    if state is None or state.leader == NO_LEADER:
+        return None
+    return Move(partition, target, (), (), state)
+
+
+def reverted(partition: Partition, lives: Lives) -> Move | None:
+    """The reassignment cancelled. None where none of the replicas that stay is in sync."""
+    state = narrowed(partition, partition.origin, lives)
+    return state and Move(partition, partition.origin, (), (), state)
+
+
+def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
+    """The same, led by a replica that may miss records. None where none that stays is alive."""
+    leader = next((b for b in partition.origin if b in lives and b not in partition.offline), None)
+    if leader is None:
+        return None
+    epoch = partition.state.leader_epoch + 1
+    state = LeadershipState(leader, epoch, (leader,), (lives[leader].epoch,))
+    return Move(partition, partition.origin, (), (), state)
+
+
+def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives) -> LeadershipState | None:
+    """The state with `replicas` only. The leader stays if it can, else the first that stays and counts leads; None
+    where the ISR would be empty."""
+    state = partition.state
+    if set(partition.replicas) <= set(replicas):
+        return state
+    kept = {b: epoch for b, epoch in zip(state.isr, state.isr_epochs, strict=True) if b in replicas}
+    if not kept:
+        return None
+    leader = state.leader
+    if leader != NO_LEADER and leader not in kept:
+        able = (b for b in replicas if b in kept and _may_lead(b, kept[b], lives, partition.offline))
+        leader = next(able, NO_LEADER)
+    return state._replace(
+        leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(kept), isr_epochs=tuple(kept.values())
+    )
+
+
+def _may_lead(broker: int, recorded: int, lives: Lives, offline: Collection[int]) -> bool:
+    return broker not in offline and counts(broker, recorded, lives) and not lives[broker].leaving

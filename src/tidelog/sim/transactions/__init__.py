@@ -1,1 +1,0 @@
-"""Runs whose applications write in transactions: `workload` has them, `stable` is the invariant that only they test."""
