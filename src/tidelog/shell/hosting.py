@@ -25,7 +25,8 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.premises import Premises, Refusal
 from tidelog.shell.server import Server
-from tidelog.shell.store.places import StoreClosed, open_place, place_of, session_timeout_ms
+from tidelog.shell.store.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_tree import StoreDamaged
 from tidelog.shell.store.thread import Session, StoreThread
 
 UNAWAITED = 0
@@ -76,7 +77,6 @@ class Hosted:
 
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
-        self.place = place_of(config)
         disk = OsDisk(config.folders)
         premises = Premises(disk)
         premises.lock()
