@@ -41,6 +41,7 @@ def errors() -> str:
 PAGES = {
     "topic-options.md": reference.topic_options,
     "broker-options.md": reference.broker_options,
+    "group-options.md": reference.group_options,
     "apis.md": apis,
     "errors.md": errors,
 }

@@ -19,7 +19,7 @@ from tidelog.api.registry import APIS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
 
-SCRIPTS = ("produce", "fetch", "topics", "configs", "cluster", "groups", "members", "transactions")
+SCRIPTS = ("produce", "fetch", "topics", "configs", "cluster", "groups", "members", "transactions", "quotas")
 MOST_SHOWN = 60
 
 

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.config.quotas import place
 from tidelog.controller import tree
 from tidelog.node.configs import ConfigMirror
 from tidelog.ports import Create, Delete, StoreResult, Write
@@ -70,6 +71,10 @@ class Ground:
         if entity.startswith("topics/") and entity not in self._configs:
             return
         path, data = f"{tree.CONFIG}/{entity}", tree.format_config(overrides)
+        if "/clients/" in entity and entity not in self._configs:
+            user = entity.partition("/clients/")[0]
+            self.controller.apply([Create(f"{tree.CONFIG}/{user}")])
+            self.controller.apply([Create(f"{tree.CONFIG}/{user}/clients")])
         write = Write(path, data, -1) if entity in self._configs else Create(path, data)
         self._configs[entity] = overrides
         self.controller.apply([write])
@@ -82,8 +87,13 @@ class Ground:
 
     def mirrored(self) -> dict[str, dict[str, str]]:
         topics = {f"topics/{name}": self.mirror.topic(name) for name in "abc"}
-        brokers = {"brokers/<default>": self.mirror.broker(None), "brokers/1": self.mirror.broker(1)}
-        return {entity: overrides for entity, overrides in {**topics, **brokers}.items() if overrides}
+        others = {"brokers/<default>": self.mirror.broker(None), "brokers/1": self.mirror.broker(1)}
+        others["groups/a%2Fb"] = self.mirror.group("a/b")
+        quotas = {
+            place(entity): {name: f"{value:g}" for name, value in values.items()}
+            for entity, values in self.mirror.quotas()
+        }
+        return {entity: overrides for entity, overrides in {**topics, **others, **quotas}.items() if overrides}
 
 
 def test_a_change_is_mirrored_and_told_once():
@@ -134,9 +144,26 @@ def test_what_happened_between_two_sessions_is_read():
     assert ground.mirror.topic("a") == {}
 
 
+def test_quotas_are_told_and_their_entities_named():
+    ground = Ground()
+    ground.settle()
+    ground.alter("users/u%2F/clients/<default>", {"producer_byte_rate": "1024"})
+    ground.alter("ips/10.0.0.1", {"connection_creation_rate": "ten"})
+    ground.settle()
+    assert list(ground.mirror.quotas()) == [
+        ({"ip": "10.0.0.1"}, {}),
+        ({"user": "u/", "client-id": None}, {"producer_byte_rate": 1024.0}),
+    ]
+
+
 TOPICS = st.sampled_from("abc")
 OVERRIDES = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]), max_size=2)
-ENTITIES = st.sampled_from(["topics/a", "topics/b", "topics/c", "brokers/<default>", "brokers/1"])
+ENTITIES = st.sampled_from(
+    [
+        *("topics/a", "topics/b", "topics/c", "brokers/<default>", "brokers/1", "groups/a%2Fb"),
+        *("clients/c", "ips/<default>", "users/<default>/clients/c", "users/u%2F/clients/<default>"),
+    ]
+)
 ACTIONS = st.one_of(
     st.tuples(st.just("create"), TOPICS, OVERRIDES),
     st.tuples(st.just("delete"), TOPICS),

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig
+from tidelog.config.quotas import Entity
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
@@ -129,6 +131,8 @@ class Broker(Protocol):
 
     def topic_config(self, topic: str) -> TopicConfig: ...
 
+    def group_config(self, group: str) -> GroupConfig: ...
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """The topic with this id, as far as this broker holds or knows it."""
 
@@ -201,6 +205,13 @@ class Configs(Protocol):
 
     def broker(self, broker_id: int | None) -> dict[str, str]:
         """The dynamic values of one broker, or the cluster-wide defaults for None."""
+
+    def group(self, name: str) -> dict[str, str]: ...
+
+    def groups(self) -> list[str]:
+        """The groups that have values of their own."""
+
+    def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]: ...
 
 
 @dataclass(slots=True)

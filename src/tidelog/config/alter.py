@@ -1,7 +1,7 @@
 """What IncrementalAlterConfigs and AlterConfigs do to the given values: old values and wishes in, new values out.
 
 A wish that cannot be granted is an ApiError with Kafka's code, and nothing of the request is applied: INVALID_CONFIG
-for a topic's wrong value, INVALID_REQUEST for a broker's and for a malformed request.
+for a topic's or group's wrong value, INVALID_REQUEST for a broker's and for a malformed request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.config import kinds
 from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config.group import GroupConfig
 from tidelog.config.option import Dynamic, Options
 from tidelog.config.topic import TopicConfig
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
@@ -45,6 +46,18 @@ def replace_topic(given: Sequence[tuple[str, str | None]], broker: BrokerConfig)
 def check_topic(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
     """INVALID_CONFIG where a topic may not have these overrides; CreateTopics asks too."""
     _checked(lambda: TopicConfig.validate(overrides, broker), ErrorCode.INVALID_CONFIG)
+
+
+def alter_group(current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig) -> dict[str, str]:
+    """A group's overrides after `changes`."""
+    altered = _altered(current, changes, GroupConfig)
+    _checked(lambda: GroupConfig.validate(altered, broker), ErrorCode.INVALID_CONFIG)
+    return altered
+
+
+def replace_group(given: Sequence[tuple[str, str | None]], broker: BrokerConfig) -> dict[str, str]:
+    """A group's overrides as AlterConfigs gives them: what is not given goes."""
+    return alter_group({}, [Change(name, Operation.SET, value) for name, value in given], broker)
 
 
 def alter_broker(current: Mapping[str, str], changes: Sequence[Change], *, cluster: bool) -> dict[str, str]:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from tidelog.config import kinds
 from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config.group import GroupConfig
+from tidelog.config.inheriting import Inheriting
 from tidelog.config.option import Option
 from tidelog.config.topic import TopicConfig
 
@@ -24,6 +26,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    GROUP = 8
 
 
 class Origin(NamedTuple):
@@ -71,10 +75,17 @@ def topic(overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[
     """The options of a topic; `names` None or empty means all."""
     config = TopicConfig(overrides, broker)
     return [
-        _topic_option(config, option)
+        _inherited(config, option, Source.TOPIC)
         for option in TopicConfig.OPTIONS.values()
         if _asked(option.name, names) and (not option.internal or option.name in overrides)
     ]
+
+
+def group(overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+    """The options of a group."""
+    config = GroupConfig(overrides, broker)
+    options = [option for option in GroupConfig.OPTIONS.values() if _asked(option.name, names)]
+    return [_with_default(_inherited(config, option, Source.GROUP)) for option in options]
 
 
 def broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
@@ -93,11 +104,19 @@ def _asked(name: str, names: Collection[str] | None) -> bool:
     return not names or name in names
 
 
-def _topic_option(config: TopicConfig, option: Option[Any]) -> Described:
-    value = kinds.show(option.__get__(config, TopicConfig))
+def _with_default(described: Described) -> Described:
+    """An option of a group that no broker's option stands behind names itself as its default."""
+    if described.synonyms and described.synonyms[-1].source is not Source.GROUP:
+        return described
+    default = Origin(described.name, kinds.show(GroupConfig.OPTIONS[described.name].default), Source.DEFAULT)
+    return described._replace(synonyms=[*described.synonyms, default])
+
+
+def _inherited(config: Inheriting, option: Option[Any], own: Source) -> Described:
+    value = kinds.show(option.__get__(config, type(config)))
     synonyms: list[Origin] = []
     if option.name in config.explicit:
-        synonyms.append(Origin(option.name, value, Source.TOPIC))
+        synonyms.append(Origin(option.name, value, own))
     if option.synonyms:
         synonyms += _origins(config.broker, option.synonyms[0].name, is_sensitive=False)
     source = synonyms[0].source if synonyms else Source.DEFAULT

@@ -5,6 +5,7 @@ from typing import Any
 
 from tidelog.config import kinds
 from tidelog.config.broker import BrokerConfig, OwnOptions
+from tidelog.config.group import GroupConfig
 from tidelog.config.option import Option
 from tidelog.config.topic import TopicConfig
 
@@ -19,6 +20,16 @@ def topic_options() -> str:
         "Options of a topic",
         "A topic that does not set an option takes the broker's option of the same meaning, the first that is given.",
         *_by_effect(columns, options),
+    )
+
+
+def group_options() -> str:
+    """docs/reference/group-options.md."""
+    columns: Sequence[Column] = (*_COMMON, ("broker's option", _synonyms), ("what it says", _sentence))
+    return _page(
+        "Options of a group",
+        "For groups of the newer protocols. A group that does not set an option takes the broker's.",
+        *_by_effect(columns, list(GroupConfig.OPTIONS.values())),
     )
 
 

@@ -5,15 +5,13 @@ Names, types, defaults and bounds are Kafka 4.3.1's.
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.declare import MAX_LONG, boolean, double, integer, long, string, strings
-from tidelog.config.option import Option, Options, Synonym
+from tidelog.config.inheriting import Inheriting
+from tidelog.config.option import Synonym
 from tidelog.config.shared import COMPRESSION_TYPES, gzip_level
 from tidelog.errors import InvalidOption
-
-T = TypeVar("T")
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
@@ -32,7 +30,7 @@ def _of(*names: str) -> tuple[Synonym, ...]:
     return tuple(Synonym(name) for name in names)
 
 
-class TopicConfig(Options):
+class TopicConfig(Inheriting):
     """`TopicConfig(overrides, broker).retention_ms` and so on; a changed configuration is a new instance."""
 
     cleanup_policy = strings(
@@ -229,26 +227,6 @@ class TopicConfig(Options):
         synonyms=_of("unclean.leader.election.enable"),
     )
 
-    def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-        self.explicit = overrides
-        self.broker = broker
-
-    def __repr__(self) -> str:
-        return f"TopicConfig({dict(self.explicit)!r})"
-
-    def value_of(self, option: Option[T]) -> T:
-        text = self.explicit.get(option.name)
-        return self.inherited(option) if text is None else option.parse(text)
-
-    def inherited(self, option: Option[T]) -> T:
-        """The value without the topic's own override: the first synonym given to the broker, else the default."""
-        for synonym in option.synonyms:
-            text = self.broker.explicit.get(synonym.name)
-            if text is not None:
-                value: T = _scaled(BrokerConfig.OPTIONS[synonym.name].parse(text), synonym.factor)
-                return value
-        return option.default
-
     @classmethod
     def validate(cls, given: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
         """InvalidOption at the first unknown name, value out of bounds, or pair that contradicts itself."""
@@ -262,10 +240,3 @@ class TopicConfig(Options):
                 f"min.compaction.lag.ms must be at most max.compaction.lag.ms ({config.max_compaction_lag_ms}), "
                 f"not {config.min_compaction_lag_ms}"
             )
-
-
-def _scaled(value: Any, factor: int) -> Any:
-    """A time in the topic's unit; every negative time means no limit, as in Kafka."""
-    if factor == 1 or value is None:
-        return value
-    return value * factor if value >= 0 else -1

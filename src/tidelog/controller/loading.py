@@ -93,18 +93,26 @@ def _load_configs(term: Term) -> Steps[None]:
     cluster = term.cluster
     cluster.configs.clear()
     cluster.config_versions.clear()
-    topics, brokers, changes = yield [
-        Children(tree.TOPIC_CONFIGS),
-        Children(tree.BROKER_CONFIGS),
+    *lists, changes = yield [
+        *(Children(f"{tree.CONFIG}/{kind}") for kind in tree.CONFIGURED),
         Children(tree.CONFIG_CHANGES),
     ]
-    entities = [f"topics/{name}" for name in topics] + [f"brokers/{name}" for name in brokers]
+    entities = [f"{kind}/{name}" for kind, names in zip(tree.CONFIGURED, lists, strict=True) for name in names or ()]
+    entities += yield from _clients_of_users(entities)
     nodes = yield from read_all([Read(f"{tree.CONFIG}/{entity}") for entity in entities])
     for entity, node in zip(entities, nodes, strict=True):
         if node is not None:
             cluster.configs[entity] = tree.parse_config(node.data)
             cluster.config_versions[entity] = node.version
     cluster.config_changes = [tree.config_change_number(name) for name in changes]
+
+
+def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:
+    """Quotas of a user's clients, and the nodes above them."""
+    above = [f"{entity}/clients" for entity in entities if entity.startswith("users/")]
+    lists = yield from read_all([Children(f"{tree.CONFIG}/{parent}") for parent in above])
+    found = [f"{parent}/{name}" for parent, names in zip(above, lists, strict=True) for name in names or ()]
+    return [*(parent for parent, names in zip(above, lists, strict=True) if names), *found]
 
 
 def _drop_stray_marks(known: set[str]) -> Steps[None]:

@@ -4,6 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityDataResponse,
+    EntryDataResponse,
+)
 from tidelog.wire.messages.cluster.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -96,6 +102,22 @@ def _elect_leaders(request: ElectLeadersRequest, code: ErrorCode, message: str |
     )
 
 
+def _alter_quotas(request: AlterClientQuotasRequest, code: ErrorCode, message: str | None) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryDataResponse(
+                error_code=code,
+                error_message=message,
+                entity=[
+                    EntityDataResponse(entity_type=part.entity_type, entity_name=part.entity_name)
+                    for part in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 def _alter_configs(request: AlterConfigsRequest, code: ErrorCode, message: str | None) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
@@ -139,6 +161,7 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
     ListPartitionReassignmentsRequest: lambda _request, code, message: ListPartitionReassignmentsResponse(
         error_code=code, error_message=message
     ),
+    AlterClientQuotasRequest: _alter_quotas,
     AlterConfigsRequest: _alter_configs,
     IncrementalAlterConfigsRequest: _incremental,
 }
@@ -146,7 +169,7 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
 
 def not_controller(response: Any) -> bool:
     """Whether the request came to a broker that does not lead the cluster (any more): it may be sent again."""
-    parts = (getattr(response, name, None) or () for name in ("topics", "results", "responses"))
+    parts = (getattr(response, name, None) or () for name in ("topics", "results", "responses", "entries"))
     codes = {getattr(response, "error_code", 0), *(part.error_code for found in parts for part in found)}
     return ErrorCode.NOT_CONTROLLER in codes
 

@@ -23,6 +23,7 @@ from tidelog.controller.commands.liveness import (
     notice_log_folders,
     shut_down,
 )
+from tidelog.controller.commands.quotas import alter_quotas
 from tidelog.controller.commands.reassignment import alter_reassignments, finish_moves, list_reassignments
 from tidelog.controller.commands.topics import create_topics
 from tidelog.controller.journal import Command, Steps
@@ -34,6 +35,7 @@ from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.ports import Check, StoreResult
+from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
@@ -77,6 +79,7 @@ class Reign:
             CreateTopicsRequest: ("create topics", lambda r: create_topics(term, r)),
             CreatePartitionsRequest: ("create partitions", lambda r: create_partitions(term, r)),
             DeleteTopicsRequest: ("delete topics", lambda r: delete_topics(term, self.deletions, r)),
+            AlterClientQuotasRequest: ("alter quotas", lambda r: alter_quotas(term, self.logs, r)),
             AlterConfigsRequest: ("alter configs", lambda r: configs.replace(term, self.logs, r)),
             IncrementalAlterConfigsRequest: (
                 "alter configs",

@@ -22,6 +22,12 @@ CONFIG = "/config"
 CONFIG_CHANGES = "/config/changes"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+CLIENT_CONFIGS = "/config/clients"
+USER_CONFIGS = "/config/users"
+IP_CONFIGS = "/config/ips"
+GROUP_CONFIGS = "/config/groups"
+CONFIGURED = ("topics", "brokers", "clients", "users", "ips", "groups")
+"""What has values below `/config`."""
 DEFAULT_ENTITY = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
@@ -37,8 +43,10 @@ SKELETON = (
     CONFIG,
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
-    "/config/clients",
-    "/config/users",
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
+    IP_CONFIGS,
+    GROUP_CONFIGS,
     CONFIG_CHANGES,
     PRODUCER_ID_BLOCK,
     LOG_DIR_EVENTS,
@@ -77,6 +85,11 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(broker: str) -> str:
     """The dynamic configuration of one broker, or of all of them where `broker` is empty."""
     return f"{BROKER_CONFIGS}/{broker or DEFAULT_ENTITY}"
+
+
+def user_clients_path(user: str) -> str:
+    """Parent of the quotas of one user's clients; the user is named as its node is."""
+    return f"{USER_CONFIGS}/{user}/clients"
 
 
 def config_change_path(number: int) -> str:
@@ -249,12 +262,12 @@ def format_config(config: Mapping[str, str]) -> bytes:
 
 
 def parse_config(data: bytes) -> dict[str, str]:
-    """The overrides of `/config/topics/T` or `/config/brokers/N`; empty content means none."""
+    """The values of an entity below `/config`, such as `/config/topics/T`; empty content means none."""
     return dict(json.loads(data)["config"]) if data else {}
 
 
 def format_config_change(entity: str) -> bytes:
-    """`entity` is "topics/T" or "brokers/N"."""
+    """`entity` is a path below `/config`: "topics/T", "brokers/N", "users/U/clients/C" and so on."""
     return _dump({"version": 2, "entity_path": entity})
 
 

@@ -1,13 +1,16 @@
-"""The mirror of the tree's `/config` on this broker: explicit values of topics and brokers, kept by a watch.
+"""The mirror of the tree's `/config` on this broker: explicit values of every entity, kept by a watch.
 
 The watch tells only that something changed at or below `/config`. What it was is told by the entities that came and
 went, and by the notifications below `/config/changes`, of which only the latest are kept: after a gap all is read.
 A topic that is deleted and created again between two looks is not told so; whoever gets a replica of it reads it anew.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote
 
+from tidelog.config.quotas import Entity, entity_at, node_name
 from tidelog.controller import tree
 from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
 
@@ -15,34 +18,64 @@ Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
 _LOOK: Sequence[Operation] = (
     Watch(tree.CONFIG),  # first, so that a change after the lists is heard of
-    Children(tree.TOPIC_CONFIGS),
-    Children(tree.BROKER_CONFIGS),
     Children(tree.CONFIG_CHANGES),
+    *(Children(f"{tree.CONFIG}/{kind}") for kind in tree.CONFIGURED),
 )
+_QUOTAS = ("users", "clients", "ips")
+_TOLD_BY_LIST = ("topics", "brokers")
+"""What comes and goes without a notification; the others are made by one, and stay."""
 
 
 class ConfigMirror:
-    """`submit` sends queries to the store and calls back within the node. `on_topic`/`on_broker` hear of changes."""
+    """`submit` sends queries to the store and calls back within the node.
 
-    def __init__(self, submit: Submit, *, on_topic: Callable[[str], None], on_broker: Callable[[], None]) -> None:
+    `on_topic`, `on_broker`, `on_group` and `on_quotas` hear of changes.
+    """
+
+    def __init__(
+        self,
+        submit: Submit,
+        *,
+        on_topic: Callable[[str], None],
+        on_broker: Callable[[], None],
+        on_group: Callable[[str], None] = lambda _: None,
+        on_quotas: Callable[[], None] = lambda: None,
+    ) -> None:
         self._submit = submit
         self._on_topic = on_topic
         self._on_broker = on_broker
-        self._topics: dict[str, dict[str, str]] = {}
-        self._brokers: dict[str, dict[str, str]] = {}
+        self._on_group = on_group
+        self._on_quotas = on_quotas
+        self._values: dict[str, dict[str, str]] = {}
+        """By place below `/config`."""
         self._seen = -1
         """The latest notification that is reflected here."""
         self._read_all = True
         self._looking = self._look_again = False
 
     def __repr__(self) -> str:
-        return f"<configs of {len(self._topics)} topics, {len(self._brokers)} brokers, seen {self._seen}>"
+        return f"<configs of {len(self._values)} entities, seen {self._seen}>"
 
     def topic(self, name: str) -> dict[str, str]:
-        return self._topics.get(name, {})
+        return self._values.get(f"topics/{name}", {})
 
     def broker(self, broker_id: int | None) -> dict[str, str]:
-        return self._brokers.get(tree.DEFAULT_ENTITY if broker_id is None else str(broker_id), {})
+        return self._values.get(f"brokers/{tree.DEFAULT_ENTITY if broker_id is None else broker_id}", {})
+
+    def group(self, name: str) -> dict[str, str]:
+        return self._values.get(f"groups/{node_name(name)}", {})
+
+    def groups(self) -> list[str]:
+        """The groups that have options of their own."""
+        places = [place for place, values in self._values.items() if values and place.startswith("groups/")]
+        return [unquote(place.partition("/")[2]) for place in places]
+
+    def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
+        """Every entity that has quotas."""
+        for place, values in self._values.items():
+            entity = entity_at(place)
+            if entity and values:
+                yield entity, _numbers(values)
 
     def start(self) -> None:
         """A session began: what happened since the last one was not heard of."""
@@ -69,7 +102,7 @@ class ConfigMirror:
                 self._submit([Read(path) for path in paths], take)
                 return
             for path, value in zip(paths, result.values, strict=True):
-                self._take(path, value if isinstance(value, Node) else None)
+                self._take(path.removeprefix(f"{tree.CONFIG}/"), value if isinstance(value, Node) else None)
             then()
 
         self._submit([Read(path) for path in paths], take)
@@ -82,20 +115,45 @@ class ConfigMirror:
         if result.outcome != "ok":
             self._look()
             return
-        topics, brokers, changes = (_names(value) for value in result.values[1:])
-        there = {tree.topic_config_path(name) for name in topics} | {tree.broker_config_path(name) for name in brokers}
-        known = self._known()
-        for path in known - there:
-            self._take(path, None)
+        changes, *lists = (_names(value) for value in result.values[1:])
+        listed = {
+            kind: {f"{kind}/{name}" for name in found} for kind, found in zip(tree.CONFIGURED, lists, strict=True)
+        }
+        there = {place for kind in _TOLD_BY_LIST for place in listed[kind]}
+        known = {place for place in self._values if place.startswith(_TOLD_BY_LIST)}
+        for place in known - there:
+            self._take(place, None)
         numbers = sorted(tree.config_change_number(name) for name in changes)
         fresh = [number for number in numbers if number > self._seen]
         if self._read_all or (fresh and fresh[0] != self._seen + 1):
             self._read_all = False
-            self._finish(there, numbers)
+            self._read_everything(set().union(*listed.values()), sorted(listed["users"]), numbers)
         else:
-            self._read_notified([tree.config_change_path(number) for number in fresh], there, known, numbers)
+            self._read_notified([tree.config_change_path(number) for number in fresh], there - known, numbers)
 
-    def _read_notified(self, notifications: list[str], there: set[str], known: set[str], numbers: list[int]) -> None:
+    def _read_everything(self, there: set[str], users: Sequence[str], numbers: list[int]) -> None:
+        """All that is listed, and the quotas of users' clients, which stand one level deeper."""
+
+        def listed(result: StoreResult) -> None:
+            if result.outcome != "ok":
+                self._read_all = True
+                self._look()
+                return
+            found = {
+                f"{user}/clients/{name}"
+                for user, value in zip(users, result.values, strict=True)
+                for name in _names(value)
+            }
+            for place in [place for place in self._values if place not in there | found]:
+                self._take(place, None)
+            self._finish(there | found, numbers)
+
+        if users:
+            self._submit([Children(f"{tree.CONFIG}/{user}/clients") for user in users], listed)
+        else:
+            listed(StoreResult("ok"))
+
+    def _read_notified(self, notifications: list[str], new: set[str], numbers: list[int]) -> None:
         """Read what the notifications name, and what is new."""
 
         def named(result: StoreResult) -> None:
@@ -104,39 +162,47 @@ class ConfigMirror:
                 self._look()
                 return
             entities = [tree.parse_config_change(value.data) for value in result.values if isinstance(value, Node)]
-            self._finish((there - known) | {f"{tree.CONFIG}/{entity}" for entity in entities}, numbers)
+            self._finish(new | set(entities), numbers)
 
         if notifications:
             self._submit([Read(path) for path in notifications], named)
         else:
-            self._finish(there - known, numbers)
+            self._finish(new, numbers)
 
-    def _finish(self, paths: Iterable[str], numbers: Sequence[int]) -> None:
+    def _finish(self, places: Iterable[str], numbers: Sequence[int]) -> None:
         def done() -> None:
             self._seen = max([self._seen, *numbers])
             self._looking = False
             if self._look_again:
                 self._look()
 
-        self.read(sorted(paths), done)
+        self.read(sorted(f"{tree.CONFIG}/{place}" for place in places), done)
 
-    def _known(self) -> set[str]:
-        topics = {tree.topic_config_path(name) for name in self._topics}
-        return topics | {f"{tree.BROKER_CONFIGS}/{name}" for name in self._brokers}
-
-    def _take(self, path: str, node: Node | None) -> None:
-        folder, _, entity = path.rpartition("/")
-        known = self._topics if folder == tree.TOPIC_CONFIGS else self._brokers
-        before = known.pop(entity, {})
+    def _take(self, place: str, node: Node | None) -> None:
+        before = self._values.pop(place, {})
         if node is not None:
-            known[entity] = tree.parse_config(node.data)
-        if known.get(entity, {}) == before:
+            self._values[place] = tree.parse_config(node.data)
+        if self._values.get(place, {}) == before:
             return
-        if known is self._topics:
-            self._on_topic(entity)
-        else:
+        kind, _, name = place.partition("/")
+        if kind == "topics":
+            self._on_topic(name)
+        elif kind == "brokers":
             self._on_broker()
+        elif kind == "groups":
+            self._on_group(unquote(name))
+        elif kind in _QUOTAS:
+            self._on_quotas()
 
 
 def _names(value: Any) -> Sequence[str]:
     return [] if value is None else [str(name) for name in value]
+
+
+def _numbers(values: Mapping[str, str]) -> dict[str, float]:
+    """What an operator wrote into the tree by hand and is no number counts as not there."""
+    found = {}
+    for name, text in values.items():
+        with suppress(ValueError):
+            found[name] = float(text)
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 from tidelog.api.context import HANDED, Context, Handed
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig
 from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
@@ -122,6 +123,9 @@ class LocalBroker:
         if found is None:
             found = self._topic_configs[topic] = TopicConfig(self.configs.topic(topic), self.config)
         return found
+
+    def group_config(self, group: str) -> GroupConfig:
+        return GroupConfig(self.configs.group(group), self.config)
 
     def _topic_changed(self, topic: str) -> None:
         self._topic_configs.pop(topic, None)

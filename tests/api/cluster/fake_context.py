@@ -77,7 +77,9 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         replicas=FakeReplicas(),
         controller=FakeController(),
         inter_broker_listener="REPLICATION",
-        configs=SimpleNamespace(topic=lambda name: configs.get(name, {}), overrides=configs),
+        configs=SimpleNamespace(
+            topic=lambda name: configs.get(name, {}), group=lambda _: {}, groups=list, overrides=configs
+        ),
         forward=forward,
         forwarded=forwarded,
     )

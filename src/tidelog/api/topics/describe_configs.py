@@ -1,4 +1,5 @@
-"""DescribeConfigs (32): every option of a topic or broker, with source, synonyms and documentation (KIP-133, 226, 569).
+"""DescribeConfigs (32): every option of a topic, a broker or a group, with source, synonyms and documentation (KIP-133,
+226, 569, 848).
 
 A broker answers for itself, for the cluster-wide dynamic options (the broker named ''), and for every topic.
 """
@@ -55,6 +56,8 @@ def _described(resource: DescribeConfigsResource, context: Context) -> list[Desc
     if resource.resource_type in (CLIENT_METRICS, GROUP):
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The name must not be empty.")
+        if resource.resource_type == GROUP:
+            return describe.group(broker.configs.group(name), broker.config, keys)
         return []
     raise ApiError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with options.")
 

@@ -16,9 +16,9 @@ def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigR
     wanted = request.resource_types if context.version > 0 else [CLIENT_METRICS]
     if not set(wanted) <= set(TYPES):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    image = context.broker.image
+    image, configs = context.broker.image, context.broker.configs
     brokers = [str(broker) for broker in image.brokers]
-    found = {TOPIC: list(image.topics), BROKER: brokers, BROKER_LOGGER: brokers}
+    found = {TOPIC: list(image.topics), BROKER: brokers, BROKER_LOGGER: brokers, GROUP: configs.groups()}
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)

@@ -1,5 +1,5 @@
-"""Options of topics and brokers changed: what is asked is checked (`config.alter`), written to `/config`, and told by a
-notification below `/config/changes`. Every broker mirrors `/config`.
+"""Options of topics, brokers and groups changed: what is asked is checked (`config.alter`), written to `/config`, and
+told by a notification below `/config/changes`. Every broker mirrors `/config`.
 
 Resources are answered one by one: one that is refused keeps no other from changing.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidelog.config import alter
+from tidelog.config.quotas import node_name
 from tidelog.controller import names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Group, Steps, submit
@@ -23,7 +24,7 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 OPERATIONS = frozenset(alter.Operation)
 NOTIFICATIONS = 100
 """Notifications that are kept; older ones go when new ones come."""
@@ -33,7 +34,7 @@ Current = dict[str, str]
 
 @dataclass(slots=True)
 class Alteration:
-    """One resource's new options, or why it has none."""
+    """One resource's new options, or why it has none. `entity` is its place below `/config`."""
 
     kind: int
     name: str
@@ -61,10 +62,12 @@ def alter_incrementally(
         changes = [alter.Change(config.name, config.config_operation, config.value) for config in resource.configs]
         if resource.resource_type == TOPIC:
             return alter.alter_topic(current, changes, term.broker_config())
+        if resource.resource_type == GROUP:
+            return alter.alter_group(current, changes, term.broker_config())
         return alter.alter_broker(current, changes, cluster=not resource.resource_name)
 
     done = _judge_all(term, request.resources, altered)
-    yield from _carry_out(term, logs, done, validate_only=request.validate_only)
+    yield from carry_out(term, logs, done, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             incremental_alter_configs.AlterConfigsResourceResponse(
@@ -82,10 +85,12 @@ def replace(term: Term, logs: LogEnds, request: AlterConfigsRequest) -> Steps[Al
         given = [(config.name, config.value) for config in resource.configs]
         if resource.resource_type == TOPIC:
             return alter.replace_topic(given, term.broker_config())
+        if resource.resource_type == GROUP:
+            return alter.replace_group(given, term.broker_config())
         return alter.replace_broker(given, cluster=not resource.resource_name)
 
     done = _judge_all(term, request.resources, replaced)
-    yield from _carry_out(term, logs, done, validate_only=request.validate_only)
+    yield from carry_out(term, logs, done, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=[
             alter_configs.AlterConfigsResourceResponse(
@@ -122,10 +127,12 @@ def _entity(alteration: Alteration, times: int) -> str:
         raise ApiError(ErrorCode.INVALID_REQUEST, "A resource may be named once in a request.")
     if alteration.kind == BROKER:
         return f"brokers/{_broker(name)}"
-    if alteration.kind != TOPIC:
+    if alteration.kind == GROUP and name:
+        return f"groups/{node_name(name)}"
+    if alteration.kind not in (TOPIC, GROUP):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Resources of type {alteration.kind} cannot be altered.")
     if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "There are no default options of topics.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "There are default options of brokers only.")
     return f"topics/{name}"
 
 
@@ -143,7 +150,8 @@ def _broker(name: str) -> str:
     return str(int(name)) if name else tree.DEFAULT_ENTITY
 
 
-def _carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
+def carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
+    """Write what was accepted; where brokers may lead now that could not before, they are elected."""
     accepted = [each for each in done if each.options is not None]
     if validate_only or not accepted:
         return
@@ -155,7 +163,8 @@ def _carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validat
 def write(term: Term, accepted: Sequence[Alteration]) -> Steps[None]:
     """Write the new options with a notification of each, and forget the oldest notifications."""
     number = max(term.cluster.config_changes, default=-1) + 1
-    groups = [_write(term, each, number + offset) for offset, each in enumerate(accepted)]
+    known = set(term.cluster.config_versions)
+    groups = [_write(term, each, number + offset, known) for offset, each in enumerate(accepted)]
     outdated = term.cluster.config_changes[: max(0, len(term.cluster.config_changes) + len(groups) - NOTIFICATIONS)]
     groups += [[Delete(tree.config_change_path(old))] for old in outdated]
     yield from submit(groups)
@@ -167,12 +176,22 @@ def write(term: Term, accepted: Sequence[Alteration]) -> Steps[None]:
         _adopt(term, each)
 
 
-def _write(term: Term, each: Alteration, number: int) -> Group:
+def _write(term: Term, each: Alteration, number: int, known: set[str]) -> Group:
+    """`known` are the nodes there are, or will be when the groups before this one are written."""
     assert each.options is not None
     path, data = f"{tree.CONFIG}/{each.entity}", tree.format_config(each.options)
     version = term.cluster.config_versions.get(each.entity)
-    node = Create(path, data) if version is None else Write(path, data, version)
-    return [node, Create(tree.config_change_path(number), tree.format_config_change(each.entity))]
+    missing = [parent for parent in _parents(each.entity) if parent not in known]
+    node = Write(path, data, version or 0) if each.entity in known else Create(path, data)
+    known.update([*missing, each.entity])
+    notification = Create(tree.config_change_path(number), tree.format_config_change(each.entity))
+    return [*(Create(f"{tree.CONFIG}/{parent}") for parent in missing), node, notification]
+
+
+def _parents(entity: str) -> Sequence[str]:
+    """The nodes above it that no store has from the start: only a user's clients stand so deep."""
+    parts = entity.split("/")
+    return ["/".join(parts[:end]) for end in range(2, len(parts))]
 
 
 def _adopt(term: Term, each: Alteration) -> None:
@@ -183,6 +202,8 @@ def _adopt(term: Term, each: Alteration) -> None:
         for name in {*cluster.configs.get(each.entity, {}), *each.options}
         if cluster.configs.get(each.entity, {}).get(name) != each.options.get(name)
     )
+    for parent in _parents(each.entity):
+        cluster.config_versions.setdefault(parent, 0)
     cluster.configs[each.entity] = each.options
     cluster.config_versions[each.entity] = cluster.config_versions.get(each.entity, -1) + 1
     term.tell("config.changed", entity=each.entity, options=changed)

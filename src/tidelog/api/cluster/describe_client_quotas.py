@@ -1,0 +1,61 @@
+"""DescribeClientQuotas (48): the quotas whose entities match every component of a filter (KIP-546, 612)."""
+
+from tidelog.api.context import Context
+from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.cluster.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+_KINDS = (USER, CLIENT_ID, IP)
+
+
+def handle(request: DescribeClientQuotasRequest, context: Context) -> DescribeClientQuotasResponse:
+    try:
+        _check(request.components)
+    except ApiError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    return DescribeClientQuotasResponse(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                values=[ValueData(key=name, value=value) for name, value in sorted(values.items())],
+            )
+            for entity, values in context.broker.configs.quotas()
+            if values and _matches(entity, request)
+        ]
+    )
+
+
+def _check(components: list[ComponentData]) -> None:
+    kinds = [component.entity_type for component in components]
+    for number, component in enumerate(components):
+        kind, match_type = component.entity_type, component.match_type
+        if not kind:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A component needs a type of entity.")
+        if kind in kinds[:number]:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind} may stand once in a filter.")
+        if kind not in _KINDS:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is no type of entity that has quotas.")
+        if match_type not in (EXACT, DEFAULT, ANY):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{match_type} is no way to match.")
+        if (component.match is None) is (match_type == EXACT):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A name is needed to match exactly, and only then.")
+    if IP in kinds and len(kinds) > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Addresses are not filtered together with users or client ids.")
+
+
+def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+    if request.strict and len(entity) != len(request.components):
+        return False
+    return all(
+        component.entity_type in entity
+        and (component.match_type == ANY or entity[component.entity_type] == component.match)
+        for component in request.components
+    )

@@ -1,0 +1,28 @@
+"""DescribeUserScramCredentials (50): who has SCRAM credentials (KIP-554). Nobody has, for SASL is not served: a user
+that is asked for is RESOURCE_NOT_FOUND, as a user without credentials is in Kafka.
+"""
+
+from collections import Counter
+
+from tidelog.api.context import Context
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.security.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+def handle(request: DescribeUserScramCredentialsRequest, _context: Context) -> DescribeUserScramCredentialsResponse:
+    counted = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        results=[_result(name, times) for name, times in counted.items()],
+    )
+
+
+def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name!r} may be named once in a request."
+    else:
+        code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name!r} has no SCRAM credentials."
+    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)

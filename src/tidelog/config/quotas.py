@@ -1,0 +1,130 @@
+"""Client quotas: their names and bounds, and whom they are set on (KIP-13, 124, 257, 599, 612).
+
+An entity is a mapping of Kafka's entity types to names, with None for the default of a type:
+`{"user": "alice", "client-id": None}`. Below `/config` it has a place of its own, Kafka's: `users/alice`,
+`users/alice/clients/<default>`, `clients/c`, `ips/10.0.0.1`, the names of users and clients percent-encoded.
+"""
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from tidelog.errors import ApiError, ErrorCode
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
+MUTATION, CONNECTION = "controller_mutation_rate", "connection_creation_rate"
+DEFAULT = "<default>"
+
+Entity = Mapping[str, str | None]
+
+_HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.?)*")
+
+
+class Quota(NamedTuple):
+    """`whole`: fractions are refused; `most` is the largest value."""
+
+    whole: bool
+    most: float
+
+
+Allowed = Mapping[str, Quota]
+
+OF_CLIENTS: Allowed = {
+    PRODUCE: Quota(True, float(1 << 63)),
+    FETCH: Quota(True, float(1 << 63)),
+    REQUEST: Quota(False, float("inf")),
+    MUTATION: Quota(False, float("inf")),
+}
+OF_ADDRESSES: Allowed = {CONNECTION: Quota(True, (1 << 31) - 1)}
+"""What can be set on users and client ids, and what on addresses."""
+
+
+def check_entity(entity: Entity) -> Allowed:
+    """What can be set on the entity; INVALID_REQUEST where it is none."""
+    if not entity:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "An entity needs a user, a client id or an address.")
+    for kind, name in entity.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind!r} is no type of entity that has quotas.")
+        if name == "":
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"The name of a {kind} must not be empty.")
+    if IP not in entity:
+        return OF_CLIENTS
+    if len(entity) > 1:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "An address has quotas of its own, not together with users or clients."
+        )
+    if not _is_address(entity[IP]):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity[IP]!r} is no address and no host name.")
+    return OF_ADDRESSES
+
+
+def check_value(allowed: Allowed, name: str, value: float) -> None:
+    """INVALID_REQUEST where the entity has no such quota or the value is out of its bounds."""
+    quota = allowed.get(name)
+    if quota is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is no quota of this entity; it has {', '.join(allowed)}.")
+    if value <= 0:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} must be greater than 0, not {value:g}.")
+    if value > quota.most:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} must be at most {quota.most:.0f}, not {value:g}.")
+    if quota.whole and value % 1.0 > 1e-6:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} must be a whole number, not {value:g}.")
+
+
+def _is_address(name: str | None) -> bool:
+    """Without asking a name server: what may be a host's name is believed to be one."""
+    if name is None:
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return _HOST.fullmatch(name) is not None and not re.fullmatch(r"[0-9.]+", name)
+    return True
+
+
+def show(name: str, value: float) -> str:
+    """The value as it stands in the tree: whole where the quota is."""
+    return str(round(value)) if {**OF_CLIENTS, **OF_ADDRESSES}[name].whole else repr(value)
+
+
+def node_name(name: str | None) -> str:
+    """A name as that of a node: percent-encoded, so that it has no slash and is none of `.`, `..` and `<default>`."""
+    if name is None:
+        return DEFAULT
+    encoded = quote(name, safe="").replace("~", "%7E")
+    return encoded.replace(".", "%2E") if name in (".", "..") else encoded
+
+
+def place(entity: Entity) -> str:
+    """Where the entity's quotas stand below `/config`."""
+    if IP in entity:
+        return f"ips/{entity[IP] or DEFAULT}"
+    parts = [f"{folder}/{node_name(entity[kind])}" for kind, folder in _FOLDERS if kind in entity]
+    return "/".join(parts)
+
+
+def entity_at(place: str) -> dict[str, str | None]:
+    """The inverse of `place`; {} where nothing with quotas stands."""
+    folder, _, rest = place.partition("/")
+    if not rest:
+        return {}
+    if folder == "ips":
+        return {IP: None if rest == DEFAULT else rest}
+    if folder == "clients":
+        return {CLIENT_ID: _name(rest)}
+    if folder != "users":
+        return {}
+    user, _, client = rest.partition("/clients/")
+    found = {USER: _name(user)}
+    return {**found, CLIENT_ID: _name(client)} if client else found
+
+
+_FOLDERS = ((USER, "users"), (CLIENT_ID, "clients"))
+
+
+def _name(text: str) -> str | None:
+    return None if text == DEFAULT else unquote(text)

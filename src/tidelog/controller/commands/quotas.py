@@ -1,0 +1,70 @@
+"""Client quotas changed (AlterClientQuotas, KIP-546): checked by `config.quotas`, written where Kafka had them.
+
+Entities are answered one by one, each once; one that is refused keeps no other from changing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from tidelog.config import quotas
+from tidelog.controller.commands.configs import Alteration, Current, carry_out
+from tidelog.controller.commands.elections import LogEnds
+from tidelog.controller.journal import Steps
+from tidelog.controller.term import Term
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.cluster.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityDataResponse,
+    EntryData,
+    EntryDataResponse,
+    OpData,
+)
+
+ENTITY = 0
+"""An entity of quotas is no resource with a number of its own."""
+
+
+def alter_quotas(term: Term, logs: LogEnds, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
+    named = [(tuple(sorted(_entity(entry).items(), key=lambda part: part[0])), entry) for entry in request.entries]
+    counted = Counter(name for name, _ in named)
+    done = {name: _judge(term, dict(name), entry.ops, counted[name]) for name, entry in named}
+    yield from carry_out(term, logs, list(done.values()), validate_only=request.validate_only)
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryDataResponse(
+                error_code=each.code,
+                error_message=each.message,
+                entity=[EntityDataResponse(entity_type=kind, entity_name=word) for kind, word in name],
+            )
+            for name, each in done.items()
+        ]
+    )
+
+
+def _entity(entry: EntryData) -> dict[str, str | None]:
+    return {part.entity_type: part.entity_name for part in entry.entity}
+
+
+def _judge(term: Term, entity: quotas.Entity, wishes: Iterable[OpData], times: int) -> Alteration:
+    try:
+        allowed = quotas.check_entity(entity)
+        if times > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "An entity may be named once in a request.")
+        place = quotas.place(entity)
+        return Alteration(ENTITY, "", place, _altered(term.cluster.configs.get(place, {}), list(wishes), allowed))
+    except ApiError as error:
+        return Alteration(ENTITY, "", error=error)
+
+
+def _altered(current: Current, wishes: list[OpData], allowed: quotas.Allowed) -> Current:
+    if len({wish.key for wish in wishes}) < len(wishes):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A quota may be named once for an entity.")
+    altered = dict(current)
+    for wish in wishes:
+        if wish.remove:
+            altered.pop(wish.key, None)
+        else:
+            quotas.check_value(allowed, wish.key, wish.value)
+            altered[wish.key] = quotas.show(wish.key, wish.value)
+    return altered
