@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from tests.ensemble import Ensemble
     from tidelog.shell.supervisor import Supervisor
 
 ROOT = Path(__file__).parent.parent
@@ -70,6 +71,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Supervisor]":
     # A new group waits for more members by default; one that does not makes tests quick.
     overrides = {"group.initial.rebalance.delay.ms": "0"}
     with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=overrides) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Ensemble]":
+    """One ZooKeeper server for all tests, each of which takes a chroot of its own: `.hosts`."""
+    from tests.ensemble import Ensemble
+
+    with Ensemble(tmp_path_factory.mktemp("zookeeper")) as running:
         yield running
 
 

@@ -26,7 +26,7 @@ class Machine:
     def __init__(self, folder: Path, *, user: int) -> None:
         self.checkout, self.path, self._calls = folder / "checkout", folder / "bin", folder / "calls"
         self.path.mkdir()
-        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", "kafka/pom.xml"):
+        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", "kafka/pom.xml", "kafka/zookeeper.xml"):
             (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.checkout / name)
         for tool in TOOLS:
@@ -110,11 +110,14 @@ def test_a_failed_installation_is_tried_again(machine):
     assert machine.setup("base").returncode == 0
 
 
-def test_kafkas_jars_are_copied_once(machine):
+def test_jars_are_copied_once(machine):
     for name in ("java", "javac", "mvn", "kcat", "chromium"):
         machine.has(name)
     assert machine.setup("test").returncode == 0
-    (call,) = [call for call in machine.calls if call.startswith("mvn")]
-    assert f"-DoutputDirectory={machine.checkout}/.cache/kafka.new/4.3.1/libs" in call
+    kafka, zookeeper = [call for call in machine.calls if call.startswith("mvn")]
+    assert "-f kafka/pom.xml" in kafka
+    assert f"-DoutputDirectory={machine.checkout}/.cache/kafka.new/4.3.1/libs" in kafka
+    assert "-f kafka/zookeeper.xml" in zookeeper
+    assert f"-DoutputDirectory={machine.checkout}/.cache/zookeeper.new/3." in zookeeper
     for variant in ("test", "bench", "demo", "check", "base"):
         assert machine.setup(variant).stdout == ""

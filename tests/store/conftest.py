@@ -2,13 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+from kazoo.client import KazooClient
 
+from tests.ensemble import Ensemble
 from tidelog.ports import MetadataStore
 from tidelog.shell.store.sqlite_store import SqliteStore
+from tidelog.shell.store.zookeeper_store import ZookeeperStore
+from tidelog.shell.store.zookeeper_wire import sync
 from tidelog.sim.store import Session, Tree
 
 
@@ -72,12 +77,60 @@ class SimulatedWorld:
         """Nothing is held."""
 
 
+class PromptStore(ZookeeperStore):
+    """Knows of every change that was answered before it is asked: a server tells its watches in order."""
+
+    def events(self):
+        if not (self.closed or self.lost):
+            self._client.send(sync("")).get(timeout=10)
+        return super().events()
+
+
+class ZookeeperWorld:
+    """A tree of its own in a server that all tests share."""
+
+    chroots = count()
+
+    def __init__(self, hosts: str) -> None:
+        self.hosts = hosts
+        self.chroot = f"/tests/conformance-{next(self.chroots)}"
+        self.stores: list[ZookeeperStore] = []
+
+    def session(self) -> MetadataStore:
+        self.stores.append(PromptStore(self.hosts, self.chroot, session_timeout_ms=10_000))
+        return self.stores[-1]
+
+    def kill(self, store: MetadataStore) -> None:
+        """Whoever knows a session's password may end it: to the servers this is the owner's own word."""
+        assert isinstance(store, ZookeeperStore)
+        end_session(self.hosts, store)
+
+    def restart(self) -> None:
+        for store in self.stores:
+            store.close()
+
+    def close(self) -> None:
+        self.restart()
+
+
+def end_session(hosts: str, store: ZookeeperStore) -> None:
+    """Have the servers end the session of a store, which hears of it as of an expiry."""
+    thief = KazooClient(hosts, client_id=store.identity)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
 WORLDS: dict[str, Callable[[Path], StoreWorld]] = {"sqlite": SqliteWorld, "simulated": SimulatedWorld}
 
 
-@pytest.fixture(params=sorted(WORLDS))
+@pytest.fixture(params=[*sorted(WORLDS), pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreWorld]:
-    world = WORLDS[request.param](tmp_path)
+    if request.param == "zookeeper":
+        servers: Ensemble = request.getfixturevalue("zookeeper")
+        world: StoreWorld = ZookeeperWorld(servers.hosts)
+    else:
+        world = WORLDS[request.param](tmp_path)
     yield world
     world.close()
 

@@ -1,5 +1,6 @@
 """`tidelog up`: several brokers on this machine, as processes under one supervisor."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -20,9 +21,21 @@ HIGHEST_PORT = 65_535
     show_default=True,
     help="The port of broker 0; the others follow. 0 takes free ones.",
 )
+@click.option(
+    "--metadata",
+    metavar="PLACE",
+    help="The cluster's memory, sqlite:PATH or zookeeper://HOST:PORT/CHROOT; metadata.sqlite in --data without it.",
+)
 @click.option("--restart", is_flag=True, help="Start a broker again when it ends unasked.")
 @click.option("--override", "overrides", type=Pair(), multiple=True, help="An option of every broker; may be repeated.")
-def up(brokers: int, folder: Path, port: int, restart: bool, overrides: tuple[tuple[str, str], ...]) -> None:
+def up(
+    brokers: int,
+    folder: Path,
+    port: int,
+    metadata: str | None,
+    restart: bool,
+    overrides: tuple[tuple[str, str], ...],
+) -> None:
     """Run a cluster of several brokers on this machine until Ctrl-C or SIGTERM.
 
     Prints one line, `ready host:port,…`, once a controller leads and every broker knows all others. Broker N keeps its
@@ -34,8 +47,24 @@ def up(brokers: int, folder: Path, port: int, restart: bool, overrides: tuple[tu
     from tidelog.shell import supervisor
 
     given = dict(overrides)
+    given.update(_memory(metadata, given))
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
         click.echo(f"The brokers do not know the option {name}: it has no effect.", err=True)
     code = supervisor.up(folder, brokers=brokers, port=port, overrides=given, restart=restart)
     click.get_current_context().exit(code)
+
+
+def _memory(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:
+    """The brokers' option that says where the cluster's memory is."""
+    if metadata is None:
+        return {}
+    from tidelog.shell.store.places import ZookeeperPlace, parse_place
+
+    for name in ("metadata.store", "zookeeper.connect"):
+        if name in given:
+            raise usage(f"--metadata and the option {name} are two memories of one cluster: leave one out.")
+    place = parse_place(metadata, "--metadata")
+    if isinstance(place, ZookeeperPlace):
+        return {"zookeeper.connect": f"{place.hosts}{place.chroot}"}
+    return {"metadata.store": str(place)}

@@ -11,6 +11,7 @@ from tidelog.config.families.network import NetworkOptions
 from tidelog.config.families.replication import ReplicationOptions
 from tidelog.config.families.security import AccessOptions, OauthOptions, SaslOptions, SslOptions
 from tidelog.config.families.transactions import TransactionOptions
+from tidelog.config.families.zookeeper import ZookeeperOptions
 from tidelog.config.option import Options
 from tidelog.errors import InvalidOption
 
@@ -30,13 +31,15 @@ class OwnOptions(Options):
 
     metadata_store = string(
         None,
-        "The cluster's memory, `sqlite:PATH`; without it metadata.sqlite in a folder beside the first log folder.",
+        "The cluster's memory, `sqlite:PATH` or `zookeeper://HOST:PORT/CHROOT`; without it metadata.sqlite in a folder "
+        "beside the first log folder.",
     )
     metrics_listener = string(None, "Where metrics are served in Prometheus' format, as host:port; nowhere without it.")
 
 
 class BrokerConfig(
     OwnOptions,
+    ZookeeperOptions,
     NetworkOptions,
     LogOptions,
     ReplicationOptions,

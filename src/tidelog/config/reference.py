@@ -5,8 +5,13 @@ from typing import Any
 
 from tidelog.config import kinds
 from tidelog.config.broker import BrokerConfig, OwnOptions
+<<<<<<< theirs
+from tidelog.config.families.zookeeper import ZookeeperOptions
+from tidelog.config.option import Option, Options
+=======
 from tidelog.config.group import GroupConfig
 from tidelog.config.option import Option
+>>>>>>> admin
 from tidelog.config.topic import TopicConfig
 
 Column = tuple[str, Callable[[Option[Any]], str]]
@@ -43,8 +48,13 @@ def broker_options() -> str:
         "while brokers run; the others are read at the start.",
         *_by_effect(columns, options),
         "## Tidelog's own",
-        "Kafka has no such option: " + ", ".join(f"`{name}`" for name in OwnOptions.OPTIONS) + ".",
+        f"Kafka has no such option: {_names(OwnOptions)}.",
+        f"Kafka 3 had these, for its ZooKeeper, and Kafka 4 has none: {_names(ZookeeperOptions)}.",
     )
+
+
+def _names(options: type[Options]) -> str:
+    return ", ".join(f"`{name}`" for name in options.OPTIONS)
 
 
 def _by_effect(columns: Sequence[Column], options: Sequence[Option[Any]]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ What is opened stands in one ExitStack, in the order in which later things need 
 
 import os
 import socket
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -25,8 +24,7 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.premises import Premises, Refusal
 from tidelog.shell.server import Server
-from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.sqlite_tree import StoreDamaged
+from tidelog.shell.store.places import StoreClosed, open_place, place_of, session_timeout_ms
 from tidelog.shell.store.thread import Session, StoreThread
 
 UNAWAITED = 0
@@ -46,6 +44,8 @@ class Hosted:
         self.loop = uvloop.new_event_loop()
         self.server: Server | None = None
         self._opened = opened
+        self._term_ms = 0
+        self._asked_at: int | None = None
 
     def __repr__(self) -> str:
         return f"Hosted({self.config.node_id})"
@@ -77,6 +77,7 @@ class Hosted:
 
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
+        self.place = place_of(config)
         disk = OsDisk(config.folders)
         premises = Premises(disk)
         premises.lock()
@@ -98,7 +99,8 @@ class Hosted:
             server.listen(endpoint.listener, sock, limited=endpoint.listener != brokers_own)
         self._open_metrics(node, server, stack)
         thread.start(_ToLoop(node, server, thread))
-        fields = {"cluster": cluster_id, "listeners": ",".join(f"{e.listener}://{e.host}:{e.port}" for e in reached)}
+        told = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in reached)
+        fields = {"cluster": cluster_id, "listeners": told, "metadata": str(self.place)}
         self.lines.write("info", "broker.listening", fields)
         self.endpoints = [endpoint for endpoint, _ in bound]
         return server
@@ -117,24 +119,37 @@ class Hosted:
         stack.callback(listening.close)
 
     def _store_opener(self) -> Callable[[Callable[[], None]], Session]:
-        path = store_path(self.config)
-        timeout_ms = self.config.broker_session_timeout_ms
+        place = self.place
+        self._term_ms = session_timeout_ms(self.config, place)
 
         def open_session(notify: Callable[[], None]) -> Session:
             try:
-                return SqliteStore(path, session_timeout_ms=timeout_ms, notify=notify, ticking=self._is_ticking)
-            except (StoreDamaged, sqlite3.Error, OSError) as error:
-                raise Refusal(f"The metadata store {path} cannot be opened: {error}.") from error
+                return open_place(
+                    place,
+                    session_timeout_ms=self._term_ms,
+                    connection_timeout_ms=self.config.zookeeper_connection_timeout_ms,
+                    notify=notify,
+                    ticking=self._is_ticking,
+                )
+            except StoreClosed as closed:
+                raise Refusal(str(closed)) from closed
 
         return open_session
 
     def _is_ticking(self) -> bool:
-        """Ask the loop for a sign of life, and judge by the last one: within half a term, or not started yet."""
+        """Whether the loop does its work: it is asked for a sign of life, and has half a term to give it."""
         server = self.server
         if server is None or not self.loop.is_running():
             return True
-        server.call(server.tick)
-        return clock().mono - server.ticked_at < self.config.broker_session_timeout_ms // 2
+        if self._asked_at is None:
+            self._asked_at = clock().mono
+            with suppress(RuntimeError):  # the loop is closed: it has ended
+                server.call(self._ticked)
+            return True
+        return clock().mono - self._asked_at < self._term_ms // 2
+
+    def _ticked(self) -> None:
+        self._asked_at = None
 
 
 class _ToLoop:
@@ -155,24 +170,14 @@ class _ToLoop:
     def store_event(self, path: str) -> None:
         self._server.tell_later(self._node.store_event, path)
 
+    def store_silent(self) -> None:
+        self._server.tell_later(self._node.store_silent)
+
     def session_lost(self) -> None:
         self._server.tell_later(self._node.session_lost)
 
     def store_unreachable(self, reason: str) -> None:
         self._server.call(self._server.complain, "store.unreachable", reason)
-
-
-def store_path(config: BrokerConfig) -> Path:
-    """Where metadata.store says, or beside the first log folder."""
-    text = config.metadata_store
-    if text is None:
-        return (
-            Path(config.folders[0]).absolute().with_name(Path(config.folders[0]).name + "-metadata") / "metadata.sqlite"
-        )
-    kind, _, place = text.partition(":")
-    if kind != "sqlite" or not place:
-        raise Refusal(f"metadata.store must be sqlite:PATH, not {text}.")
-    return Path(place).absolute()
 
 
 def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket.socket]]:

@@ -64,7 +64,6 @@ class Server:
         self.exit_code = 0
         self.stopping = False
         """The node has ended, its logs are closed: it hears of nothing that this turn of the loop still brings."""
-        self.ticked_at = clock().mono
         self.events: Counter[str] = Counter()
         self._loop = loop
         self._node = node
@@ -114,10 +113,6 @@ class Server:
     def complain(self, kind: str, reason: str) -> None:
         """An error line of the shell's own."""
         self._lines.write("error", kind, {"reason": reason})
-
-    def tick(self) -> None:
-        """The loop does its work; the store's lease is renewed only while it does."""
-        self.ticked_at = clock().mono
 
     def close(self) -> None:
         """After the loop ended: let go of every socket and thread."""

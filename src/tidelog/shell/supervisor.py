@@ -50,7 +50,7 @@ class Supervisor:
         self.folder = Path(folder).absolute()
         self.restart = restart
         self._report = report
-        options = {**cluster_options(self.folder, brokers), **(overrides or {})}
+        options = {**cluster_options(self.folder, brokers, overrides), **(overrides or {})}
         self.children = [
             Child(number, self.folder / f"broker-{number}", host, port + number if port else 0, options)
             for number in range(brokers)
@@ -145,11 +145,13 @@ class Supervisor:
             child.stop()
 
 
-def cluster_options(folder: Path, brokers: int) -> dict[str, str]:
-    """What the brokers of one machine have in common: the store, and internal topics as replicated as can be."""
+def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the brokers of one machine have in common: the store, unless another one is `given`, and internal topics as
+    replicated as can be."""
     copies = str(min(3, brokers))
+    store = {} if "zookeeper.connect" in (given or {}) else {"metadata.store": f"sqlite:{folder / 'metadata.sqlite'}"}
     return {
-        "metadata.store": f"sqlite:{folder / 'metadata.sqlite'}",
+        **store,
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": str(min(2, brokers)),

@@ -47,7 +47,7 @@ class Cluster:
         self._temporary = TemporaryDirectory(prefix="tidelog-") if folder is None else None
         self.folder = Path(self._temporary.name if self._temporary else str(folder)).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
-        everywhere = {**cluster_options(self.folder, brokers), **QUICK, **given}
+        everywhere = {**cluster_options(self.folder, brokers, given), **QUICK, **given}
         self.brokers = [Broker(number, self.folder / f"broker-{number}", everywhere) for number in range(brokers)]
 
     def __repr__(self) -> str:

@@ -49,6 +49,7 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path).absolute()
         self.lost = False
+        self.silent = False  # a file is always there
         self.closed = False
         self.ticking = ticking
         self._notify = notify

@@ -1,7 +1,8 @@
 """The thread on which a metadata store is called, since a commit waits for the disk.
 
 Operations are carried out in the order of submission; their results, the watched paths that changed, and the end of
-the session go to the loop in the order in which they happened. When a session ends a new one is opened; what was
+the session go to the loop in the order in which they happened, as does that the store was silent for a whole term; when
+it is heard of again, everything that is watched counts as changed. When a session ends a new one is opened; what was
 submitted before the loop heard of the new one is answered `unknown`, since it was meant for the old.
 """
 
@@ -16,9 +17,11 @@ RETRY_S = 1.0
 
 
 class Session(MetadataStore, Protocol):
-    """A store that knows when others have ended its session."""
+    """A store that knows when others have ended its session, and when they may have: `silent` where it could not be
+    reached for a whole term."""
 
     lost: bool
+    silent: bool
 
 
 class Listener(Protocol):
@@ -29,6 +32,8 @@ class Listener(Protocol):
     def store_result(self, token: int, result: StoreResult) -> None: ...
 
     def store_event(self, path: str) -> None: ...
+
+    def store_silent(self) -> None: ...
 
     def session_lost(self) -> None: ...
 
@@ -42,6 +47,7 @@ class StoreThread:
         self._open_session = open_session
         self._queue: SimpleQueue[tuple[int, int, Sequence[Operation]] | None] = SimpleQueue()
         self._stopping = Event()
+        self._silent = False
         self._thread = Thread(target=self._run, name="store", daemon=True)
         self.store: Session = open_session(self._wake)
         """The present session; the caller may use it until `start`."""
@@ -82,8 +88,14 @@ class StoreThread:
                 self._listener.store_result(token, self.store.apply(operations) if meant else StoreResult("unknown"))
             for path in self.store.events():
                 self._listener.store_event(path)
+            self._look_for_silence()
             if self.store.lost and not self._stopping.is_set():
                 self._begin_anew()
+
+    def _look_for_silence(self) -> None:
+        if self.store.silent and not self._silent:
+            self._listener.store_silent()
+        self._silent = self.store.silent
 
     def _begin_anew(self) -> None:
         self._listener.session_lost()

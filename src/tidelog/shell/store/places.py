@@ -1,0 +1,142 @@
+"""Where the cluster's memory is: what an operator may write, and the store that is opened there.
+
+`sqlite:PATH` is a file for the brokers of one machine, `zookeeper://HOST:PORT,…/CHROOT` a tree in ZooKeeper for those
+of many. kazoo is imported only where ZooKeeper is meant.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.errors import InvalidOption
+from tidelog.shell.store.sqlite_store import SqliteStore
+from tidelog.shell.store.sqlite_tree import StoreDamaged
+from tidelog.shell.store.thread import Session
+
+ZOOKEEPER = "zookeeper://"
+MOST_PORT = 65_535
+
+
+class SqlitePlace(NamedTuple):
+    path: Path
+
+    def __str__(self) -> str:
+        return f"sqlite:{self.path}"
+
+
+class ZookeeperPlace(NamedTuple):
+    hosts: str
+    chroot: str = ""
+
+    def __str__(self) -> str:
+        return f"{ZOOKEEPER}{self.hosts}{self.chroot}"
+
+
+Place = SqlitePlace | ZookeeperPlace
+
+
+class StoreClosed(Exception):
+    """Why a store cannot be opened, as one sentence."""
+
+
+def parse_place(text: str, option: str = "metadata.store") -> Place:
+    """InvalidOption names the `option` where the text is neither kind of place."""
+    if text.startswith(ZOOKEEPER):
+        return parse_connect(text.removeprefix(ZOOKEEPER), option)
+    kind, _, path = text.partition(":")
+    if kind != "sqlite" or not path:
+        raise InvalidOption(f"{option} must be sqlite:PATH or zookeeper://HOST:PORT/CHROOT, not {text}.")
+    return SqlitePlace(Path(path).absolute())
+
+
+def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperPlace:
+    """`host:port,host:port/chroot`, as Kafka's zookeeper.connect; InvalidOption where it is not that."""
+    hosts, _, chroot = text.strip().partition("/")
+    parts = [part for part in chroot.split("/") if part]
+    for each in hosts.split(","):
+        host, _, port = each.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) <= MOST_PORT:
+            raise InvalidOption(
+                f"{option} must be HOST:PORT,HOST:PORT/CHROOT, not {text}: {each!r} has no host and port."
+            )
+    if any(part in {".", ".."} for part in parts):
+        raise InvalidOption(f"{option} must be HOST:PORT,HOST:PORT/CHROOT, not {text}: no such chroot can be.")
+    return ZookeeperPlace(",".join(each.strip() for each in hosts.split(",")), "".join(f"/{part}" for part in parts))
+
+
+def place_of(config: BrokerConfig) -> Place:
+    """What the options of a broker say; without any the file beside its first log folder."""
+    connect, store = config.zookeeper_connect, config.metadata_store
+    if connect is not None and store is not None:
+        raise InvalidOption(
+            f"metadata.store={store} and zookeeper.connect={connect} are two memories of one cluster: leave one out."
+        )
+    if connect is not None:
+        return parse_connect(connect)
+    if store is not None:
+        return parse_place(store)
+    first = Path(config.folders[0])
+    return SqlitePlace(first.absolute().with_name(first.name + "-metadata") / "metadata.sqlite")
+
+
+def session_timeout_ms(config: BrokerConfig, place: Place) -> int:
+    """The term of a broker's session; ZooKeeper's servers may grant another one."""
+    if isinstance(place, SqlitePlace):
+        return config.broker_session_timeout_ms
+    return config.zookeeper_session_timeout_ms
+
+
+def open_place(
+    place: Place,
+    *,
+    session_timeout_ms: int,
+    connection_timeout_ms: int | None = None,
+    create: bool = True,
+    notify: Callable[[], None] = lambda: None,
+    ticking: Callable[[], bool] = lambda: True,
+) -> Session:
+    """A session with the store; StoreClosed where there can be none. `create`: it may be a new one."""
+    if isinstance(place, ZookeeperPlace):
+        return _open_zookeeper(
+            place,
+            session_timeout_ms=session_timeout_ms,
+            connection_timeout_ms=connection_timeout_ms,
+            create=create,
+            notify=notify,
+            ticking=ticking,
+        )
+    if not create and not place.path.exists():
+        raise StoreClosed(f"There is no metadata store at {place.path}.")
+    try:
+        return SqliteStore(place.path, session_timeout_ms=session_timeout_ms, notify=notify, ticking=ticking)
+    except (StoreDamaged, sqlite3.Error, OSError) as error:
+        raise StoreClosed(f"The metadata store {place.path} cannot be opened: {error}.") from error
+
+
+def _open_zookeeper(
+    place: ZookeeperPlace,
+    *,
+    session_timeout_ms: int,
+    connection_timeout_ms: int | None,
+    create: bool,
+    notify: Callable[[], None],
+    ticking: Callable[[], bool],
+) -> Session:
+    try:
+        from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
+    except ImportError:
+        raise StoreClosed("ZooKeeper needs the package kazoo: pip install 'tidelog[zookeeper]'.") from None
+    try:
+        return ZookeeperStore(
+            place.hosts,
+            place.chroot,
+            session_timeout_ms=session_timeout_ms,
+            connection_timeout_ms=connection_timeout_ms,
+            create=create,
+            notify=notify,
+            ticking=ticking,
+        )
+    except StoreRefused as refused:
+        raise StoreClosed(str(refused)) from None

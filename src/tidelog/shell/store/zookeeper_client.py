@@ -1,0 +1,137 @@
+"""A session with ZooKeeper over kazoo: the only file that knows how kazoo's connection works inside.
+
+kazoo keeps the connection on threads of its own. Three of its ways are changed here:
+
+- a session that has expired stays expired: kazoo would begin a new one by itself, and what was meant for the old one
+  could run in the new one;
+- the session is kept only while the process does its work (`ticking`), as the SQLite store keeps its lease: a broker
+  that hangs is soon none, although kazoo's own thread runs on;
+- watches are recursive and stay, so an event has no watcher of its own: all go to one function.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
+from kazoo.protocol.serialization import Watch
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
+
+GONE = (KazooException, KazooTimeoutError)
+"""What a request raises that was not answered, or not carried out for another reason than what the tree holds."""
+
+READ_SHARE = 2 / 3
+"""The part of a session's term after which kazoo gives a silent connection up."""
+
+_log = logging.getLogger("tidelog.zookeeper")
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+
+class Unreachable(Exception):
+    """No session could be begun in time."""
+
+
+class _Connection(ConnectionHandler):
+    """kazoo's connection, with the three ways changed."""
+
+    def __init__(self, client: KazooClient, changed: Callable[[str], None], ticking: Callable[[], bool]) -> None:
+        super().__init__(client, client._conn_retry.copy(), logger=_log)  # noqa: SLF001 (see the head of this file)
+        self.term_s = 0.0
+        self.heard_at = time.monotonic()
+        self._changed = changed
+        self._ticking = ticking
+
+    def _connect_attempt(self, host: str, address: str, port: int, retry: KazooRetry) -> Any:
+        if not self._ticking():
+            return None
+        status = super()._connect_attempt(host, address, port, retry)
+        expired = self.client.client_state == KeeperState.EXPIRED_SESSION
+        return STOP_CONNECTING if expired else status
+
+    def _connect(self, host: str, address: str, port: int) -> tuple[float, float]:
+        read_timeout, connect_timeout = super()._connect(host, address, port)
+        self.term_s = read_timeout / READ_SHARE / 1000
+        return read_timeout, connect_timeout
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        response = super()._read_socket(read_timeout)
+        self.heard_at = time.monotonic()
+        return response
+
+    def _send_ping(self, connect_timeout: float) -> None:
+        if self._ticking():
+            super()._send_ping(connect_timeout)
+
+    def _read_watch_event(self, data: bytes, offset: int) -> None:
+        watch, _ = Watch.deserialize(data, offset)
+        self._changed(watch.path)
+
+
+class Client:
+    """One session. All of `changed`, `connected`, `suspended` and `lost` are called on kazoo's threads and must not
+    wait; `changed` gets ZooKeeper's own path of what changed."""
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        term_ms: int,
+        changed: Callable[[str], None],
+        connected: Callable[[], None],
+        suspended: Callable[[], None],
+        lost: Callable[[], None],
+        ticking: Callable[[], bool],
+    ) -> None:
+        patience = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0, max_jitter=0.1)
+        self._kazoo = KazooClient(hosts, timeout=term_ms / 1000, connection_retry=patience, logger=_log)
+        self._connection = self._kazoo._connection = _Connection(self._kazoo, changed, ticking)  # noqa: SLF001
+        tell = {KazooState.CONNECTED: connected, KazooState.SUSPENDED: suspended, KazooState.LOST: lost}
+        self._kazoo.add_listener(lambda state: tell[state]())
+
+    def __repr__(self) -> str:
+        return f"Client({self._kazoo.hosts}, {self._kazoo.client_state})"
+
+    @property
+    def identity(self) -> tuple[int, bytes]:
+        """The session and its password."""
+        return self._kazoo._session_id, self._kazoo._session_passwd  # noqa: SLF001 (kazoo tells it only while connected)
+
+    @property
+    def term_s(self) -> float:
+        """After so long without a word from us the servers end the session: what they granted."""
+        return self._connection.term_s
+
+    @property
+    def silent_in_s(self) -> float:
+        """How long it is until nothing was heard of the servers for a whole term."""
+        return max(0.0, self._connection.heard_at + self.term_s - time.monotonic())
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._kazoo.connected)
+
+    def start(self, within_s: float) -> None:
+        """Begin the session; Unreachable where no server answers in time."""
+        if not self._kazoo.start_async().wait(within_s):
+            Thread(target=self.close, name="zookeeper-close", daemon=True).start()
+            raise Unreachable
+
+    def send(self, request: Any) -> Any:
+        """kazoo's AsyncResult: `get(timeout)` gives the answer, or raises one of GONE."""
+        result = self._kazoo.handler.async_result()
+        self._kazoo._call(request, result)  # noqa: SLF001 (kazoo has no public way for a request of one's own)
+        return result
+
+    def close(self) -> None:
+        """End the session, if the servers can be reached; else they end it after its term."""
+        with suppress(*GONE, OSError):
+            self._kazoo.stop()
+            self._kazoo.close()

@@ -1,0 +1,277 @@
+"""`ports.MetadataStore` over ZooKeeper: many machines. Every store of one tree names the same servers and chroot.
+
+- A list of changes is one multi, a list of queries one read of many nodes at one moment.
+- A connection that ends while an operation is under way leaves its outcome `unknown`. The session may well go on: kazoo
+  looks for another server, watches are set again there, all that is watched counts as changed, and the first read waits
+  until that server has caught up with the leader, so that it sees what became of the operation.
+- A store that was not heard of for a whole term is `silent`: by then others may have ended the session and elected
+  another controller, so this process must not act as one. Whether the session is over only the servers know; `lost`
+  is set when they say so.
+
+`apply`, `events` and `close` may be called from any thread, one at a time each.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from threading import Event, Lock, Timer
+from typing import Any
+
+from tidelog.controller.tree import SKELETON
+from tidelog.ports import Change, Children, Create, Node, Operation, Query, Read, StoreResult, Watch, Write
+from tidelog.shell.store.zookeeper_client import GONE, Client, Unreachable
+from tidelog.shell.store.zookeeper_wire import (
+    CONFLICTS,
+    NOT_TRIED,
+    ROLLED_BACK,
+    AddWatch,
+    Failed,
+    Multi,
+    MultiRead,
+    place,
+    sync,
+)
+
+SESSION_TIMEOUT_MS = 18_000
+PATIENCE_S = 1.0
+"""So long an operation waits for a connection to come back before its outcome is unknown: whoever asks again and again
+does so at this pace."""
+
+UNKNOWN = StoreResult("unknown")
+
+Value = Node | Sequence[str] | None
+
+
+class StoreRefused(Exception):
+    """Why a store in ZooKeeper cannot be opened, as one sentence."""
+
+
+class ZookeeperStore:
+    """One session with the tree below `chroot` ("" or "/a/b") at `hosts` (`host:port,…`).
+
+    `create`: a chroot that is missing is created, as Kafka's brokers do; else it is refused, as is one without a tree.
+    `notify` and `ticking` are `SqliteStore`'s.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        chroot: str = "",
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        connection_timeout_ms: int | None = None,
+        skeleton: Iterable[str] = SKELETON,
+        create: bool = True,
+        notify: Callable[[], None] = lambda: None,
+        ticking: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.lost = self.closed = self.silent = False
+        self.place = f"zookeeper://{hosts}{chroot}"
+        self._root = chroot
+        self._notify = notify
+        self._lock = Lock()
+        self._reached = Event()
+        self._timer: Timer | None = None
+        self._began = self._moved = self._doubtful = False
+        self._watched: dict[str, None] = {}
+        self._pending: dict[str, None] = {}
+        self._client = Client(
+            hosts,
+            term_ms=session_timeout_ms,
+            changed=self._changed,
+            connected=self._connected,
+            suspended=self._suspended,
+            lost=self._ended,
+            ticking=ticking,
+        )
+        within_ms = connection_timeout_ms or session_timeout_ms
+        try:
+            self._client.start(within_ms / 1000)
+        except Unreachable:
+            raise StoreRefused(f"ZooKeeper cannot be reached at {hosts} within {within_ms} ms.") from None
+        try:
+            self._prepare(tuple(skeleton), create=create)
+        except BaseException:
+            self.close()
+            raise
+        self._began = True
+        self.session: int = self._client.identity[0]
+
+    def __repr__(self) -> str:
+        how = "lost" if self.lost else "silent" if self.silent else "connected" if self._client.connected else "waiting"
+        return f"ZookeeperStore({self.place}, session {self._client.identity[0]:#x}, {how})"
+
+    @property
+    def identity(self) -> tuple[int, bytes]:
+        """The session and its password, with which another client can take it over or end it."""
+        return self._client.identity
+
+    @property
+    def term_ms(self) -> int:
+        """What the servers granted of the wished session time-out."""
+        return round(self._client.term_s * 1000)
+
+    # The port
+
+    def apply(self, operations: Sequence[Operation]) -> StoreResult:
+        if not self._reached.wait(PATIENCE_S) or self.closed or self.lost:
+            return UNKNOWN
+        try:
+            if operations and isinstance(operations[0], Query):
+                return self._answer(operations)
+            return self._change([each for each in operations if not isinstance(each, Query)])
+        except GONE:
+            self._doubtful = True
+            return UNKNOWN
+
+    def events(self) -> Sequence[str]:
+        if self.closed or self.lost:
+            return ()
+        if self._moved:
+            self._watch_again()
+        with self._lock:
+            changed, self._pending = self._pending, {}
+        return tuple(changed)
+
+    def close(self) -> None:
+        """End the session. Nothing waits for servers that cannot be reached: they end it after its term."""
+        self.closed = True
+        self._reached.set()
+        self._set_timer(None)
+        self._client.close()
+
+    # Carrying out
+
+    def _answer(self, queries: Sequence[Operation]) -> StoreResult:
+        """All requests are under way before the first answer is awaited; one connection keeps their order."""
+        waited = [self._client.send(sync(self._root))] if self._doubtful else []
+        doubtful, self._doubtful = self._doubtful, False
+        for query in queries:
+            if isinstance(query, Watch) and query.path not in self._watched:
+                with self._lock:
+                    self._watched[query.path] = None
+                waited.append(self._client.send(AddWatch(place(self._root, query.path))))
+        asked = [query for query in queries if isinstance(query, Read | Children)]
+        read = self._client.send(MultiRead(asked, self._root)) if asked else None
+        try:
+            for each in waited:
+                self._get(each)
+            answers = iter(self._get(read) if read else ())
+        except BaseException:
+            self._doubtful = doubtful
+            raise
+        return StoreResult(
+            "ok", tuple(None if isinstance(query, Watch) else _value(next(answers)) for query in queries)
+        )
+
+    def _change(self, changes: Sequence[Change]) -> StoreResult:
+        if not changes:
+            return StoreResult("ok")
+        answers = self._get(self._client.send(Multi(changes, self._root)))
+        for index, answer in enumerate(answers):
+            if isinstance(answer, Failed) and answer.code not in (ROLLED_BACK, NOT_TRIED):
+                return StoreResult("conflict", failed=index) if answer.code in CONFLICTS else UNKNOWN
+        return StoreResult("ok", tuple(_written(*pair) for pair in zip(changes, answers, strict=True)))
+
+    def _get(self, result: Any) -> Any:
+        """kazoo gives a silent connection up before a term is over."""
+        return result.get(timeout=self._client.term_s)
+
+    def _watch_again(self) -> None:
+        """On another connection: nobody told what changed since the last one, so all of it may have."""
+        self._moved = False
+        with self._lock:
+            watched = list(self._watched)
+        try:
+            for each in [self._client.send(AddWatch(place(self._root, path))) for path in watched]:
+                self._get(each)
+        except GONE:
+            return  # the next connection tells
+        with self._lock:
+            self._pending.update(dict.fromkeys(watched))
+
+    # The tree's first nodes
+
+    def _prepare(self, skeleton: Sequence[str], *, create: bool) -> None:
+        parts = self._root.split("/")[1:]
+        folders = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+        try:
+            if not create:
+                self._check_there(skeleton)
+                return
+            self._make_missing(folders, "")
+            self._make_missing(skeleton, self._root)
+        except GONE as error:
+            raise StoreRefused(f"ZooKeeper at {self.place} does not serve: {error or type(error).__name__}.") from None
+
+    def _check_there(self, skeleton: Sequence[str]) -> None:
+        root, *nodes = self._get(self._client.send(MultiRead([Read(path) for path in ("/", *skeleton)], self._root)))
+        if isinstance(root, Failed):
+            raise StoreRefused(f"ZooKeeper has no node {self._root}, the chroot of {self.place}.")
+        if all(isinstance(node, Failed) for node in nodes):
+            raise StoreRefused(f"There is no cluster at {self.place}.")
+
+    def _make_missing(self, paths: Sequence[str], root: str) -> None:
+        """One after the other: another broker may be doing the same."""
+        if not paths:
+            return
+        found = self._get(self._client.send(MultiRead([Read(path) for path in paths], root)))
+        missing = [path for path, node in zip(paths, found, strict=True) if isinstance(node, Failed)]
+        for path in missing:
+            (made,) = self._get(self._client.send(Multi([Create(path)], root)))
+            if isinstance(made, Failed) and made.code not in CONFLICTS:
+                raise StoreRefused(f"ZooKeeper does not let {place(root, path)} be created (error {made.code}).")
+
+    # What kazoo's threads tell
+
+    def _changed(self, path: str) -> None:
+        path = path[len(self._root) :] or "/"
+        with self._lock:
+            above = [each for each in self._watched if each in ("/", path) or path.startswith(each + "/")]
+            self._pending.update(dict.fromkeys(above))
+        if above:
+            self._notify()
+
+    def _connected(self) -> None:
+        self._set_timer(None)
+        self.silent = False
+        self._moved = self._doubtful = self._began
+        self._reached.set()
+        self._notify()
+
+    def _suspended(self) -> None:
+        if self.closed:
+            return
+        self._reached.clear()
+        timer = Timer(self._client.silent_in_s, self._fall_silent)
+        timer.daemon = True
+        self._set_timer(timer)
+        timer.start()
+
+    def _fall_silent(self) -> None:
+        self.silent = True
+        self._notify()
+
+    def _ended(self) -> None:
+        self._set_timer(None)
+        self.lost = not self.closed
+        self._reached.set()
+        self._notify()
+
+    def _set_timer(self, timer: Timer | None) -> None:
+        old, self._timer = self._timer, timer
+        if old is not None:
+            old.cancel()
+
+
+def _value(answer: Any) -> Value:
+    if isinstance(answer, Failed):
+        return None
+    if isinstance(answer, list):
+        return tuple(sorted(answer))
+    content, stat = answer
+    return Node(content or b"", stat.version, stat.czxid, stat.ephemeralOwner)
+
+
+def _written(change: Change, stat: Any) -> Value:
+    if isinstance(change, Create | Write):
+        return Node(bytes(change.data), stat.version, stat.czxid, stat.ephemeralOwner)
+    return None

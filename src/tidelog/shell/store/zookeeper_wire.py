@@ -1,0 +1,160 @@
+"""What ZooKeeper's protocol has and kazoo has not: lists of reads at one moment, recursive watches that stay, and
+what a node looks like right after a list created it.
+
+Each request is what kazoo's connection sends: a `type`, `serialize`, and `deserialize` of the answer. ZooKeeper 3.6 or
+newer knows them all.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kazoo.protocol import serialization as kazoo
+from kazoo.protocol.states import ZnodeStat
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from tidelog.ports import Change, Check, Children, Create, Delete, Read, Write
+
+_HEADER = struct.Struct("!iBi")
+_INT = struct.Struct("!i")
+
+_END, _EPHEMERAL, _RECURSIVE = -1, 1, 1
+
+GET_DATA, GET_CHILDREN, CREATE, SET_DATA, ANY_FAILURE = 4, 8, 15, 5, -1
+
+ROLLED_BACK, NOT_TRIED = 0, -2
+"""What the other operations of a list are told where one failed: those before it, and those behind it."""
+
+NO_NODE = -101
+CONFLICTS = frozenset({NO_NODE, -103, -108, -110, -111})
+"""No such node, another version, a child of an ephemeral node, node exists, node has children."""
+
+
+class Failed(NamedTuple):
+    """An operation of a list that was refused, or not carried out because another was."""
+
+    code: int
+
+
+Answer = Any
+"""A node's stat, a pair of content and stat, a list of names, a `Failed`, or None where there is nothing to say."""
+
+
+class _List:
+    """Several requests in one message; the answer has one entry each."""
+
+    type = 0
+
+    def __init__(self, requests: Sequence[Any]) -> None:
+        self._requests = requests
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._requests)})"
+
+    def serialize(self) -> bytes:
+        parts = [bytes(_HEADER.pack(each.type, 0, -1) + each.serialize()) for each in self._requests]
+        return b"".join([*parts, _HEADER.pack(_END, 1, -1)])
+
+    @staticmethod
+    def deserialize(data: bytes, offset: int) -> list[Answer]:
+        answers: list[Answer] = []
+        while True:
+            kind, done, _ = _HEADER.unpack_from(data, offset)
+            offset += _HEADER.size
+            if done:
+                return answers
+            answer, offset = _answer(kind, data, offset)
+            answers.append(answer)
+
+
+class Multi(_List):
+    """Changes, all of them or none."""
+
+    type = 14
+
+    def __init__(self, changes: Sequence[Change], root: str) -> None:
+        super().__init__([_change(change, root) for change in changes])
+
+
+class MultiRead(_List):
+    """Reads of nodes and of names below nodes, answered from one moment."""
+
+    type = 22
+
+    def __init__(self, queries: Sequence[Read | Children], root: str) -> None:
+        super().__init__([_query(query, root) for query in queries])
+
+
+class AddWatch:
+    """Tell every change at the path and below it, until the connection ends."""
+
+    type = 106
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __repr__(self) -> str:
+        return f"AddWatch({self._path})"
+
+    def serialize(self) -> bytes:
+        return bytes(kazoo.write_string(self._path)) + _INT.pack(_RECURSIVE)
+
+    @staticmethod
+    def deserialize(_data: bytes, _offset: int) -> None:
+        """The answer says only that it came."""
+
+
+def sync(root: str) -> Any:
+    """Asks the server to catch up with the leader before it answers what comes behind."""
+    return kazoo.Sync(root or "/")
+
+
+def _change(change: Change, root: str) -> Any:
+    path = place(root, change.path)
+    match change:
+        case Create(_, data, ephemeral):
+            return kazoo.Create2(path, bytes(data), OPEN_ACL_UNSAFE, _EPHEMERAL if ephemeral else 0)
+        case Write(_, data, version):
+            return kazoo.SetData(path, bytes(data), version)
+        case Delete(_, version):
+            return kazoo.Delete(path, version)
+        case Check(_, version):
+            return kazoo.CheckVersion(path, version)
+
+
+def _query(query: Read | Children, root: str) -> Any:
+    path = place(root, query.path)
+    return kazoo.GetData(path, None) if isinstance(query, Read) else kazoo.GetChildren(path, None)
+
+
+def place(root: str, path: str) -> str:
+    """Where a path of the tree stands in ZooKeeper; `root` is the chroot, without a slash at its end."""
+    return root + path if path != "/" else root or "/"
+
+
+def _answer(kind: int, data: bytes, offset: int) -> tuple[Answer, int]:
+    if kind == ANY_FAILURE:
+        return Failed(_INT.unpack_from(data, offset)[0]), offset + _INT.size
+    if kind == GET_CHILDREN:
+        return _names(data, offset)
+    if kind == GET_DATA:
+        content, offset = kazoo.read_buffer(data, offset)
+        stat, offset = _stat(data, offset)
+        return (content, stat), offset
+    if kind == CREATE:
+        _, offset = kazoo.read_string(data, offset)
+    return _stat(data, offset) if kind in (CREATE, SET_DATA) else (None, offset)
+
+
+def _stat(data: bytes, offset: int) -> tuple[ZnodeStat, int]:
+    return ZnodeStat._make(kazoo.stat_struct.unpack_from(data, offset)), offset + kazoo.stat_struct.size
+
+
+def _names(data: bytes, offset: int) -> tuple[list[str], int]:
+    (count,) = _INT.unpack_from(data, offset)
+    offset += _INT.size
+    names = []
+    for _ in range(max(0, count)):
+        name, offset = kazoo.read_string(data, offset)
+        names.append(name)
+    return names, offset
