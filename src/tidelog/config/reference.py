@@ -5,13 +5,9 @@ from typing import Any
 
 from tidelog.config import kinds
 from tidelog.config.broker import BrokerConfig, OwnOptions
-<<<<<<< theirs
 from tidelog.config.families.zookeeper import ZookeeperOptions
-from tidelog.config.option import Option, Options
-=======
 from tidelog.config.group import GroupConfig
-from tidelog.config.option import Option
->>>>>>> admin
+from tidelog.config.option import Option, Options
 from tidelog.config.topic import TopicConfig
 
 Column = tuple[str, Callable[[Option[Any]], str]]
