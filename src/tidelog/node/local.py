@@ -212,7 +212,6 @@ class LocalBroker:
             if known is None or known.endpoints.get(listener) != old.endpoints.get(listener):
                 self._on_moved(broker)
 
-    def _alive_changed(self, now: Time) -> None:
     def _look_for_strays(self, request: UpdateMetadataRequest) -> None:
         """Once all is told, by a controller not older than the one that led when this broker registered: an older one
         may not know yet what is here."""
@@ -221,6 +220,7 @@ class LocalBroker:
             self._strays_due = False
             self.assignments.drop_strays(self.image)
 
+    def _alive_changed(self, now: Time) -> None:
         """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""
         for partition in self.replicas:
             if isinstance(partition.role, Leader):
