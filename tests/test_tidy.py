@@ -51,7 +51,6 @@ LOADED_BY_NAME = {
     "tidelog.__main__": "python -m tidelog",
     "tidelog.testing": "users' tests and notebooks",
     "pyspark_tidelog": "PySpark, which imports every pyspark_* module",
-    "tidelog.wire.messages.groups.consumer_group_records": "the consumer protocol, when it is built (KIP-848)",
     "tidelog.shell.transactions": "programs that write in transactions",
 }
 """Modules that nothing in the tree has to import, and who loads them."""

@@ -103,6 +103,8 @@ APIS: dict[int, Api] = {
         _api(61, "DescribeProducers", 0, 0, "transactions.describe_producers", "Topic READ"),
         _api(65, "DescribeTransactions", 0, 0, "transactions.describe_transactions", "TransactionalId DESCRIBE"),
         _api(66, "ListTransactions", 0, 2, "transactions.list_transactions", "TransactionalId DESCRIBE"),
+        _api(68, "ConsumerGroupHeartbeat", 0, 1, "groups.consumer_group_heartbeat", "Group READ, Topic DESCRIBE"),
+        _api(69, "ConsumerGroupDescribe", 0, 1, "groups.consumer_group_describe", "Group DESCRIBE, Topic DESCRIBE"),
         _api(74, "ListConfigResources", 0, 1, "topics.list_config_resources", "Cluster DESCRIBE_CONFIGS"),
         _api(75, "DescribeTopicPartitions", 0, 0, "cluster.describe_topic_partitions", "Topic DESCRIBE"),
         _api(10000, "BrokerReport", 0, 0, "insight.broker_report", "Cluster DESCRIBE", caller="tidelog"),

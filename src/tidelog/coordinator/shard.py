@@ -107,6 +107,9 @@ class Shard:
         self._fired.pop(key, None)
         self.desk.timers.cancel(self.partition.partition, key)
 
+    def has_timer(self, key: Hashable) -> bool:
+        return self.desk.timers.deadline(self.partition.partition, key) is not None
+
     def fired(self, key: Hashable, run: Run) -> None:
         """The timer went off. Until `run_fired` came to it, also behind an append, it can still be cancelled."""
         self._fired[key] = run

@@ -74,7 +74,7 @@ class LocalBroker:
         self.configs = ConfigMirror(store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed)
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: wake(("producer-ids",)))
         self.forwarding = Forwarding(effects)
-        self.groups = GroupCoordinator(config, entropy=entropy)
+        self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image)
         self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.give)
         self.verifying = Verifying(self.image, effects, lambda producer_id: wake(("verified", producer_id)))
         self.controller = Controller(
@@ -204,6 +204,7 @@ class LocalBroker:
         touched = self.image.apply(request)
         self._look_for_strays(request)
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
+        self.effects.extend(self.groups.topics_changed(touched, now))
         if before.keys() != self.image.brokers.keys():
             self._alive_changed(now)
         for broker, old in before.items():

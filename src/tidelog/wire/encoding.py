@@ -196,5 +196,5 @@ class _Encoder(Source):
             return f"{value} is None or {value}" if self.is_nullable(field) else f"{value}"
         if isinstance(field.default, type):
             inner = " or ".join(self.differs(f"{value}.{each.name}", each) for each in fields(field.default))
-            return f"({inner})"
+            return f"({value} is None or {inner})" if self.is_nullable(field) else f"({inner})"
         return f"{value} != {field.default!r}"

@@ -67,10 +67,13 @@ class Log:
 class Ground:
     """`holding` keeps the high watermark where it is; `refusing` makes every append fail with the code."""
 
-    def __init__(self, options: dict[str, str] | None = None, *, log: Log | None = None, now: Time = START):
+    def __init__(
+        self, options: dict[str, str] | None = None, *, log: Log | None = None, now: Time = START, cluster=None
+    ):
+        self.cluster = cluster
         self.options = {"offsets.topic.num.partitions": "1", **(options or {})}
         self.coordinator = GroupCoordinator(
-            BrokerConfig(self.options), entropy=entropy(1 + 1000 * (log.end if log else 0))
+            BrokerConfig(self.options), entropy=entropy(1 + 1000 * (log.end if log else 0)), cluster=cluster
         )
         self.now = now
         self.logs = {0: log or Log()}
@@ -146,7 +149,7 @@ class Ground:
 
     def failover(self) -> "Ground":
         """Another broker takes over with what the log has below the high watermark."""
-        return Ground(self.options, log=Log(self.log.below_high_watermark()), now=self.now)
+        return type(self)(self.options, log=Log(self.log.below_high_watermark()), now=self.now, cluster=self.cluster)
 
     def pass_time(self, ms: int):
         end = self.now.mono + ms

@@ -85,7 +85,7 @@ def test_older_and_newer_records_of_kafka_are_understood_or_passed_over():
         struct.pack(">hq", 0, 7) + text("") + struct.pack(">q", 1),
     )
     assert old == Change(OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(offset=7, commit_timestamp=1))
-    assert records.decode(struct.pack(">h", 3) + text("consumer group"), b"\x00\x00") is None
+    assert records.decode(struct.pack(">h", 11) + text("share group"), b"\x00\x00") is None
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00", struct.pack(">h", 1) + b"\x00\x05g"])

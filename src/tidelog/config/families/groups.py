@@ -19,7 +19,6 @@ class GroupOptions(Options):
         ["classic", "consumer", "streams"],
         "Group protocols that are served.",
         choices=("consumer", "classic", "share", "streams"),
-        ignored=True,
     )
     group_coordinator_threads = integer(4, "Coordinator threads; Tidelog needs none.", at_least=1, ignored=True)
     group_coordinator_background_threads = integer(
@@ -44,18 +43,14 @@ class GroupOptions(Options):
     offsets_topic_segment_bytes = integer(104_857_600, "Segment size of the offsets topic.", at_least=1)
     offsets_topic_compression_codec = integer(0, "Compression of the offsets topic, by its number in batches.")
 
-    group_consumer_session_timeout_ms = integer(
-        45_000, "Session time-out of consumer groups.", at_least=1, ignored=True
-    )
+    group_consumer_session_timeout_ms = integer(45_000, "Session time-out of consumer groups.", at_least=1)
     group_consumer_min_session_timeout_ms = integer(
         45_000, "Least session time-out of consumer groups.", at_least=1, ignored=True
     )
     group_consumer_max_session_timeout_ms = integer(
         60_000, "Largest session time-out of consumer groups.", at_least=1, ignored=True
     )
-    group_consumer_heartbeat_interval_ms = integer(
-        5000, "Heartbeat interval of consumer groups.", at_least=1, ignored=True
-    )
+    group_consumer_heartbeat_interval_ms = integer(5000, "Heartbeat interval of consumer groups.", at_least=1)
     group_consumer_min_heartbeat_interval_ms = integer(
         5000, "Least heartbeat interval of consumer groups.", at_least=1, ignored=True
     )
@@ -63,7 +58,7 @@ class GroupOptions(Options):
         15_000, "Largest heartbeat interval of consumer groups.", at_least=1, ignored=True
     )
     group_consumer_assignment_interval_ms = integer(
-        1000, "Least time between two assignments of a consumer group.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
+        1000, "Least time between two assignments of a consumer group.", at_least=0, dynamic=CLUSTER_WIDE
     )
     group_consumer_min_assignment_interval_ms = integer(
         0, "Least value of the assignment interval.", at_least=0, ignored=True
@@ -71,16 +66,13 @@ class GroupOptions(Options):
     group_consumer_max_assignment_interval_ms = integer(
         15_000, "Largest value of the assignment interval.", at_least=0, ignored=True
     )
-    group_consumer_max_size = integer(MAX_INT, "Most members of a consumer group.", at_least=1, ignored=True)
-    group_consumer_assignors = strings(
-        ["uniform", "range"], "Assignors of consumer groups; the first is the default.", ignored=True
-    )
+    group_consumer_max_size = integer(MAX_INT, "Most members of a consumer group.", at_least=1)
+    group_consumer_assignors = strings(["uniform", "range"], "Assignors of consumer groups; the first is the default.")
     group_consumer_migration_policy = string(
         "bidirectional",
         "Whether groups may change between the classic and the consumer protocol.",
         check=_policy,
-        ignored=True,
     )
     group_consumer_regex_refresh_interval_ms = integer(
-        600_000, "Time between two looks for topics that match a pattern.", at_least=10_000, internal=True, ignored=True
+        600_000, "Time between two looks for topics that match a pattern.", at_least=10_000, internal=True
     )

@@ -7,6 +7,8 @@ from typing import Any
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.coordinator import Coordinator, Finish
 from tidelog.coordinator.group import deletion
+from tidelog.coordinator.group.consumer import subscriptions
+from tidelog.coordinator.group.consumer.topics import Cluster, NoTopics
 from tidelog.coordinator.group.loading import RULES
 from tidelog.coordinator.group.machine import Entropy, GroupMachine
 from tidelog.coordinator.group.requests import Caller, Requests
@@ -19,15 +21,17 @@ from tidelog.model import GROUP_TOPIC, Time
 class GroupCoordinator(Coordinator[GroupMachine]):
     """All groups whose partition of `__consumer_offsets` this broker leads."""
 
-    def __init__(self, config: BrokerConfig, *, entropy: Entropy) -> None:
+    def __init__(self, config: BrokerConfig, *, entropy: Entropy, cluster: Cluster | None = None) -> None:
+        """`cluster` is read whenever a consumer group's subscriptions are looked at."""
         self.config = config
+        self._cluster: Cluster = NoTopics() if cluster is None else cluster
         self._entropy = entropy
         desk = Desk(config.offsets_commit_timeout_ms, config.offsets_topic_compression_codec)
         super().__init__(desk, GROUP_TOPIC, self._machine)
         self._requests = Requests(config, self._shards)
 
     def _machine(self, shard: Shard) -> GroupMachine:
-        return GroupMachine(shard, self.config, self._entropy, RULES)
+        return GroupMachine(shard, self.config, self._entropy, RULES, self._cluster)
 
     def partition_for(self, group_id: str, partitions: int = 0) -> int:
         """The partition of the group topic that holds the group, of so many, or of as many as it will be made with."""
@@ -44,6 +48,15 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         """A marker was appended to the partition at this offset, by its transaction's coordinator."""
         ended = partial(self._shards.transaction_ended, committed=committed)
         return self._input(now, ended, partition, offset, producer_id)
+
+    def topics_changed(self, topics: Iterable[str], now: Time) -> list[Effect]:
+        """Topics appeared, changed or left the cluster: consumer groups that subscribe to them look again."""
+        return self._input(now, self._look_again, set(topics))
+
+    def _look_again(self, topics: set[str]) -> None:
+        for shard in self._shards:
+            if not shard.is_loading:
+                subscriptions.topics_changed(self._shards.machine(shard.partition.partition), topics)
 
     def topics_deleted(self, topics: Iterable[str], now: Time) -> list[Effect]:
         """Topics left the cluster: positions in them are forgotten."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from itertools import chain
 
 from tidelog.coordinator.contract import Change, Result
+from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.records import group_tombstones as consumer_tombstones
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.protocols import CONSUMER
@@ -27,25 +29,38 @@ def delete_groups(machine: GroupMachine, group_ids: Iterable[str]) -> Result:
     for group_id in group_ids:
         code = ErrorCode.NONE
         try:
-            result.changes += _delete_group(machine, machine.group(group_id))
+            result.changes += _delete_group(machine, group_id)
         except ApiError as error:
             code = error.code
         result.response.append(DeletableGroupResult(group_id=group_id, error_code=code))
     return result
 
 
-def _delete_group(machine: GroupMachine, group: Group) -> list[Change]:
-    if group.state in WITH_MEMBERS:
+def _delete_group(machine: GroupMachine, group_id: str) -> list[Change]:
+    group = _group(machine, group_id)
+    if group.members if isinstance(group, ConsumerGroup) else group.state in WITH_MEMBERS:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-    positions = {*machine.offsets.newest(group.group_id), *machine.pending.of_group(group.group_id)}
-    tombstones = [offset_tombstone(group.group_id, topic, partition) for topic, partition in sorted(positions)]
-    return [*tombstones, group_tombstone(group.group_id)]
+    positions = {*machine.offsets.newest(group_id), *machine.pending.of_group(group_id)}
+    tombstones = [offset_tombstone(group_id, topic, partition) for topic, partition in sorted(positions)]
+    return [*tombstones, *group_tombstones(group)]
+
+
+def _group(machine: GroupMachine, group_id: str) -> Group | ConsumerGroup:
+    """ApiError GROUP_ID_NOT_FOUND."""
+    return machine.consumers.newest.get(group_id) or machine.group(group_id)
+
+
+def group_tombstones(group: Group | ConsumerGroup) -> list[Change]:
+    """What ends a group that has no members."""
+    if isinstance(group, ConsumerGroup):
+        return consumer_tombstones(group.group_id, group.members, group.regexes)
+    return [group_tombstone(group.group_id)]
 
 
 def delete_offsets(machine: GroupMachine, request: OffsetDeleteRequest) -> Result:
     """ApiError with the code for the whole request."""
-    group = machine.group(request.group_id)
-    if group.state in WITH_MEMBERS and group.protocol_type != CONSUMER:
+    group = _group(machine, request.group_id)
+    if isinstance(group, Group) and group.state in WITH_MEMBERS and group.protocol_type != CONSUMER:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     result = Result(OffsetDeleteResponse())
     for topic in request.topics:

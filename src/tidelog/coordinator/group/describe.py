@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from tidelog.coordinator.group.consumer import describe
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.state import GroupState
@@ -17,14 +18,13 @@ NOT_FOUND_VERSION = 6
 def list_groups(machine: GroupMachine, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
     """Groups in any of the states and of any of the types, by their names without regard to case; none means all."""
     wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {kind.strip().lower() for kind in types}
-    if wanted_types and CLASSIC not in wanted_types:
-        return []
-    return [
-        _listed(group)
-        for group in machine.groups.values()
-        if machine.is_visible(group) and (not wanted_states or group.state.value.lower() in wanted_states)
-    ]
+    wanted_types = {kind.strip().lower() for kind in types} or {CLASSIC, describe.CONSUMER}
+    found: list[ListedGroup] = []
+    if CLASSIC in wanted_types:
+        found += [_listed(group) for group in machine.groups.values() if machine.is_visible(group)]
+    if describe.CONSUMER in wanted_types:
+        found += [describe.listed(group) for group in machine.consumers.committed.values()]
+    return [group for group in found if not wanted_states or group.group_state.lower() in wanted_states]
 
 
 def _listed(group: Group) -> ListedGroup:
@@ -46,8 +46,9 @@ def _described_id(machine: GroupMachine, group_id: str, version: int) -> Describ
         return _described(group)
     dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if version >= NOT_FOUND_VERSION:
+        problem = "is not a classic group." if group_id in machine.consumers.committed else "not found."
         dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        dead.error_message = f"Group {group_id} not found."
+        dead.error_message = f"Group {group_id} {problem}"
     return dead
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from tidelog.coordinator.contract import Run
+from tidelog.coordinator.group.consumer import sessions
 from tidelog.coordinator.group.machine import GroupMachine, Rules
 from tidelog.coordinator.group.membership import leave, rebalance
 from tidelog.coordinator.group.offsets import expiry
@@ -12,6 +13,8 @@ from tidelog.coordinator.group.offsets import expiry
 def begin(machine: GroupMachine) -> Iterable[Run]:
     """Members are given a whole session to be heard of; a group that became too large begins a rebalance."""
     expiry.schedule(machine)
+    for consumer_group in machine.consumers.newest.values():
+        sessions.watch_loaded(machine, consumer_group)
     for group in machine.groups.values():
         for member in group.members.values():
             machine.watch(group, member.member_id, member.session_timeout_ms)

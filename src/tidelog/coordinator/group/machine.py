@@ -1,8 +1,8 @@
 """The state machine of one shard of the group coordinator.
 
-Lasting state, changed by replay only: `saved`, the last record of each group, `offsets`, and `pending`, those of open
-transactions. Soft state, which a
-failover may forget: `groups`, the groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded.
+Lasting state, changed by replay only: `saved`, the last record of each classic group, `consumers`, the consumer groups,
+`offsets`, and `pending`, those of open transactions. Soft state, which a failover may forget: `groups`, the classic
+groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded. A group is of one kind only.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +12,8 @@ from typing import NamedTuple
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.contract import Change, Result, Run
 from tidelog.coordinator.group import records
+from tidelog.coordinator.group.consumer.groups import ConsumerGroups
+from tidelog.coordinator.group.consumer.topics import Cluster
 from tidelog.coordinator.group.group import LOADED, Group
 from tidelog.coordinator.group.member import Member
 from tidelog.coordinator.group.membership.responses import join_error, sync_error
@@ -20,8 +22,8 @@ from tidelog.coordinator.group.offsets.table import OffsetTable, committed_from
 from tidelog.coordinator.group.state import GroupState
 from tidelog.coordinator.shard import Shard
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import TopicPartition
-from tidelog.wire.messages.groups.group_records import GroupMetadataValue, OffsetCommitKey
+from tidelog.model import TopicPartition, id_text
+from tidelog.wire.messages.groups.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from tidelog.wire.messages.groups.join_group import JoinGroupResponse
 from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
 
@@ -51,18 +53,20 @@ class Rules(NamedTuple):
 class GroupMachine:
     """The groups of one partition of `__consumer_offsets`. Its rules are functions of the modules beside it."""
 
-    def __init__(self, shard: Shard, config: BrokerConfig, entropy: Entropy, rules: Rules) -> None:
+    def __init__(self, shard: Shard, config: BrokerConfig, entropy: Entropy, rules: Rules, cluster: Cluster) -> None:
         self.shard = shard
         self.config = config
+        self.cluster = cluster
         self._entropy = entropy
         self._rules = rules
         self.saved: dict[str, GroupMetadataValue] = {}
         self.offsets = OffsetTable()
         self.pending = PendingOffsets()
         self.groups: dict[str, Group] = {}
+        self.consumers = ConsumerGroups()
 
     def __repr__(self) -> str:
-        return f"<GroupMachine {len(self.groups)} groups on {self.shard!r}>"
+        return f"<GroupMachine {len(self.groups)} classic groups, {self.consumers!r} on {self.shard!r}>"
 
     # What the rules use.
 
@@ -132,6 +136,10 @@ class GroupMachine:
         text = raw.hex()
         return f"{name}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
+    def new_uuid(self) -> str:
+        """A member id as the consumer protocol has them."""
+        return id_text(self._entropy(16))
+
     # What the runtime calls.
 
     def encode(self, change: Change) -> tuple[bytes, bytes | None]:
@@ -143,6 +151,8 @@ class GroupMachine:
     def replay(self, offset: int, change: Change) -> None:
         if isinstance(change.key, OffsetCommitKey):
             self._replay_offset(offset, change)
+        elif not isinstance(change.key, GroupMetadataKey):
+            self._replay_consumer(offset, change)
         elif change.value is None:
             self._replay_group_tombstone(change.key.group)
         else:
@@ -160,7 +170,7 @@ class GroupMachine:
             self._ensure_group(key.group, offset)
 
     def _ensure_group(self, group_id: str, offset: int) -> None:
-        if group_id not in self.groups:
+        if group_id not in self.groups and group_id not in self.consumers.newest:
             self.create(group_id, LOADED if self.shard.is_loading else offset)
 
     def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
@@ -195,11 +205,28 @@ class GroupMachine:
             self.groups[group_id] = records.group_from(group_id, value)
             return
         group = self.groups.get(group_id)
-        if group is not None and group.created_offset is None:
+        if group is None:
+            self._revive(offset, group_id, value)
+        elif group.created_offset is None:
             group.created_offset = offset
+
+    def _revive(self, offset: int, group_id: str, value: GroupMetadataValue) -> None:
+        """A consumer group became a classic one."""
+        group = self.groups[group_id] = records.group_from(group_id, value)
+        group.created_offset = offset
+        for member in group.members.values():
+            self.watch(group, member.member_id, member.session_timeout_ms)
+
+    def _replay_consumer(self, offset: int, change: Change) -> None:
+        """A classic group that no record made, but a commit, was none."""
+        classic = self.groups.get(change.key.group_id)
+        if classic is not None and change.value is not None:
+            self.forget(classic)
+        self.consumers.replay(offset, change)
 
     def commit(self, high_watermark: int) -> None:
         self.offsets.commit(high_watermark)
+        self.consumers.commit(high_watermark)
 
     def loaded(self) -> Iterable[Run]:
         return self._rules.begin(self)
@@ -212,5 +239,7 @@ class GroupMachine:
         """What must hold between two inputs; AssertionError where it does not."""
         for group in self.groups.values():
             group.check_invariants()
+        self.consumers.check_invariants()
+        assert not self.groups.keys() & self.consumers.newest.keys()
         for group_id, saved in self.saved.items():
             assert self.groups[group_id].generation >= saved.generation, group_id

@@ -1,12 +1,15 @@
 """The records of `__consumer_offsets`, in Kafka's formats, so that Kafka's own tools read them.
 
-A key begins with the type of its record (0 and 1: a committed offset, 2: a group), a value with its version. Kafka
-writes committed offsets in version 4 (1 where the request named a retention time) and groups in version 3.
+A key begins with the type of its record (0 and 1: a committed offset, 2: a group, 3 to 8 and 16: what makes a consumer
+group), a value with its version. Kafka writes committed offsets in version 4 (1 where the request named a retention
+time), groups in version 3 and the others in version 0.
 """
 
 import struct
+from typing import Any
 
 from tidelog.coordinator.contract import Change
+from tidelog.coordinator.group.consumer.records import VALUES as CONSUMER_VALUES
 from tidelog.coordinator.group.group import LOADED, Group
 from tidelog.coordinator.group.member import Member, Protocol
 from tidelog.coordinator.group.state import GroupState
@@ -24,6 +27,7 @@ NO_EXPIRY = -1
 NO_TIME = -1
 
 _TYPE = struct.Struct(">h")
+_CONSUMER_KEYS: dict[int, type[Any]] = {cls.__key__: cls for cls in CONSUMER_VALUES}
 _OFFSET_TYPES = (0, 1)
 _GROUP_TYPE = 2
 _OFFSET_VERSION = 4
@@ -33,6 +37,9 @@ _GROUP_VERSION = 3
 
 def encode(change: Change) -> tuple[bytes, bytes | None]:
     """Key and value of the record."""
+    if type(change.key) in CONSUMER_VALUES:
+        key = _TYPE.pack(change.key.__key__) + codec.encode(change.key, 0)
+        return key, None if change.value is None else _TYPE.pack(0) + codec.encode(change.value, 0)
     if isinstance(change.key, OffsetCommitKey):
         key = _TYPE.pack(_OFFSET_TYPES[-1]) + codec.encode(change.key, 0)
         return key, None if change.value is None else _offset_value(change.value)
@@ -50,13 +57,16 @@ def _group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode(key: bytes, value: bytes | None) -> Change | None:
-    """The change that a record tells of; None for the types of newer group protocols. CorruptLog where it is none."""
+    """The change that a record tells of; None for the types of other group protocols. CorruptLog where it is none."""
     try:
         kind = _TYPE.unpack_from(key)[0]
         if kind in _OFFSET_TYPES:
             return Change(codec.decode(OffsetCommitKey, 0, key[2:]), _value(OffsetCommitValue, value))
         if kind == _GROUP_TYPE:
             return Change(codec.decode(GroupMetadataKey, 0, key[2:]), _value(GroupMetadataValue, value))
+        cls = _CONSUMER_KEYS.get(kind)
+        if cls is not None:
+            return Change(codec.decode(cls, 0, key[2:]), _value(CONSUMER_VALUES[cls], value))
     except (ProtocolViolation, struct.error) as error:
         raise CorruptLog(f"a record of the group topic cannot be read: {error}") from error
     return None

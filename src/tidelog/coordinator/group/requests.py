@@ -8,13 +8,21 @@ from tidelog import effects
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.gathering import Gatherings
-from tidelog.coordinator.group import deletion, describe
+from tidelog.coordinator.group import deletion, describe, kinds
+from tidelog.coordinator.group.consumer import describe as consumer_describe
+from tidelog.coordinator.group.consumer import heartbeat as consumer_heartbeat
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.membership import heartbeat, join, leave, responses, sync
+from tidelog.coordinator.group.membership import responses
+from tidelog.coordinator.group.membership.join import Joining
 from tidelog.coordinator.group.offsets import commit, fetch, transactional
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shards import Shards
-from tidelog.errors import ErrorCode
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.wire.messages.groups.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -109,13 +117,13 @@ def _join(requests: Requests, token: int, request: JoinGroupRequest, caller: Cal
     if request.group_id and not low <= timeout_ms <= high:
         requests.reply(token, refuse(ErrorCode.INVALID_SESSION_TIMEOUT))
         return
-    joining = join.Joining(token, request, caller.version, caller.client_id, caller.client_host)
-    requests.write(request.group_id, caller, token, lambda machine: join.join(machine, joining), refuse)
+    joining = Joining(token, request, caller.version, caller.client_id, caller.client_host)
+    requests.write(request.group_id, caller, token, lambda machine: kinds.join(machine, joining), refuse)
 
 
 def _sync(requests: Requests, token: int, request: SyncGroupRequest, caller: Caller) -> None:
     requests.write(
-        request.group_id, caller, token, lambda machine: sync.sync(machine, request, token), responses.sync_error
+        request.group_id, caller, token, lambda machine: kinds.sync(machine, request, token), responses.sync_error
     )
 
 
@@ -126,14 +134,30 @@ def _heartbeat(requests: Requests, token: int, request: HeartbeatRequest, caller
         is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
 
-    requests.write(request.group_id, caller, token, lambda machine: heartbeat.heartbeat(machine, request), refuse)
+    requests.write(request.group_id, caller, token, lambda machine: kinds.heartbeat(machine, request), refuse)
+
+
+def _consumer_heartbeat(requests: Requests, token: int, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
+    try:
+        consumer_heartbeat.check(request, caller.version)
+        consumer_heartbeat.check_assignor(request.server_assignor, requests.config.group_consumer_assignors)
+    except ApiError as error:
+        requests.reply(token, consumer_heartbeat.refused(error.code, str(error)))
+        return
+    sender = consumer_heartbeat.Sender(caller.client_id, caller.client_host)
+    requests.shards.execute(
+        requests.partition(request.group_id, caller),
+        lambda machine: consumer_heartbeat.heartbeat(machine, request, sender),
+        token,
+        consumer_heartbeat.refused,
+    )
 
 
 def _leave(requests: Requests, token: int, request: LeaveGroupRequest, caller: Caller) -> None:
     def refuse(code: ErrorCode) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code)
 
-    requests.write(request.group_id, caller, token, lambda machine: leave.leave(machine, request), refuse)
+    requests.write(request.group_id, caller, token, lambda machine: kinds.leave(machine, request), refuse)
 
 
 def _commit(requests: Requests, token: int, request: OffsetCommitRequest, caller: Caller) -> None:
@@ -216,6 +240,24 @@ def _describe(requests: Requests, token: int, request: DescribeGroupsRequest, ca
     )
 
 
+def _describe_consumer_groups(
+    requests: Requests, token: int, request: ConsumerGroupDescribeRequest, caller: Caller
+) -> None:
+    def refuse(ids: list[str], code: ErrorCode) -> list[Any]:
+        return [consumer_describe.refused(group_id, code) for group_id in ids]
+
+    nameless = refuse([group_id for group_id in request.group_ids if not group_id], ErrorCode.INVALID_GROUP_ID)
+    requests.by_partition(
+        token,
+        [group_id for group_id in request.group_ids if group_id],
+        caller,
+        lambda part, partition, ids: requests.shards.read(
+            partition, lambda machine: consumer_describe.describe(machine, ids), part, partial(refuse, ids)
+        ),
+        lambda parts: ConsumerGroupDescribeResponse(groups=[*nameless, *(group for part in parts for group in part)]),
+    )
+
+
 def _list(requests: Requests, token: int, request: ListGroupsRequest, caller: Caller) -> None:
     """Groups of the partitions that are led here; a client asks every broker."""
     del caller
@@ -261,4 +303,6 @@ _HANDLERS: dict[type, Callable[[Requests, int, Any, Caller], None]] = {
     DeleteGroupsRequest: _delete_groups,
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: _list,
+    ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
+    ConsumerGroupDescribeRequest: _describe_consumer_groups,
 }

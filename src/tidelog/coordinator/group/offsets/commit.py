@@ -1,8 +1,11 @@
 """OffsetCommit: who may commit for a group, and what is written."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from tidelog.coordinator.contract import Change, Result
+from tidelog.coordinator.group.consumer import commits
+from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import NO_EXPIRY
@@ -71,7 +74,13 @@ def change_of(
 
 
 def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> Group | None:
-    """None for a group that this commit makes: a client that assigns partitions to itself needs none."""
+    """None for a consumer group, and for one that this commit makes: a client that assigns partitions to itself needs
+    none."""
+    consumer_group = machine.consumers.newest.get(request.group_id)
+    if consumer_group is not None:
+        member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+        commits.check_commit(consumer_group, member_id, epoch, _places(request), version=version)
+        return None
     group = machine.groups.get(request.group_id)
     if group is not None:
         check_commit(group, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
@@ -80,6 +89,10 @@ def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     return group
+
+
+def _places(request: OffsetCommitRequest) -> Iterator[Place]:
+    return ((topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions)
 
 
 def check_commit(group: Group, member_id: str, instance_id: str | None, generation: int) -> None:

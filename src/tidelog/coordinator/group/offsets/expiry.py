@@ -7,11 +7,13 @@ Positions of a group with members count from their commit, those of an empty gro
 from functools import partial
 
 from tidelog.coordinator.contract import Change, Result
+from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.deletion import group_tombstones
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offsets.table import Committed, is_expired
 from tidelog.coordinator.group.protocols import CONSUMER
-from tidelog.coordinator.group.records import NO_TIME, group_tombstone, offset_tombstone
+from tidelog.coordinator.group.records import NO_TIME, offset_tombstone
 from tidelog.coordinator.group.state import GroupState
 from tidelog.model import TopicPartition
 
@@ -28,7 +30,8 @@ def schedule(machine: GroupMachine) -> None:
 
 def expire(machine: GroupMachine) -> Result:
     tombstones: list[Change] = []
-    for group in machine.groups.values():
+    groups: list[Group | ConsumerGroup] = [*machine.groups.values(), *machine.consumers.newest.values()]
+    for group in groups:
         tombstones += _expired(machine, group)
         if len(tombstones) >= MAX_TOMBSTONES:
             machine.shard.set_timer(TIMER, 0, partial(expire, machine))
@@ -37,7 +40,7 @@ def expire(machine: GroupMachine) -> Result:
     return Result(changes=tombstones)
 
 
-def _expired(machine: GroupMachine, group: Group) -> list[Change]:
+def _expired(machine: GroupMachine, group: Group | ConsumerGroup) -> list[Change]:
     """Tombstones for what is expired of the group, and for the group itself if nothing of it is left."""
     positions = machine.offsets.newest(group.group_id)
     pending = machine.pending.of_group(group.group_id)
@@ -47,12 +50,16 @@ def _expired(machine: GroupMachine, group: Group) -> list[Change]:
         if where not in pending and _is_gone(machine, group, where, committed)
     ]
     tombstones = [offset_tombstone(group.group_id, *where) for where in gone]
-    if len(gone) == len(positions) and not pending and group.is_in(GroupState.EMPTY):
-        tombstones.append(group_tombstone(group.group_id))
+    if len(gone) == len(positions) and not pending and _is_empty(group):
+        tombstones += group_tombstones(group)
     return tombstones
 
 
-def _is_gone(machine: GroupMachine, group: Group, where: TopicPartition, committed: Committed) -> bool:
+def _is_empty(group: Group | ConsumerGroup) -> bool:
+    return group.is_in(GroupState.EMPTY) if isinstance(group, Group) else not group.members
+
+
+def _is_gone(machine: GroupMachine, group: Group | ConsumerGroup, where: TopicPartition, committed: Committed) -> bool:
     base_timestamp = _base_timestamp(group, committed)
     if base_timestamp is None or group.subscribes_to(where.topic):
         return False
@@ -60,9 +67,9 @@ def _is_gone(machine: GroupMachine, group: Group, where: TopicPartition, committ
     return is_expired(committed, base_timestamp, machine.wall, retention_ms)
 
 
-def _base_timestamp(group: Group, committed: Committed) -> int | None:
+def _base_timestamp(group: Group | ConsumerGroup, committed: Committed) -> int | None:
     """From when on the retention counts; None while positions may not expire."""
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.commit_timestamp
     if group.is_in(GroupState.EMPTY):
         return committed.commit_timestamp if group.state_timestamp == NO_TIME else group.state_timestamp

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from tidelog.coordinator.group.consumer import commits
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offsets.table import Committed
-from tidelog.errors import ErrorCode
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequestGroup,
@@ -22,6 +23,13 @@ Find = Callable[[TopicPartition], Committed | None]
 def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bool) -> OffsetFetchResponseGroup:
     """From the newest positions or the committed ones; all of them where the request names no topics. A group that is
     not there has committed nothing."""
+    consumers = machine.consumers.newest if newest else machine.consumers.committed
+    consumer_group = consumers.get(request.group_id)
+    if consumer_group is not None:
+        try:
+            commits.check_fetch(consumer_group, request.member_id, request.member_epoch)
+        except ApiError as error:
+            return fetch_error(request, error.code)
     positions = machine.offsets.newest(request.group_id) if newest else machine.offsets.all_committed(request.group_id)
     response = OffsetFetchResponseGroup(group_id=request.group_id)
     if request.topics is None:

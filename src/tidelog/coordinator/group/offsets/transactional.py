@@ -1,6 +1,10 @@
 """TxnOffsetCommit: positions that count once a producer's transaction is committed."""
 
+from collections.abc import Iterator
+
 from tidelog.coordinator.contract import Result, Transaction
+from tidelog.coordinator.group.consumer import commits
+from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offsets.commit import change_of
 from tidelog.coordinator.group.state import GroupState
@@ -35,8 +39,13 @@ def commit(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Result:
 
 def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest) -> None:
     """A producer that names no generation is believed; one that does must be the member that it says (KIP-447)."""
-    group = machine.groups.get(request.group_id)
     generation = request.generation_id
+    consumer_group = machine.consumers.newest.get(request.group_id)
+    if consumer_group is not None:
+        member_id, instance_id = request.member_id, request.group_instance_id
+        commits.check_transactional(consumer_group, member_id, instance_id, generation, _places(machine, request))
+        return
+    group = machine.groups.get(request.group_id)
     if group is None:
         if generation >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -47,6 +56,14 @@ def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest)
         group.check_member(request.member_id, request.group_instance_id)
         if generation != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _places(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Iterator[Place]:
+    """Those of topics that are gone are nobody's."""
+    for topic in request.topics:
+        known = machine.cluster.topics.get(topic.name)
+        for partition in topic.partitions:
+            yield NO_ID if known is None else known.id, partition.partition_index
 
 
 def commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:

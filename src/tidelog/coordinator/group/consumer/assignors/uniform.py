@@ -1,0 +1,126 @@
+"""The uniform assignor: as even as the subscriptions allow, then as close to the previous assignment as that leaves it.
+
+Where all members subscribe to the same topics, each keeps up to its share of what it had and takes from what is free.
+Where they differ, what is free goes to the subscriber who has least, the topics with the fewest subscribers first; then
+partitions move as long as one of them lessens the difference between two members.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush, heapreplace
+
+from tidelog.coordinator.group.consumer.assignors.spec import Assignment, Spec
+from tidelog.coordinator.group.consumer.places import Place
+
+Holdings = dict[str, set[Place]]
+
+
+def assign_uniform(spec: Spec) -> Assignment:
+    if not spec.members:
+        return {}
+    holdings = _kept(spec)
+    if len({member.topics for member in spec.members.values()}) == 1:
+        _even_out(spec, holdings)
+    else:
+        _fill(spec, holdings)
+        _balance(spec, holdings)
+    return {member_id: frozenset(places) for member_id, places in holdings.items()}
+
+
+def _kept(spec: Spec) -> Holdings:
+    """What each member had of what there is and it still subscribes to."""
+    return {
+        member_id: {
+            place for place in member.previous if place[0] in member.topics and place[1] < spec.partitions[place[0]]
+        }
+        for member_id, member in spec.members.items()
+    }
+
+
+def _unassigned(spec: Spec, holdings: Holdings) -> list[Place]:
+    taken = {place for places in holdings.values() for place in places}
+    every = ((topic_id, number) for topic_id, count in spec.partitions.items() for number in range(count))
+    return [place for place in every if place not in taken]
+
+
+def _even_out(spec: Spec, holdings: Holdings) -> None:
+    """Everybody subscribes to the same: who had most may have the one partition more, if there are some."""
+    quota, extra = divmod(sum(spec.partitions.values()), len(holdings))
+    quotas: dict[str, int] = {}
+    for rank, member_id in enumerate(sorted(holdings, key=lambda member_id: (-len(holdings[member_id]), member_id))):
+        quotas[member_id] = quota + (rank < extra)
+        for place in sorted(holdings[member_id])[quotas[member_id] :]:
+            holdings[member_id].remove(place)
+    free = iter(_unassigned(spec, holdings))
+    for member_id in sorted(holdings):
+        for _ in range(quotas[member_id] - len(holdings[member_id])):
+            holdings[member_id].add(next(free))
+
+
+def _subscribers(spec: Spec) -> dict[bytes, list[str]]:
+    return {
+        topic_id: sorted(member_id for member_id, member in spec.members.items() if topic_id in member.topics)
+        for topic_id in spec.partitions
+    }
+
+
+def _fill(spec: Spec, holdings: Holdings) -> None:
+    subscribers = _subscribers(spec)
+    free: dict[bytes, list[Place]] = {}
+    for place in _unassigned(spec, holdings):
+        free.setdefault(place[0], []).append(place)
+    for topic_id in sorted(free, key=lambda topic_id: (len(subscribers[topic_id]), topic_id)):
+        _hand_out(free[topic_id], subscribers[topic_id], holdings)
+
+
+def _hand_out(places: Iterable[Place], members: list[str], holdings: Holdings) -> None:
+    """Each to who has least."""
+    heap = [(len(holdings[member_id]), member_id) for member_id in members]
+    heapify(heap)
+    for place in places if heap else ():
+        count, member_id = heap[0]
+        holdings[member_id].add(place)
+        heapreplace(heap, (count + 1, member_id))
+
+
+def _balance(spec: Spec, holdings: Holdings) -> None:
+    """Topic by topic, until a round over all topics moves nothing. Each move lessens the sum of the squared loads, so
+    there is an end."""
+    subscribers = _subscribers(spec)
+    topics = sorted(spec.partitions, key=lambda topic_id: (len(subscribers[topic_id]), topic_id))
+    while sum(_balance_topic(topic_id, subscribers[topic_id], holdings) for topic_id in topics):
+        pass
+
+
+def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> int:
+    """Move the topic's partitions from who has most to who has least, while they differ by two; how many moved."""
+    owned = {member_id: sorted(place for place in holdings[member_id] if place[0] == topic_id) for member_id in members}
+    least = [(len(holdings[member_id]), member_id) for member_id in members]
+    most = [(-len(holdings[member_id]), member_id) for member_id in members if owned[member_id]]
+    heapify(least)
+    heapify(most)
+    moved = 0
+    while most:
+        giver, taker = _current(most, owned, holdings, -1), _current(least, None, holdings, 1)
+        if giver is None or taker is None or len(holdings[giver]) - len(holdings[taker]) < 2:
+            break
+        place = owned[giver].pop()
+        holdings[giver].remove(place)
+        holdings[taker].add(place)
+        owned[taker].append(place)
+        for member_id in (giver, taker):
+            heappush(least, (len(holdings[member_id]), member_id))
+            heappush(most, (-len(holdings[member_id]), member_id))
+        moved += 1
+    return moved
+
+
+def _current(
+    heap: list[tuple[int, str]], owned: dict[str, list[Place]] | None, holdings: Holdings, sign: int
+) -> str | None:
+    """The top of the heap, after entries are dropped that are out of date or of members with nothing to give."""
+    while heap:
+        count, member_id = heap[0]
+        if count == sign * len(holdings[member_id]) and (owned is None or owned[member_id]):
+            return member_id
+        heappop(heap)
+    return None

@@ -1,0 +1,218 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members that speak the classic protocol in a consumer group.
+
+To such a member the group's epoch is a generation. It is told of no other members, computes nothing, and is told to
+join again whenever it has something to give up or may get more: so it reconciles as the others do.
+"""
+
+from tidelog.coordinator.contract import Result
+from tidelog.coordinator.group.consumer import conversion, embedded, sessions, subscriptions, timing
+from tidelog.coordinator.group.consumer.advancing import advance, step
+from tidelog.coordinator.group.consumer.draft import Draft
+from tidelog.coordinator.group.consumer.fencing import fence
+from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.joining import (
+    check_room,
+    joining_static_member,
+    known_member,
+    known_static_member,
+)
+from tidelog.coordinator.group.consumer.member import ClassicSide, Member, MemberState, Subscription
+from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.timing import Deadline
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.membership.join import KNOWN_MEMBER_VERSION, Joining
+from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error
+from tidelog.coordinator.group.protocols import CONSUMER
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
+from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from tidelog.wire.messages.groups.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+
+# Joining.
+
+
+def join(machine: GroupMachine, group: ConsumerGroup, joining: Joining) -> Result:
+    """The members of the classic protocol get no leader: the server assigns. ApiError with what the member is told."""
+    request = joining.request
+    if conversion.policy(machine) == "disabled":
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    check_room(machine, group, request.member_id)
+    _check_protocols(group, request)
+    member_id = request.member_id or machine.new_uuid()
+    is_unknown = request.member_id == UNKNOWN_MEMBER
+    if is_unknown and request.group_instance_id is None and joining.version >= KNOWN_MEMBER_VERSION:
+        return Result(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+    draft = Draft(group)
+    member = _member(draft, member_id, request.group_instance_id, is_unknown=is_unknown)
+    subscription = embedded.read_subscription(request.protocols[0].metadata)
+    if subscription is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
+    owned = embedded.known_places(machine.cluster, subscription.owned_partitions)
+    said = _subscription(member.subscription, joining, subscription)
+    replaced = group.static_member(request.group_instance_id)
+    others = [other for other in draft.group.members.values() if other.member_id != member.member_id]
+    if replaced is not None and not replaced.is_classic and conversion.may_downgrade(machine, [*others, _as(said)]):
+        return _join_and_downgrade(machine, draft, member, said, owned)
+    member = advance(machine, draft, member, said, owned)
+    timing.cancel(machine, Deadline.JOIN, group.group_id, member.member_id)
+    sessions.watch(machine, group.group_id, member)
+    sessions.watch_sync(machine, group.group_id, member)
+    return Result(_joined(member), draft.changes)
+
+
+def _as(subscription: Subscription) -> Member:
+    return Member(UNKNOWN_MEMBER, subscription)
+
+
+def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
+    """ApiError INCONSISTENT_GROUP_PROTOCOL unless all classic members could agree on one."""
+    names = {protocol.name for protocol in request.protocols}
+    for member in group.classic_members():
+        assert member.subscription.classic is not None
+        names &= {protocol.name for protocol in member.subscription.classic.protocols}
+    if request.protocol_type != CONSUMER or not names:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def _member(draft: Draft, member_id: str, instance_id: str | None, *, is_unknown: bool) -> Member:
+    if instance_id is None:
+        return draft.group.members.get(member_id, Member(member_id))
+    if is_unknown:
+        return joining_static_member(draft, member_id, instance_id, is_classic=True)
+    return known_static_member(draft.group, member_id, instance_id)
+
+
+def _subscription(before: Subscription, joining: Joining, said: ConsumerProtocolSubscription) -> Subscription:
+    request = joining.request
+    return before._replace(
+        instance_id=request.group_instance_id or before.instance_id,
+        rack_id=said.rack_id or before.rack_id,
+        client_id=joining.client_id,
+        client_host=joining.client_host,
+        topics=frozenset(said.topics),
+        pattern="" if before.pattern else before.pattern,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        classic=ClassicSide(request.session_timeout_ms, tuple(joining.protocols)),
+    )
+
+
+def _joined(member: Member) -> JoinGroupResponse:
+    assert member.subscription.classic is not None
+    return JoinGroupResponse(
+        generation_id=member.current.epoch,
+        protocol_type=CONSUMER,
+        protocol_name=member.subscription.classic.protocols[0].name,
+        member_id=member.member_id,
+    )
+
+
+def _join_and_downgrade(
+    machine: GroupMachine, draft: Draft, member: Member, said: Subscription, owned: frozenset[Place]
+) -> Result:
+    """The static member was the last of the consumer protocol. If nothing changed by it, the classic group goes on with
+    what everybody has."""
+    changed = subscriptions.update(machine, draft, member, said)
+    member = member._replace(subscription=said)
+    is_stale = draft.group.target.epoch < draft.group.epoch
+    if not is_stale:
+        member = step(machine, draft, member, owned, changed=changed)
+    group = draft.group
+    changes = [*draft.changes, *conversion.downgrade(machine, group, group.members.values())]
+
+    def settled(code: ErrorCode) -> Result:
+        return conversion.downgraded(machine, group.group_id, code, rebalance_now=is_stale)
+
+    return Result(_joined(member), changes, settled)
+
+
+# In the group.
+
+
+def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None = None) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
+    if instance_id is None:
+        member = known_member(group, member_id)
+    else:
+        member = known_static_member(group, member_id, instance_id)
+    if not member.is_classic:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+    if generation is not None and generation != member.current.epoch:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    return member
+
+
+def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest) -> Result:
+    """ApiError with what the member is told."""
+    member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
+    classic = member.subscription.classic
+    assert classic is not None
+    protocol = classic.protocols[0]
+    if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol.name):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    is_behind = group.target.epoch > member.current.epoch
+    if is_behind and member.current.state != MemberState.UNREVOKED_PARTITIONS:
+        sessions.watch_join(machine, group.group_id, member)
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    timing.cancel(machine, Deadline.SYNC, group.group_id, member.member_id)
+    sessions.watch(machine, group.group_id, member)
+    version = embedded.version(protocol.metadata)
+    assignment = embedded.write_assignment(machine.cluster, member.current.assigned, version)
+    return Result(
+        SyncGroupResponse(
+            protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment
+        )
+    )
+
+
+def heartbeat(machine: GroupMachine, group: ConsumerGroup, request: HeartbeatRequest) -> Result:
+    """ApiError with what the member is told."""
+    member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
+    sessions.watch(machine, group.group_id, member)
+    if not _must_join_again(group, member):
+        return Result(HeartbeatResponse())
+    sessions.watch_join(machine, group.group_id, member)
+    return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+def _must_join_again(group: ConsumerGroup, member: Member) -> bool:
+    state = member.current.state
+    if member.current.epoch < group.target.epoch or state == MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return state == MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
+
+
+def leave(machine: GroupMachine, group: ConsumerGroup, request: LeaveGroupRequest) -> Result:
+    """Every member is answered for itself. An operator may remove static members of either protocol by their names."""
+    leaving: dict[str, Member] = {}
+    answers = [_leave_one(group, who, leaving) for who in request.members]
+    result = fence(machine, group, list(leaving.values()))
+    result.response = LeaveGroupResponse(members=answers)
+    return result
+
+
+def _leave_one(group: ConsumerGroup, who: MemberIdentity, leaving: dict[str, Member]) -> MemberResponse:
+    code = ErrorCode.NONE
+    try:
+        member = _leaving(group, who)
+        leaving[member.member_id] = member
+    except ApiError as error:
+        code = error.code
+    return MemberResponse(member_id=who.member_id, group_instance_id=who.group_instance_id, error_code=code)
+
+
+def _leaving(group: ConsumerGroup, who: MemberIdentity) -> Member:
+    if who.group_instance_id is None:
+        return known_member(group, who.member_id)
+    if who.member_id == UNKNOWN_MEMBER:
+        member = group.static_member(who.group_instance_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {who.group_instance_id} is unknown.")
+        return member
+    return known_static_member(group, who.member_id, who.group_instance_id)

@@ -1,0 +1,162 @@
+"""A classic group becomes a consumer group with its first member of the consumer protocol, and a classic one again when
+the last of these goes: the records of the one are deleted and those of the other written in one batch (KIP-848)."""
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.coordinator.contract import Change, Result
+from tidelog.coordinator.group import protocols, records
+from tidelog.coordinator.group.consumer import embedded, timing, topics
+from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
+from tidelog.coordinator.group.consumer.member import ClassicSide, Current, Member, Subscription
+from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.records import (
+    current_change,
+    group_change,
+    group_tombstones,
+    member_change,
+    target_change,
+    target_epoch_change,
+)
+from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.member import Member as ClassicMember
+from tidelog.coordinator.group.membership import rebalance
+from tidelog.coordinator.group.state import GroupState
+from tidelog.errors import ApiError, ErrorCode
+
+UPGRADES = frozenset({"upgrade", "bidirectional"})
+DOWNGRADES = frozenset({"downgrade", "bidirectional"})
+
+
+def policy(machine: GroupMachine) -> str:
+    return machine.config.group_consumer_migration_policy.lower()
+
+
+def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
+    """ApiError GROUP_ID_NOT_FOUND where there is none, or a classic one."""
+    group = machine.consumers.newest.get(group_id)
+    if group is None:
+        problem = "is not a consumer group." if group_id in machine.groups else "not found."
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}")
+    return group
+
+
+# From the classic protocol.
+
+
+def check_upgrade(machine: GroupMachine, group: Group) -> None:
+    """ApiError GROUP_ID_NOT_FOUND, which is also what a client is told that has to wait."""
+    problem = None
+    if policy(machine) not in UPGRADES:
+        problem = "online upgrade is disabled."
+    elif group.protocol_type != protocols.CONSUMER:
+        problem = "the group does not use the consumer embedded protocol."
+    elif len(group.members) > machine.config.group_consumer_max_size:
+        problem = "the group size exceeds the consumer group maximum size."
+    if problem is not None:
+        raise _no_upgrade(group, problem)
+
+
+def _no_upgrade(group: Group, problem: str) -> ApiError:
+    text = f"Cannot upgrade classic group {group.group_id} to consumer group because {problem}"
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def upgrade(machine: GroupMachine, group: Group) -> list[Change]:
+    """The classic group's end, and the consumer group that it becomes: every member has what it was last given, and the
+    generation goes on as the epoch. ApiError GROUP_ID_NOT_FOUND where what the members said cannot be read."""
+    members = [_upgraded(machine, group, member) for member in group.members.values()]
+    group_id = group.group_id
+    names = {name for member in members for name in member.subscription.topics}
+    return [
+        records.group_tombstone(group_id),
+        *(member_change(group_id, member.member_id, member.subscription) for member in members),
+        group_change(group_id, group.generation, topics.fingerprint(machine.cluster, names)),
+        *(target_change(group_id, member.member_id, member.current.assigned) for member in members),
+        target_epoch_change(group_id, group.generation, 0),
+        *(current_change(group_id, member.member_id, member.current) for member in members),
+    ]
+
+
+def _upgraded(machine: GroupMachine, group: Group, member: ClassicMember) -> Member:
+    chosen = [protocol.metadata for protocol in member.protocols if protocol.name == group.protocol]
+    metadata = chosen[0] if chosen else member.protocols[0].metadata
+    subscription = embedded.read_subscription(metadata)
+    assignment = embedded.read_assignment(member.assignment)
+    if subscription is None or assignment is None:
+        raise _no_upgrade(group, "the embedded consumer protocol is malformed.")
+    if assignment.user_data:
+        advice = "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
+        raise _no_upgrade(group, f"an unsupported custom assignor is in use. {advice}")
+    epoch = group.generation
+    given = embedded.known_places(machine.cluster, assignment.assigned_partitions)
+    return Member(
+        member.member_id,
+        Subscription(
+            instance_id=member.instance_id,
+            rack_id=subscription.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=frozenset(subscription.topics),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicSide(member.session_timeout_ms, tuple(member.protocols)),
+        ),
+        Current(epoch, epoch, assigned=dict.fromkeys(sorted(given), epoch)),
+    )
+
+
+# Back to the classic protocol.
+
+
+def may_downgrade(machine: GroupMachine, staying: Sequence[Member]) -> bool:
+    """Whether a group with these members is to be a classic one."""
+    return (
+        bool(staying)
+        and all(member.is_classic for member in staying)
+        and policy(machine) in DOWNGRADES
+        and len(staying) <= machine.config.group_max_size
+    )
+
+
+def downgrade(machine: GroupMachine, group: ConsumerGroup, staying: Iterable[Member]) -> list[Change]:
+    """The consumer group's end, and the classic group that it becomes: stable, each member with its target."""
+    classic = Group(group.group_id, machine.wall)
+    assignments: dict[str, bytes] = {}
+    classic.protocol_type, classic.generation, classic.state = protocols.CONSUMER, group.epoch, GroupState.STABLE
+    for member in staying:
+        classic.add(_downgraded(member))
+    classic.protocol = protocols.choose(classic.members.values())
+    for classic_member in classic.members.values():
+        version = embedded.version(classic_member.metadata(classic.protocol))
+        target: frozenset[Place] = group.targets.get(classic_member.member_id, NO_PLACES)
+        assignments[classic_member.member_id] = embedded.write_assignment(machine.cluster, target, version)
+    tombstones = group_tombstones(group.group_id, group.members, group.regexes)
+    return [*tombstones, records.group_change(classic, assignments)]
+
+
+def _downgraded(member: Member) -> ClassicMember:
+    subscription = member.subscription
+    assert subscription.classic is not None
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=subscription.instance_id,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+        session_timeout_ms=subscription.classic.session_timeout_ms,
+        protocol_type=protocols.CONSUMER,
+        protocols=list(subscription.classic.protocols),
+    )
+
+
+def downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalance_now: bool) -> Result:
+    """What the members have is no longer what they were to have, so they begin a rebalance."""
+    del code  # a group that is not there was not written; one that is there was, whether or not that is known yet
+    group = machine.groups.get(group_id)
+    if group is None:
+        return Result()
+    for member_id in group.members:
+        timing.cancel_all(machine, group_id, member_id)
+    if rebalance_now and group.is_in(GroupState.STABLE):
+        return rebalance.prepare(machine, group, "the last member of the consumer protocol left")
+    return Result()

@@ -1,0 +1,70 @@
+"""What classic members of a consumer group tell and are told: subscriptions and assignments in their own format."""
+
+import struct
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from tidelog.coordinator.group.consumer.places import Place, grouped
+from tidelog.coordinator.group.consumer.topics import Cluster
+from tidelog.errors import ProtocolViolation
+from tidelog.wire import codec
+from tidelog.wire.messages.groups.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitionResponse,
+)
+
+NEWEST = 3
+_VERSION = struct.Struct(">h")
+
+T = TypeVar("T")
+
+
+def version(data: bytes) -> int:
+    """A newer version than is known is read, and answered, as the newest known. ProtocolViolation where there is
+    none."""
+    try:
+        found: int = _VERSION.unpack_from(data)[0]
+    except struct.error as error:
+        raise ProtocolViolation("a consumer protocol message without a version") from error
+    if found < 0:
+        raise ProtocolViolation(f"consumer protocol version {found}")
+    return min(found, NEWEST)
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription | None:
+    """None where it cannot be read."""
+    return _read(ConsumerProtocolSubscription, data)
+
+
+def read_assignment(data: bytes) -> ConsumerProtocolAssignment | None:
+    """None where it cannot be read; a member that was given nothing yet has an empty one."""
+    return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
+
+
+def _read(cls: type[T], data: bytes) -> T | None:
+    try:
+        return codec.decode(cls, version(data), data[_VERSION.size :])
+    except ProtocolViolation:
+        return None
+
+
+def write_assignment(cluster: Cluster, places: Iterable[Place], version: int) -> bytes:
+    """Topics that are gone are left out."""
+    assigned = [
+        TopicPartitionResponse(topic=cluster.topic_names[topic_id], partitions=partitions)
+        for topic_id, partitions in grouped(places).items()
+        if topic_id in cluster.topic_names
+    ]
+    message = ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=None)
+    return _VERSION.pack(version) + codec.encode(message, version)
+
+
+def known_places(cluster: Cluster, topics: Iterable[Any]) -> frozenset[Place]:
+    """Partitions by the names of their topics, without those of topics that are gone."""
+    return frozenset(
+        (cluster.topics[topic.topic].id, partition)
+        for topic in topics
+        if topic.topic in cluster.topics
+        for partition in topic.partitions
+    )

@@ -1,0 +1,31 @@
+"""Members that are in the group no more. Where only members of the classic protocol stay, the group becomes a classic
+one again."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from tidelog.coordinator.contract import Result
+from tidelog.coordinator.group.consumer import conversion, subscriptions, timing
+from tidelog.coordinator.group.consumer.draft import Draft
+from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.member import Member
+from tidelog.coordinator.group.consumer.records import member_tombstones
+from tidelog.coordinator.group.machine import GroupMachine
+
+
+def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Member]) -> Result:
+    """The records without a response. Whoever stays learns of it by a heartbeat."""
+    if not members:
+        return Result()
+    gone = {member.member_id for member in members}
+    staying = [member for member in group.members.values() if member.member_id not in gone]
+    if conversion.may_downgrade(machine, staying):
+        settled = partial(conversion.downgraded, machine, group.group_id, rebalance_now=True)
+        return Result(changes=conversion.downgrade(machine, group, staying), settled=settled)
+    draft = Draft(group)
+    for member in members:
+        draft.add(*member_tombstones(group.group_id, member.member_id))
+    subscriptions.raise_epoch(machine, draft)
+    for member in members:
+        timing.cancel_all(machine, group.group_id, member.member_id)
+    return Result(changes=draft.changes)

@@ -1,0 +1,200 @@
+"""One consumer group, as its records tell it. `apply` takes in one record, and is the only thing that changes it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple
+
+from tidelog.coordinator.contract import Change
+from tidelog.coordinator.group.consumer import records
+from tidelog.coordinator.group.consumer.member import LEAVE_EPOCH, Current, Member
+from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.records import Regex
+
+NO_PLACES: frozenset[Place] = frozenset()
+
+
+class ConsumerGroupState(Enum):
+    """Values are what clients are shown."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class Target(NamedTuple):
+    """Since which group epoch the target assignment stands, and when (wall milliseconds) it was computed."""
+
+    epoch: int = 0
+    timestamp: int = 0
+
+
+class ConsumerGroup:
+    """`owners` has, for each partition that somebody has or has yet to give up, who that is."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target = Target()
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, frozenset[Place]] = {}
+        self.regexes: dict[str, Regex] = {}
+        self.static_members: dict[str, str] = {}
+        self.owners: dict[Place, str] = {}
+        self.has_old_metadata = False
+        self.is_deleted = False
+        self._topics: frozenset[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<ConsumerGroup {self.group_id!r} {self.state.value} epoch {self.epoch}, {len(self.members)} members>"
+
+    def copy(self) -> "ConsumerGroup":
+        copy = ConsumerGroup(self.group_id)
+        copy.__dict__.update(self.__dict__)
+        for name in ("members", "targets", "regexes", "static_members", "owners"):
+            setattr(copy, name, dict(getattr(self, name)))
+        return copy
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target.epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.current.is_reconciled(self.target.epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def classic_members(self) -> Iterator[Member]:
+        return (member for member in self.members.values() if member.is_classic)
+
+    def subscribed_topics(self) -> frozenset[str]:
+        """Names, of those that exist and of those that do not."""
+        if self._topics is None:
+            self._topics = frozenset(name for member in self.members.values() for name in self.topics_of(member))
+        return self._topics
+
+    def subscribes_to(self, topic: str) -> bool:
+        return topic in self.subscribed_topics()
+
+    def topics_of(self, member: Member) -> frozenset[str]:
+        subscription = member.subscription
+        regex = self.regexes.get(subscription.pattern) if subscription.pattern else None
+        return subscription.topics if regex is None else subscription.topics | regex.topics
+
+    def subscribers(self, pattern: str) -> int:
+        return sum(member.subscription.pattern == pattern for member in self.members.values())
+
+    def preferred_assignor(self) -> str | None:
+        """The one that most members ask for; None where none does."""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            if member.subscription.assignor is not None:
+                votes[member.subscription.assignor] = votes.get(member.subscription.assignor, 0) + 1
+        return max(sorted(votes), key=votes.__getitem__) if votes else None
+
+    def waits_for_others(self, member: Member) -> bool:
+        """Whether somebody else still has a partition of the member's target."""
+        target = self.targets.get(member.member_id, NO_PLACES)
+        return any(place in self.owners for place in target if place not in member.current.assigned)
+
+    # Replay.
+
+    def apply(self, change: Change) -> None:
+        """Records of other kinds say nothing of it."""
+        rule = self._RULES.get(type(change.key))
+        if rule is not None:
+            rule(self, change.key, change.value)
+
+    def _apply_metadata(self, _: Any, value: Any) -> None:
+        if value is None:
+            self.is_deleted = True
+        else:
+            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def _apply_partition_metadata(self, _: Any, value: Any) -> None:
+        self.has_old_metadata = value is not None
+
+    def _apply_member(self, key: Any, value: Any) -> None:
+        self._topics = None
+        if value is None:
+            member = self.members.pop(key.member_id, None)
+            self._forget(member)
+            return
+        member = self.members.get(key.member_id, Member(key.member_id))
+        member = member._replace(subscription=records.subscription_from(value))
+        self.members[key.member_id] = member
+        if member.subscription.instance_id is not None:
+            self.static_members[member.subscription.instance_id] = key.member_id
+
+    def _forget(self, member: Member | None) -> None:
+        if member is None:
+            return
+        self._disown(member)
+        instance_id = member.subscription.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+    def _apply_target_metadata(self, _: Any, value: Any) -> None:
+        self.target = Target() if value is None else Target(value.assignment_epoch, value.assignment_timestamp)
+
+    def _apply_target(self, key: Any, value: Any) -> None:
+        if value is None:
+            self.targets.pop(key.member_id, None)
+        else:
+            self.targets[key.member_id] = records.target_from(value)
+
+    def _apply_current(self, key: Any, value: Any) -> None:
+        member = self.members.get(key.member_id)
+        if member is not None:
+            self._disown(member)
+        if value is None:
+            current = Current(LEAVE_EPOCH, LEAVE_EPOCH)
+        else:
+            current = records.current_from(value)
+            member = member or Member(key.member_id)
+        if member is None:
+            return
+        self.members[key.member_id] = member._replace(current=current)
+        for place in (*current.assigned, *current.revoking):
+            self.owners[place] = key.member_id
+
+    def _disown(self, member: Member) -> None:
+        for place in (*member.current.assigned, *member.current.revoking):
+            if self.owners.get(place) == member.member_id:
+                del self.owners[place]
+
+    def _apply_regex(self, key: Any, value: Any) -> None:
+        self._topics = None
+        if value is None:
+            self.regexes.pop(key.regular_expression, None)
+        else:
+            self.regexes[key.regular_expression] = Regex(frozenset(value.topics), value.version, value.timestamp)
+
+    _RULES: ClassVar[Mapping[type, Callable[["ConsumerGroup", Any, Any], None]]] = {
+        records.METADATA: _apply_metadata,
+        records.PARTITION_METADATA: _apply_partition_metadata,
+        records.MEMBER: _apply_member,
+        records.TARGET_METADATA: _apply_target_metadata,
+        records.TARGET: _apply_target,
+        records.CURRENT: _apply_current,
+        records.REGEX: _apply_regex,
+    }
+
+    def check_invariants(self) -> None:
+        for member in self.members.values():
+            for place in (*member.current.assigned, *member.current.revoking):
+                assert self.owners[place] == member.member_id, (self, place)
+        held = sum(len(m.current.assigned) + len(m.current.revoking) for m in self.members.values())
+        assert held == len(self.owners), self
+        statics = {m.subscription.instance_id: m.member_id for m in self.members.values() if m.subscription.instance_id}
+        assert statics == self.static_members, self
+        assert self.targets.keys() <= self.members.keys(), self
+        assigned = [place for places in self.targets.values() for place in places]
+        assert len(assigned) == len(set(assigned)), self
+        assert self.target.epoch <= self.epoch, self

@@ -1,0 +1,161 @@
+"""ConsumerGroupHeartbeat: the one request by which members of the consumer protocol join, stay, learn and leave."""
+
+from typing import NamedTuple
+
+from tidelog.coordinator.contract import Result
+from tidelog.coordinator.group.consumer import sessions
+from tidelog.coordinator.group.consumer.advancing import advance
+from tidelog.coordinator.group.consumer.draft import Draft
+from tidelog.coordinator.group.consumer.joining import (
+    check_epoch,
+    check_room,
+    joining_static_member,
+    known_member,
+    known_static_member,
+)
+from tidelog.coordinator.group.consumer.leaving import leave
+from tidelog.coordinator.group.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    NO_TIMEOUT,
+    Member,
+    Subscription,
+)
+from tidelog.coordinator.group.consumer.opening import open_group
+from tidelog.coordinator.group.consumer.places import Epochs, Place, listed, places
+from tidelog.coordinator.group.consumer.settings import settings
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitionsResponse,
+)
+
+OWN_ID_VERSION = 1
+"""From this version on a member names itself, also when it joins."""
+
+
+class Sender(NamedTuple):
+    client_id: str
+    client_host: str
+
+
+def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    """ApiError for a request that makes no sense, in whatever state the group is."""
+    epoch = request.member_epoch
+    if version >= OWN_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
+        _check_text(request.member_id, "MemberId")
+    _check_text(request.group_id, "GroupId")
+    _check_text(request.instance_id, "InstanceId")
+    _check_text(request.rack_id, "RackId")
+    if epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVE_STATIC_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+
+
+def _check_text(text: str | None, name: str) -> None:
+    if text is not None and not text.strip():
+        raise _invalid(f"{name} can't be empty.")
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == NO_TIMEOUT:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+
+
+def _invalid(text: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, text)
+
+
+def check_assignor(name: str | None, served: list[str]) -> None:
+    """ApiError UNSUPPORTED_ASSIGNOR."""
+    if name is not None and name not in served:
+        text = f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(served)}."
+        raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def refused(code: ErrorCode, text: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
+
+
+def heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Result:
+    """Answers errors itself, since they come with a text."""
+    try:
+        if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            return leave(machine, request)
+        return _heartbeat(machine, request, sender)
+    except ApiError as error:
+        return Result(refused(error.code, str(error)))
+
+
+def _heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Result:
+    is_joining = request.member_epoch == JOIN_EPOCH
+    draft = open_group(machine, request.group_id, create=is_joining)
+    check_room(machine, draft.group, request.member_id)
+    owned = None if request.topic_partitions is None else places(request.topic_partitions)
+    before = _member(machine, draft, request, owned)
+    member = advance(machine, draft, before, _subscription(before.subscription, request, sender), owned)
+    sessions.watch(machine, request.group_id, member)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=member.current.epoch,
+        heartbeat_interval_ms=settings(machine, request.group_id).heartbeat_interval_ms,
+    )
+    if _wants_all(request) or member.current.assigned != before.current.assigned:
+        response.assignment = _assignment(member.current.assigned)
+    return Result(response, draft.changes)
+
+
+def _member(
+    machine: GroupMachine, draft: Draft, request: ConsumerGroupHeartbeatRequest, owned: frozenset[Place] | None
+) -> Member:
+    group, member_id, instance_id = draft.group, request.member_id, request.instance_id
+    if request.member_epoch == JOIN_EPOCH:
+        member_id = member_id or machine.new_uuid()
+        if instance_id is not None:
+            return joining_static_member(draft, member_id, instance_id, is_classic=False)
+        member = group.members.get(member_id, Member(member_id))
+    elif instance_id is None:
+        member = known_member(group, member_id)
+    else:
+        member = known_static_member(group, member_id, instance_id)
+    check_epoch(member, request.member_epoch, owned)
+    return member
+
+
+def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Subscription:
+    """What the request leaves out stays as it was; whoever sends a heartbeat speaks the consumer protocol."""
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return Subscription(
+        instance_id=request.instance_id or before.instance_id,
+        rack_id=request.rack_id or before.rack_id,
+        client_id=sender.client_id,
+        client_host=sender.client_host,
+        topics=before.topics if names is None else frozenset(names),
+        pattern=before.pattern if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == NO_TIMEOUT else timeout_ms,
+        assignor=request.server_assignor or before.assignor,
+        classic=None,
+    )
+
+
+def _wants_all(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """A member that joins, or that tells everything of itself again, is told everything."""
+    if request.member_epoch == JOIN_EPOCH:
+        return True
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != NO_TIMEOUT and subscribes and request.topic_partitions is not None
+
+
+def _assignment(assigned: Epochs) -> Assignment:
+    return Assignment(topic_partitions=listed(assigned, TopicPartitionsResponse))

@@ -1,0 +1,94 @@
+"""Which member a request is from: one that is there, a new one, or a static member that comes back."""
+
+from collections.abc import Iterable
+
+from tidelog.coordinator.group.consumer.draft import Draft
+from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
+from tidelog.coordinator.group.consumer.member import LEAVE_STATIC_EPOCH, Member
+from tidelog.coordinator.group.consumer.places import Epochs, Place
+from tidelog.coordinator.group.consumer.records import (
+    current_change,
+    member_change,
+    member_tombstones,
+    target_change,
+)
+from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.errors import ApiError, ErrorCode
+
+
+def check_room(machine: GroupMachine, group: ConsumerGroup, member_id: str) -> None:
+    """ApiError GROUP_MAX_SIZE_REACHED for who is not in it."""
+    size = machine.config.group_consumer_max_size
+    if len(group.members) >= size and member_id not in group.members:
+        text = f"The consumer group has reached its maximum capacity of {size} members."
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
+
+def known_member(group: ConsumerGroup, member_id: str) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID."""
+    member = group.members.get(member_id)
+    if member is None:
+        text = f"Member {member_id} is not a member of group {group.group_id}."
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, text)
+    return member
+
+
+def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process took its place."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
+        raise ApiError(ErrorCode.FENCED_INSTANCE_ID, text)
+    return member
+
+
+def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+    """A new member, or one that takes the place of who had the instance id: between members of the consumer protocol
+    only after that one said that it went for a while. ApiError UNRELEASED_INSTANCE_ID."""
+    old = draft.group.static_member(instance_id)
+    if old is None:
+        return draft.group.members.get(member_id, Member(member_id))
+    is_released = old.current.epoch == LEAVE_STATIC_EPOCH
+    if not (is_classic or old.is_classic or is_released):
+        text = (
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id"
+            f" is owned by {old.member_id} member."
+        )
+        raise ApiError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+    return _replace(draft, old, member_id)
+
+
+def _replace(draft: Draft, old: Member, member_id: str) -> Member:
+    """The new member has what the old one had, and begins at epoch 0."""
+    group_id = draft.group.group_id
+    target = draft.group.targets.get(old.member_id, NO_PLACES)
+    current = old.current._replace(epoch=0, previous_epoch=0)
+    draft.add(
+        *member_tombstones(group_id, old.member_id),
+        member_change(group_id, member_id, old.subscription),
+        target_change(group_id, member_id, target),
+        current_change(group_id, member_id, current),
+    )
+    return draft.group.members[member_id]
+
+
+def check_epoch(member: Member, epoch: int, owned: frozenset[Place] | None) -> None:
+    """ApiError FENCED_MEMBER_EPOCH unless the epoch is the member's; or the one before, for the answer that raised it
+    may have been lost, and then it must have nothing that it is not to have."""
+    known = member.current.epoch
+    if epoch == known:
+        return
+    if epoch < known and epoch == member.current.previous_epoch and _is_subset(owned, member.current.assigned):
+        return
+    compared = "greater" if epoch > known else "smaller"
+    text = (
+        f"The consumer group member has a {compared} member epoch ({epoch}) than the one known by the group coordinator"
+        f" ({known}). The member must abandon all its partitions and rejoin."
+    )
+    raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+
+
+def _is_subset(owned: Iterable[Place] | None, assigned: Epochs) -> bool:
+    return owned is not None and all(place in assigned for place in owned)

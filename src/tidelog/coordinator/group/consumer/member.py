@@ -1,0 +1,81 @@
+"""One member of a consumer group: what it said of itself, and what it has of its assignment."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidelog.coordinator.group.consumer.places import Epochs
+from tidelog.coordinator.group.member import Protocol
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+"""Member epochs that are requests: to join, to leave, and of a static member to be back before its session is over."""
+NO_TIMEOUT = -1
+NOTHING: Epochs = {}
+
+
+class MemberState(IntEnum):
+    """Numbers as in Kafka's records.
+
+    STABLE ──a new target takes partitions away──▶ UNREVOKED_PARTITIONS ──the member owns them no more──┐
+      ▲  │                                                                                              │
+      │  └──a new target gives partitions that others still have──▶ UNRELEASED_PARTITIONS ◀─────────────┤
+      └─────────────────────────all partitions of the target are free───────────┴───────────────────────┘
+    """
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+class ClassicSide(NamedTuple):
+    """What a member that speaks the classic protocol said when it joined."""
+
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+
+
+class Subscription(NamedTuple):
+    """What a member says of itself. `classic` is None for members of the consumer protocol."""
+
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    pattern: str | None = None
+    rebalance_timeout_ms: int = NO_TIMEOUT
+    assignor: str | None = None
+    classic: ClassicSide | None = None
+
+
+class Current(NamedTuple):
+    """How far a member is: `assigned` it may have, `revoking` it must give up before its epoch can rise."""
+
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Epochs = NOTHING
+    revoking: Epochs = NOTHING
+
+    def moved(self, epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs) -> "Current":
+        previous = self.previous_epoch if epoch == self.epoch else self.epoch
+        return Current(epoch, previous, state, assigned, revoking)
+
+    def is_reconciled(self, target_epoch: int) -> bool:
+        return self.state == MemberState.STABLE and self.epoch == target_epoch
+
+
+class Member(NamedTuple):
+    member_id: str
+    subscription: Subscription = Subscription()
+    current: Current = Current()
+
+    @property
+    def is_classic(self) -> bool:
+        return self.subscription.classic is not None
+
+
+Members = Mapping[str, Member]

@@ -1,0 +1,50 @@
+"""What a group needs to know of the cluster's topics."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+
+class Topic(Protocol):
+    @property
+    def id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> Mapping[int, Any]: ...
+
+
+class Cluster(Protocol):
+    """Topics by name, and names by id, as they are now."""
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+
+    @property
+    def topic_names(self) -> Mapping[bytes, str]: ...
+
+
+class NoTopics:
+    """A cluster that has none."""
+
+    topics: Mapping[str, Topic] = {}
+    topic_names: Mapping[bytes, str] = {}
+
+
+def ids(cluster: Cluster, names: Iterable[str]) -> frozenset[bytes]:
+    """The ids of those that exist."""
+    return frozenset(topic.id for name in names if (topic := cluster.topics.get(name)) is not None)
+
+
+def partition_counts(cluster: Cluster, names: Iterable[str]) -> dict[bytes, int]:
+    """How many partitions each of those that exist has."""
+    return {topic.id: len(topic.partitions) for name in names if (topic := cluster.topics.get(name)) is not None}
+
+
+def fingerprint(cluster: Cluster, names: Iterable[str]) -> int:
+    """A signed 64-bit number that changes when a topic appears, goes, is made anew or gets partitions; 0 for none.
+    Racks do not matter, since no assignor looks at them."""
+    digest = hashlib.blake2b(digest_size=8)
+    found = [(name, topic) for name in sorted(names) if (topic := cluster.topics.get(name)) is not None]
+    for name, topic in found:
+        digest.update(f"{name}\0{topic.id.hex()}\0{len(topic.partitions)}\0".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
