@@ -1,23 +1,142 @@
-"""The page of metrics of a real broker."""
+"""The page of metrics: a real broker's, and what three brokers tell of records, groups and replicas."""
 
+import json
 import re
+import time
 import urllib.request
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
+from tidelog.shell.lines import Lines
+from tidelog.shell.metrics.page import MetricsPage
 from tidelog.shell.supervisor import Supervisor
+from tidelog.shell.transport import Consumer, Producer
+from tidelog.testing import Cluster
 
-pytestmark = pytest.mark.processes
+PATIENCE_S = 30
+DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "tidelog.json"
 
 
+def values(text):
+    return {name: float(number) for name, number in re.findall(r"^([a-z].*) (\S+)$", text, re.MULTILINE)}
+
+
+@pytest.mark.processes
 def test_a_broker_tells_its_numbers_where_it_is_asked_to(tmp_path, free_ports):
     (port,) = free_ports(1)
-    with Supervisor(tmp_path, brokers=1, port=0, overrides={"metrics.listener": f"127.0.0.1:{port}"}):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
-            text = answer.read().decode()
-        values = dict(re.findall(r"^(\S+) (\S+)$", text, re.MULTILINE))
-    assert values["tidelog_leaders"] == "0.0"
-    assert values["tidelog_under_replicated_partitions"] == "0.0"
-    assert values["tidelog_offline_partitions"] == "0.0"
-    assert float(values["tidelog_requests_total"]) >= 1
-    assert float(values['tidelog_events_total{kind="controller.elected"}']) == 1
+    place = f"127.0.0.1:{port}"
+    with (
+        Supervisor(tmp_path, brokers=1, port=0, overrides={"metrics.listener": place}),
+        urllib.request.urlopen(f"http://{place}/metrics", timeout=20) as answer,
+    ):
+        found = values(answer.read().decode())
+    assert found["kafka_server_replicamanager_leadercount"] == 0
+    assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 0
+    assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
+    assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
+    assert found['kafka_network_requestmetrics_requests_total{request="Metadata"}'] >= 1
+    assert found['tidelog_events_total{kind="controller.elected"}'] == 1
+    assert found["process_resident_memory_bytes"] > 0
+
+
+class Pages:
+    """What all brokers of a cluster tell, each on its own loop."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+
+    def read(self):
+        return [values(self._text(broker._hosted)) for broker in self._cluster.brokers if broker.is_running]
+
+    @staticmethod
+    def _text(hosted):
+        page = MetricsPage(hosted.node, hosted.server.events)
+        answer = SimpleQueue()
+        hosted.loop.call_soon_threadsafe(lambda: answer.put(page.text()))
+        return answer.get(timeout=PATIENCE_S).decode()
+
+    def sums(self):
+        """Summed over the brokers, as dashboards do."""
+        total = {}
+        for page in self.read():
+            for name, number in page.items():
+                total[name] = total.get(name, 0) + number
+        return total
+
+    def until(self, name, wanted):
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := self.sums()).get(name) != wanted:
+            assert time.monotonic() < deadline, (name, found.get(name))
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(brokers=3) as started:
+        started.create_topic("t", 2, min_insync_replicas=2)
+        with Producer(started.bootstrap) as producer:
+            for number in range(100):
+                producer.send("t", b"x" * 100, partition=number % 2)
+            assert all(delivery.is_acknowledged for delivery in producer.flush())
+        with Consumer(started.bootstrap, group="g", auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(["t"])
+            read = 0
+            while read < 60:
+                read += len(consumer.poll(10, most=10))
+            consumer.commit()
+        yield started
+
+
+def test_records_bytes_and_offsets(cluster):
+    found = Pages(cluster).until('kafka_topic_partition_current_offset{partition="0",topic="t"}', 50)
+    assert found['kafka_server_brokertopicmetrics_messagesin_total{topic="t"}'] == 100
+    bytes_in = found['kafka_server_brokertopicmetrics_bytesin_total{topic="t"}']
+    assert 10_000 < bytes_in < 20_000
+    assert found['kafka_server_brokertopicmetrics_replicationbytesout_total{topic="t"}'] == 2 * bytes_in
+    assert found['kafka_server_brokertopicmetrics_replicationbytesin_total{topic="t"}'] == 2 * bytes_in
+    assert found['kafka_server_brokertopicmetrics_bytesout_total{topic="t"}'] >= bytes_in * 0.5
+    assert found['kafka_log_log_logendoffset{partition="0",topic="t"}'] == 3 * 50
+    assert found['kafka_topic_partition_replicas{partition="1",topic="t"}'] == 3
+    assert found['kafka_topic_partition_in_sync_replica{partition="1",topic="t"}'] == 3
+    assert found['kafka_topic_partitions{topic="t"}'] == 2
+    assert found["kafka_brokers"] == 3
+
+
+def test_the_lag_of_a_group_is_what_it_has_not_read(cluster):
+    found = Pages(cluster).sums()
+    positions = [
+        found[f'kafka_consumergroup_current_offset{{consumergroup="g",partition="{p}",topic="t"}}'] for p in (0, 1)
+    ]
+    assert 60 <= sum(positions) <= 100
+    assert found['kafka_consumergroup_lag_sum{consumergroup="g"}'] == 100 - sum(positions)
+    assert found['kafka_consumergroup_current_offset_sum{consumergroup="g"}'] == sum(positions)
+    assert found['kafka_consumergroup_members{consumergroup="g"}'] == 0
+
+
+def test_every_panel_of_the_dashboard_has_numbers(cluster):
+    text = " ".join(
+        target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]
+    )
+    named = set(re.findall(r"\b(?:kafka|tidelog|process)_\w+", text))
+    told = {name.partition("{")[0] for name in Pages(cluster).sums()}
+    assert len(named) > 15
+    assert named <= told
+
+
+def test_a_dead_broker_is_seen(cluster):
+    pages = Pages(cluster)
+    pages.until("kafka_server_replicamanager_underreplicatedpartitions", 0)
+    cluster.kill(2)
+    found = pages.until("kafka_brokers", 2)
+    found = pages.until('kafka_topic_partition_under_replicated_partition{partition="0",topic="t"}', 1)
+    assert found['kafka_topic_partition_in_sync_replica{partition="0",topic="t"}'] == 2
+    assert found['kafka_cluster_partition_atminisr{partition="0",topic="t"}'] == 1
+
+
+def test_lines_as_json(capsys):
+    Lines("broker-1", as_json=True).write("info", "isr.shrink", {"partition": "t-0", "isr": [1, 2]})
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("time").endswith("Z")
+    assert line == {"level": "info", "who": "broker-1", "kind": "isr.shrink", "partition": "t-0", "isr": [1, 2]}

@@ -35,6 +35,7 @@ class OwnOptions(Options):
         "beside the first log folder.",
     )
     metrics_listener = string(None, "Where metrics are served in Prometheus' format, as host:port; nowhere without it.")
+    log_format = string("text", "How log lines are written: text or json.", choices=("text", "json"))
 
 
 class BrokerConfig(

@@ -4,6 +4,7 @@ A peer's fault (`ProtocolViolation`) and a fault of ours in serving one request 
 a failed assertion stops the process, for then the state itself is in doubt.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
@@ -46,7 +47,8 @@ class Dispatch:
         self._outgoing: dict[int, list[Part]] = {}
         self.own_answers: list[tuple[str, int, Any]] = []
         """(owner, token, response) of requests that this broker asked itself."""
-        self.requests = 0
+        self.requests: Counter[int] = Counter()
+        """Of other processes, by key."""
         self.failures = 0
         """Requests that ended in a fault of this program."""
 
@@ -124,7 +126,7 @@ class Dispatch:
         """Most requests are answered at once on a connection where nothing waits: those need no place in the order."""
         header, request = connection.repeated.read(frame) or self._decode(connection, frame)
         key, version = header.api_key, header.api_version
-        self.requests += 1
+        self.requests[key] += 1
         context = self._context(connection, header, now)
         try:
             answer = self._call(key, request, context)

@@ -34,6 +34,19 @@ class Assignment(NamedTuple):
     replicas: tuple[int, ...]
 
 
+class Traffic:
+    """What went through a replica since this broker opened it: from and to clients, from and to other replicas."""
+
+    __slots__ = ("bytes_in", "bytes_out", "records_in", "replicated_in", "replicated_out")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.replicated_in = 0
+        self.replicated_out = 0
+
+
 class Partition:
     """A replica held by this broker."""
 
@@ -54,6 +67,7 @@ class Partition:
         "replicas",
         "role",
         "sessions",
+        "traffic",
     )
 
     def __init__(
@@ -86,6 +100,7 @@ class Partition:
         self.full = False
         """Whether its folder has no room: nothing is appended, all is served."""
         self.flush_pending = False
+        self.traffic = Traffic()
         self.sessions: dict[int, dict[TopicPartition, None]] = {}
         """Fetch sessions that read this partition: session id → its set of partitions with news."""
 
@@ -194,6 +209,8 @@ class Partition:
             records, self.epoch, now, from_client=from_client, transaction_version=transaction_version
         )
         if not appended.duplicate:
+            self.traffic.records_in += appended.last_offset + 1 - appended.first_offset
+            self.traffic.bytes_in += len(records)
             for progress in role.remote.values():
                 progress.leader_appended(old_end, now.mono)
             self._grown(now)
@@ -342,6 +359,7 @@ class Partition:
         moved = new != self.high_watermark
         self.high_watermark = new
         if appended is not None:
+            self.traffic.replicated_in += len(records)
             self._grown(now)
         elif moved:
             self.mark_news()

@@ -35,7 +35,7 @@ class BrokerProcess:
         watch_stdin: bool = False,
     ) -> None:
         self.config = config
-        self.lines = Lines(f"broker-{config.node_id}")
+        self.lines = Lines(f"broker-{config.node_id}", as_json=config.log_format == "json")
         self._ready = ready
         self._watch_stdin = watch_stdin
         self._signals = 0

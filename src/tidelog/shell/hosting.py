@@ -107,7 +107,7 @@ class Hosted:
     def _open_metrics(self, node: Node, server: Server, stack: ExitStack) -> None:
         if self.config.metrics_listener is None:
             return
-        from tidelog.shell.metrics import MetricsPage  # only who wants the page pays for it
+        from tidelog.shell.metrics.page import MetricsPage  # only who wants the page pays for it
 
         host, _, port = self.config.metrics_listener.rpartition(":")
         page = MetricsPage(node, server.events)

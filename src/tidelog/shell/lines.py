@@ -1,5 +1,6 @@
-"""Log lines: one event, one line of plain text on stderr: moment, level, broker, kind, fields as key=value."""
+"""Log lines: one event, one line on stderr: moment, level, broker, kind, fields; as plain text or as a JSON object."""
 
+import json
 import sys
 import time
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ SILENT = frozenset({"debug"})
 class Lines:
     """The log of one broker process. `who` stands in every line."""
 
-    def __init__(self, who: str) -> None:
+    def __init__(self, who: str, *, as_json: bool = False) -> None:
         self.who = who
+        self._as_json = as_json
 
     def __repr__(self) -> str:
         return f"Lines({self.who})"
@@ -25,9 +27,13 @@ class Lines:
         if level in SILENT:
             return
         now = time.time()
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-        pairs = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
-        sys.stderr.write(f"{moment}.{int(now * 1000) % 1000:03d}Z {level.upper()} {self.who} {kind}{pairs}\n")
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+        if self._as_json:
+            line = json.dumps({"time": moment, "level": level, "who": self.who, "kind": kind, **fields}, default=str)
+        else:
+            pairs = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
+            line = f"{moment} {level.upper()} {self.who} {kind}{pairs}"
+        sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
 

@@ -325,6 +325,10 @@ def _take(partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome
             outcome.short.add(wanted.name)
         return b""
     outcome.size += piece.length
+    if reader.is_follower:
+        partition.traffic.replicated_out += piece.length
+    else:
+        partition.traffic.bytes_out += piece.length
     return piece
 
 

@@ -1,0 +1,155 @@
+"""Kafka's own metrics, named as the JMX exporter names them (lower case), as far as they mean something here.
+
+Those that begin with `tidelog_` are ours: events by kind, high watermarks, and what a leader knows of its followers.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.core import Metric
+
+from tidelog.api.registry import APIS
+from tidelog.errors import DiskFailed
+from tidelog.model import NO_LEADER
+from tidelog.node.node import Node
+from tidelog.partition.leader import Leader
+from tidelog.partition.partition import Partition
+from tidelog.shell.metrics.families import Samples, counter, counters, gauge, gauges
+
+PARTITION = ("topic", "partition")
+RUNNING = 3
+
+TRAFFIC: dict[str, tuple[str, Callable[[Partition], int]]] = {
+    "messagesin": ("Records that clients sent.", lambda partition: partition.traffic.records_in),
+    "bytesin": ("Bytes that clients sent.", lambda partition: partition.traffic.bytes_in),
+    "bytesout": ("Bytes that clients fetched.", lambda partition: partition.traffic.bytes_out),
+    "replicationbytesin": ("Bytes fetched from leaders.", lambda partition: partition.traffic.replicated_in),
+    "replicationbytesout": ("Bytes that followers fetched.", lambda partition: partition.traffic.replicated_out),
+}
+
+LOGS: dict[str, tuple[str, Callable[[Partition], int]]] = {
+    "kafka_log_log_logendoffset": ("Offset of the next record.", lambda partition: partition.log.log_end_offset),
+    "kafka_log_log_logstartoffset": ("First offset that is kept.", lambda partition: partition.log.log_start_offset),
+    "kafka_log_log_size": ("Bytes of the log.", lambda partition: partition.log.size),
+    "tidelog_high_watermark": ("What consumers may read ends here.", lambda partition: partition.high_watermark),
+}
+
+LED: dict[str, tuple[str, Callable[[Partition, Leader], int]]] = {
+    "replicascount": ("Assigned replicas.", lambda partition, _: len(partition.replicas)),
+    "insyncreplicascount": ("Replicas in sync.", lambda _, role: len(role.isr)),
+    "underreplicated": ("1 where one is out of sync.", lambda partition, role: len(role.isr) < len(partition.replicas)),
+    "underminisr": (
+        "1 where acks=all is refused.",
+        lambda partition, role: len(role.isr) < partition.config.min_insync_replicas,
+    ),
+    "atminisr": (
+        "1 where one more would refuse acks=all.",
+        lambda partition, role: len(role.isr) == partition.config.min_insync_replicas,
+    ),
+    "laststableoffsetlag": (
+        "Records that an open transaction holds back.",
+        lambda partition, _: partition.high_watermark - partition.last_stable_offset,
+    ),
+}
+"""Of each led partition, kafka.cluster:type=Partition."""
+
+
+def metrics(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
+    replicas = list(node.replicas)
+    led = [(replica, replica.role) for replica in replicas if isinstance(replica.role, Leader)]
+    yield from _manager(node, replicas, led)
+    yield from _controller(node, events)
+    yield from _folders(node)
+    yield from _traffic(replicas)
+    yield counters(
+        "kafka_network_requestmetrics_requests",
+        "Requests received, by API.",
+        ("request",),
+        (((APIS[key].name,), count) for key, count in node.dispatch.requests.items()),
+    )
+    for name, (text, count) in LOGS.items():
+        yield gauges(name, text, PARTITION, ((_labels(replica), count(replica)) for replica in replicas))
+    for name, (text, judge) in LED.items():
+        samples = ((_labels(replica), judge(replica, role)) for replica, role in led)
+        yield gauges(f"kafka_cluster_partition_{name}", text, PARTITION, samples)
+    yield gauges("tidelog_replica_lag", "Records that a follower lacks.", (*PARTITION, "replica"), _lags(led))
+    kinds = (((kind,), count) for kind, count in sorted(events.items()))
+    yield counters("tidelog_events", "Events by kind, such as isr.shrink.", ("kind",), kinds)
+
+
+def _labels(replica: Partition) -> tuple[str, str]:
+    return replica.name.topic, str(replica.name.partition)
+
+
+def _manager(node: Node, replicas: list[Partition], led: list[tuple[Partition, Leader]]) -> Iterator[Metric]:
+    """kafka.server:type=ReplicaManager, and the broker's state."""
+    sums = {name: sum(judge(replica, role) for replica, role in led) for name, (_, judge) in LED.items()}
+    changes = node.broker.in_sync
+    prefix = "kafka_server_replicamanager_"
+    yield gauge(f"{prefix}partitioncount", "Replicas that this broker holds.", len(replicas))
+    yield gauge(f"{prefix}leadercount", "Partitions that this broker leads.", len(led))
+    yield gauge(f"{prefix}underreplicatedpartitions", "Led, with a replica out of sync.", sums["underreplicated"])
+    yield gauge(f"{prefix}underminisrpartitioncount", "Led, and acks=all is refused.", sums["underminisr"])
+    yield gauge(f"{prefix}atminisrpartitioncount", "Led, and one more would refuse.", sums["atminisr"])
+    yield gauge(f"{prefix}offlinereplicacount", "Replicas in failed folders.", sum(each.failed for each in replicas))
+    yield counter(f"{prefix}isrshrinks", "In-sync sets that became smaller.", changes.shrinks)
+    yield counter(f"{prefix}isrexpands", "In-sync sets that became larger.", changes.expands)
+    yield gauge("kafka_server_kafkaserver_brokerstate", "3 while it serves.", RUNNING)
+
+
+def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
+    """kafka.controller:type=KafkaController; those about the cluster at the controller only, 0 elsewhere."""
+    leads = node.broker.controller.leading
+    image = node.broker.image
+    topics = list(image.topics.values()) if leads else []
+    partitions = [partition for topic in topics for partition in topic.partitions.values()]
+    prefix = "kafka_controller_kafkacontroller_"
+    away = sum(bool(each.replicas) and each.leader != each.replicas[0] for each in partitions)
+    offline = sum(each.leader == NO_LEADER for each in partitions)
+    yield gauge(f"{prefix}activecontrollercount", "1 at the controller.", leads)
+    yield gauge(f"{prefix}activebrokercount", "Brokers alive.", len(image.brokers) if leads else 0)
+    yield gauge(f"{prefix}globaltopiccount", "Topics.", len(topics))
+    yield gauge(f"{prefix}globalpartitioncount", "Partitions.", len(partitions))
+    yield gauge(f"{prefix}offlinepartitionscount", "Partitions without a leader.", offline)
+    yield gauge(f"{prefix}preferredreplicaimbalancecount", "Partitions not led by their first replica.", away)
+    deletions = len(node.broker.controller.deletions)
+    yield gauge(f"{prefix}topicstodeletecount", "Topics marked for deletion that are still there.", deletions)
+    unclean = events.get("partition.unclean", 0)
+    yield counter("kafka_controller_controllerstats_uncleanleaderelections", "Unclean elections.", unclean)
+
+
+def _folders(node: Node) -> Iterator[Metric]:
+    folders = node.broker.config.folders
+    failed = {folder: _failed(node, folder) for folder in folders}
+    samples = (((folder,), failed[folder]) for folder in folders)
+    yield gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log folders that failed.", sum(failed.values()))
+    yield gauges("kafka_log_logmanager_logdirectoryoffline", "1 for a folder that failed.", ("logdirectory",), samples)
+    homes = Counter(node.replicas.folder_of(name) for name in node.broker.uncleanable if node.replicas.get(*name))
+    uncleanable: Samples = (((folder,), homes[folder]) for folder in folders)
+    text = "Logs that cannot be compacted; tidelog explain says why."
+    yield gauges("kafka_log_logcleanermanager_uncleanable_partitions_count", text, ("logdirectory",), uncleanable)
+
+
+def _failed(node: Node, folder: str) -> bool:
+    try:
+        node.replicas.usage(folder)
+    except (DiskFailed, FileNotFoundError):
+        return True
+    return False
+
+
+def _traffic(replicas: list[Partition]) -> Iterator[Metric]:
+    """kafka.server:type=BrokerTopicMetrics, by topic; what replicas that left this broker carried is not in it."""
+    for name, (text, count) in TRAFFIC.items():
+        sums: Counter[str] = Counter()
+        for replica in replicas:
+            sums[replica.name.topic] += count(replica)
+        samples = (((topic,), total) for topic, total in sums.items())
+        yield counters(f"kafka_server_brokertopicmetrics_{name}", text, ("topic",), samples)
+
+
+def _lags(led: list[tuple[Partition, Leader]]) -> Samples:
+    for replica, role in led:
+        for follower, progress in role.remote.items():
+            lag = replica.log.log_end_offset - max(progress.log_end_offset, 0)
+            yield (*_labels(replica), str(follower)), lag
