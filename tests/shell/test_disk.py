@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.errors import DiskFailed
+from tidelog.errors import DiskFailed, DiskFull
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 
 
@@ -159,3 +159,37 @@ def test_a_locked_folder_is_refused_to_others_until_its_process_ends(folder):
         lock_folder(folder)
     release()
     lock_folder(folder)()
+
+
+def test_a_log_folder_that_is_gone_has_failed_and_what_is_missing_in_one_that_stands_is_missing(tmp_path):
+    folder = str(tmp_path / "logs")
+    disk = OsDisk([folder])
+    assert not disk.exists(folder)
+    disk.make_folder(folder)
+    with pytest.raises(FileNotFoundError):
+        disk.replace(f"{folder}/t-0/a", b"")
+    Path(folder).rmdir()
+    for touch in (disk.read, disk.list, disk.open, lambda path: disk.replace(path, b"")):
+        with pytest.raises(DiskFailed) as failed:
+            touch(f"{folder}/a")
+        assert failed.value.folder == folder
+
+
+def test_what_finds_no_room_is_told_apart_and_a_replaced_file_stays_whole(disk, folder, monkeypatch):
+    disk.replace(f"{folder}/a", b"before")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DiskFull):
+        disk.replace(f"{folder}/a", b"after")
+    assert disk.list(folder) == ["a"]
+    assert disk.read(f"{folder}/a") == b"before"
+    with pytest.raises(DiskFull):
+        disk.open(f"{folder}/a").write(0, b"x")
+    monkeypatch.setattr(os, "fdatasync", full)
+    with pytest.raises(DiskFailed) as failed:
+        disk.open(f"{folder}/a").sync()
+    assert not isinstance(failed.value, DiskFull), "what an fsync could not write is lost"

@@ -8,7 +8,7 @@
 """
 
 # The port speaks of paths as plain strings.
-# ruff: noqa: PTH102, PTH104, PTH108, PTH116, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH102, PTH104, PTH108, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
 
 import errno
 import fcntl
@@ -96,8 +96,16 @@ class OsDisk:
         return f"OsDisk({', '.join(self.folders)})"
 
     def failure(self, path: str, error: OSError) -> DiskFailed:
-        folder = next((folder for folder in self.folders if path == folder or path.startswith(folder + "/")), path)
-        return DiskFailed(folder, f"{path}: {error.strerror or error}")
+        return DiskFailed(self._home(path) or path, f"{path}: {error.strerror or error}")
+
+    def _home(self, path: str) -> str | None:
+        return next((folder for folder in self.folders if path == folder or path.startswith(folder + "/")), None)
+
+    def _check_home(self, path: str) -> None:
+        """Something is missing: if it is the whole log folder, that has failed."""
+        home = self._home(path)
+        if home is not None and path != home and not os.path.isdir(home):
+            raise DiskFailed(home, "the log folder is gone")
 
     def refusal(self, path: str, error: OSError) -> DiskFailed:
         """The same of something new, for which there may be no room."""
@@ -109,7 +117,10 @@ class OsDisk:
         """What the operating system refuses is `DiskFailed`, except a path that is missing or already there."""
         try:
             yield
-        except (FileNotFoundError, FileExistsError):
+        except FileNotFoundError:
+            self._check_home(path)
+            raise
+        except FileExistsError:
             raise
         except OSError as error:
             raise (self.refusal if new else self.failure)(path, error) from error
