@@ -1,0 +1,141 @@
+"""Whole parts of a metadata tree: walked, removed, written down and read back.
+
+A tree is written down as lines of JSON: first what it is, then a line a node, parents first. Ephemeral nodes belong to
+sessions and stay out. Broker epochs are the store's own numbers and mean nothing in another one, so an in-sync set is
+written down without them: after the move its members count only once all of them are back, and the most complete log
+leads (rule 8 of the replication rules).
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.controller import tree
+from tidelog.model import NO_EPOCH
+from tidelog.ports import Change, Children, Create, Delete, MetadataStore, Node, Operation, Read, Write
+
+FORMAT = "tidelog metadata"
+VERSION = 1
+READS, CHANGES = 2000, 500
+ZOOKEEPERS_OWN = "/zookeeper"
+
+_STATE = re.compile(rf"{tree.TOPICS}/[^/]+/partitions/\d+/state")
+
+
+class TreeRefused(Exception):
+    """Why something was not done with a tree, as one sentence."""
+
+
+class Entry(NamedTuple):
+    path: str
+    node: Node
+
+
+def ask(store: MetadataStore, operations: Sequence[Operation]) -> Sequence[Any]:
+    """The values; TreeRefused where the store does not answer, or refuses."""
+    result = store.apply(operations)
+    if result.outcome == "conflict":
+        raise TreeRefused(f"{operations[result.failed].path} has changed meanwhile; nothing was done.")
+    if result.outcome != "ok":
+        raise TreeRefused("The metadata store did not answer, so what was asked may or may not have been done.")
+    return result.values
+
+
+def walk(store: MetadataStore, path: str) -> Iterator[Entry]:
+    """The node and all below it, parents first, level by level; nothing where there is no such node."""
+    level = [path]
+    while level:
+        below: list[str] = []
+        for start in range(0, len(level), READS):
+            paths = level[start : start + READS]
+            values = ask(store, [*(Read(each) for each in paths), *(Children(each) for each in paths)])
+            for each, node, names in zip(paths, values[: len(paths)], values[len(paths) :], strict=True):
+                if each != "/" and node is not None:
+                    yield Entry(each, node)
+                below += [f"{each.rstrip('/')}/{name}" for name in names or ()]
+        level = [each for each in below if each != ZOOKEEPERS_OWN]
+
+
+def remove(store: MetadataStore, path: str) -> int:
+    """Delete the node and all below it; how many nodes that were."""
+    paths = [entry.path for entry in walk(store, path)]
+    for start in range(0, len(paths), CHANGES):
+        ask(store, [Delete(each) for each in paths[::-1][start : start + CHANGES]])
+    return len(paths)
+
+
+def brokers(store: MetadataStore) -> list[int]:
+    """The brokers that are registered now."""
+    (names,) = ask(store, [Children(tree.BROKER_IDS)])
+    return sorted(int(name) for name in names or ())
+
+
+def check_stopped(store: MetadataStore) -> None:
+    """TreeRefused while a broker is registered: it would go on writing."""
+    if registered := brokers(store):
+        raise TreeRefused(f"Broker {registered[0]} is registered: stop the cluster first.")
+
+
+def written_down(store: MetadataStore) -> list[str]:
+    """The whole tree as lines."""
+    check_stopped(store)
+    entries = [entry for entry in walk(store, "/") if not entry.node.session]
+    if all(entry.path != tree.CLUSTER_ID for entry in entries):
+        raise TreeRefused("No cluster ever used this metadata store.")
+    head = {"format": FORMAT, "version": VERSION, "nodes": len(entries)}
+    return [json.dumps(head), *(json.dumps(_line(entry)) for entry in entries)]
+
+
+def _line(entry: Entry) -> dict[str, str]:
+    data = _without_epochs(entry)
+    try:
+        return {"path": entry.path, "data": data.decode()}
+    except UnicodeDecodeError:
+        return {"path": entry.path, "base64": base64.b64encode(data).decode()}
+
+
+def _without_epochs(entry: Entry) -> bytes:
+    if not _STATE.fullmatch(entry.path):
+        return entry.node.data
+    state = tree.parse_state(entry.node.data)
+    return tree.format_state(state._replace(isr_epochs=(NO_EPOCH,) * len(state.isr)))
+
+
+def read_back(store: MetadataStore, lines: Iterable[str]) -> int:
+    """Write what stands in the lines into a tree that no cluster uses yet; how many nodes that are.
+
+    The cluster's id is written last: a tree without it may be written again, one with it is refused.
+    """
+    nodes = _parsed(lines)
+    check_stopped(store)
+    (found,) = ask(store, [Read(tree.CLUSTER_ID)])
+    if found is not None:
+        raise TreeRefused(f"This metadata store has a cluster already, {tree.parse_cluster_id(found.data)}.")
+    there = {entry.path for entry in walk(store, "/")}
+    last = nodes.pop(tree.CLUSTER_ID)
+    changes: list[Change] = [Write(path, data) if path in there else Create(path, data) for path, data in nodes.items()]
+    for start in range(0, len(changes), CHANGES):
+        ask(store, changes[start : start + CHANGES])
+    ask(store, [Create(tree.CLUSTER_ID, last)])
+    return len(nodes) + 1
+
+
+def _parsed(lines: Iterable[str]) -> dict[str, bytes]:
+    given = [line for line in lines if line.strip()]
+    try:
+        head = json.loads(given[0])
+        known = head["format"] == FORMAT and head["version"] == VERSION
+        nodes = {each["path"]: _content(each) for each in map(json.loads, given[1:])} if known else {}
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise TreeRefused(f"This is no metadata that `tidelog metadata export` wrote: {error!r}.") from None
+    if not known:
+        raise TreeRefused(f"This is no metadata that `tidelog metadata export` wrote in its version {VERSION}.")
+    if len(nodes) != head["nodes"] or tree.CLUSTER_ID not in nodes:
+        raise TreeRefused(f"The metadata is not whole: {len(nodes)} nodes of {head['nodes']}.")
+    return nodes
+
+
+def _content(line: dict[str, str]) -> bytes:
+    return base64.b64decode(line["base64"]) if "base64" in line else line["data"].encode()
