@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.cli.configs import additions
+from tidelog.cli.configs.command import additions
 
 
 def test_options_of_a_topic_are_set_shown_and_removed(on):
@@ -61,21 +61,106 @@ def test_values_with_commas_stand_in_brackets():
     assert additions(given) == {"a": "1", "b": "x,y", "c": "", "d": "p=q"}
 
 
+QUOTA = ("configs", "--describe", "--entity-type")
+
+
+def test_quotas_of_clients_users_and_addresses(on):
+    changed = on(
+        "configs", "--alter", "--client", "c 1", "--add-config", "producer_byte_rate=1024,request_percentage=12.5"
+    )
+    assert changed == (0, "Completed updating config for client c 1.\n", "")
+    line = "Quota configs for client-id 'c 1' are producer_byte_rate=1024.0, request_percentage=12.5"
+    assert on.until(lambda result: result.out, *QUOTA, "clients").lines == [line]
+    pair = ("--entity-type", "clients", "--entity-default", "--entity-type", "users", "--entity-name", "u/v")
+    assert on("configs", "--alter", *pair, "--add-config", "consumer_byte_rate=7").code == 0
+    on.until(
+        lambda result: result.lines == ["Quota configs for user-principal 'u/v', the default client-id are consumer_byte_rate=7.0"],
+        *QUOTA, "users", "--entity-type", "clients",
+    )  # fmt: skip
+    assert on(*QUOTA, "users").lines == []
+    by_default = on("configs", "--alter", "--ip-defaults", "--add-config", "connection_creation_rate=500")
+    assert by_default.out == "Completed updating default config for ips in the cluster.\n"
+    on.until(lambda result: "the default ip are connection_creation_rate=500.0" in result.out, *QUOTA, "ips")
+    on("configs", "--alter", "--client", "c 1", "--delete-config", "producer_byte_rate,request_percentage")
+    on.until(lambda result: not result.out, *QUOTA, "clients")
+
+
+@pytest.mark.parametrize(
+    ("quota", "says"),
+    [
+        ("producer_byte_rate=x", "producer_byte_rate must be a number, not 'x'."),
+        ("producer_byte_rate=-1", "(INVALID_REQUEST)."),
+        ("producer_byte_rate=1.5", "(INVALID_REQUEST)."),
+        ("nonsense=1", "nonsense: no quota of clients; there are producer_byte_rate"),
+        ("retention.ms", "--add-config must be key=value"),
+        ("a b=1", "'a b', which can be no option."),
+    ],
+)
+def test_what_is_no_quota_is_refused(on, quota, says):
+    result = on("configs", "--alter", "--client", "refused", "--add-config", quota)
+    assert (result.code, result.out, says in result.err) == (1, "", True)
+    assert on(*QUOTA, "clients", "--entity-name", "refused").lines == []
+
+
+def test_options_of_groups(on):
+    option = "consumer.session.timeout.ms"
+    assert on("configs", "--alter", "--group", "g 1", "--add-config", f"{option}=50000").code == 0
+    shown = on.until(lambda result: option in result.out, "configs", "--describe", "--group", "g 1")
+    assert shown.lines[1].startswith(
+        f"  {option}=50000 sensitive=false synonyms={{DYNAMIC_GROUP_CONFIG:{option}=50000,"
+    )
+    short = on("configs", "--alter", "--group", "g 1", "--add-config", f"{option}=5")
+    assert (short.code, short.err[-18:]) == (1, "(INVALID_CONFIG).\n")
+
+
+def test_the_form_of_kafka_3_reaches_the_same_cluster(tidelog, on, cluster):
+    on.create("kept")
+    for store in (str(cluster.folder), f"sqlite:{cluster.folder}/metadata.sqlite", cluster.bootstrap):
+        changed = tidelog(
+            "kafka-configs.sh", "--zookeeper", store, "--entity-type", "topics", "--entity-name", "kept",
+            "--alter", "--add-config", "max.message.bytes=10485760",
+        )  # fmt: skip
+        assert changed == (0, "Completed updating config for topic kept.\n", "")
+    assert "kept" in tidelog("bin/kafka-topics.sh", "--zookeeper", str(cluster.folder), "--list").lines
+
+
+def test_a_store_that_is_not_there_is_refused(tidelog, tmp_path, free_ports):
+    (port,) = free_ports(1)
+    for store in (str(tmp_path / "no.sqlite"), str(tmp_path), "nonsense", f"127.0.0.1:{port}/chroot"):
+        result = tidelog("topics", "--zookeeper", store, "--list")
+        assert (result.code, result.out, len(result.err.splitlines())) == (1, "", 1), result
+    both = tidelog("topics", "--zookeeper", str(tmp_path), "--bootstrap-server", "127.0.0.1:1", "--list")
+    assert "--zookeeper and --bootstrap-server exclude each other" in both.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--describe", "--user", "u", "--user", "v", "--entity-type", "users"), "users may be named once."),
+        (
+            ("--describe", "--ip", "300.1.1.1"),
+            "--entity-name of ips must be an address or a host's name, not '300.1.1.1'.",
+        ),
+        (
+            ("--alter", "--entity-type", "clients", "--add-config", "producer_byte_rate=1"),
+            "--alter of clients needs --entity-name or --entity-default.",
+        ),
         (("--describe",), "--entity-type is needed, or one of its short forms."),
         (("--alter", "--entity-type", "topics", "--add-config", "a=b"), "--alter of topics needs --entity-name."),
-        (("--alter", "--topic", "t"), "--alter needs --add-config."),
+        (("--alter", "--topic", "t"), "--alter needs --add-config, --add-config-file or --delete-config."),
         (("--describe", "--topic", "t", "--add-config", "a=b"), "--add-config goes with --alter, not with --describe."),
-        (("--describe", "--topic", "t", "--broker", "1"), "--topic and --broker exclude each other."),
+        (
+            ("--describe", "--topic", "t", "--broker", "1"),
+            "Of the types of entities only users and clients go together, not topics and brokers.",
+        ),
         (
             ("--describe", "--entity-type", "brokers", "--entity-name", "x"),
             "--entity-name of brokers must be a broker id, not 'x'.",
         ),
         (
             ("--describe", "--entity-type", "topics", "--entity-default"),
-            "--entity-default goes with brokers, not with topics.",
+            "--entity-default goes with brokers, users, clients, ips, not with topics.",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """A group of commands that imports a command only when it is called."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import NamedTuple
 
@@ -16,14 +17,24 @@ class Command(NamedTuple):
 class LazyGroup(click.Group):
     """`--help` lists the sentences of the table and imports nothing."""
 
-    def __init__(self, *arguments: object, table: dict[str, Command], **settings: object) -> None:
+    def __init__(
+        self,
+        *arguments: object,
+        table: dict[str, Command],
+        aliases: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> None:
         super().__init__(*arguments, **settings)  # type: ignore[arg-type]
         self._table = table
+        self._aliases = aliases or {}
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(self._table)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """By its name in the table, or by that of the script that it stands for: `bin/kafka-topics.sh`."""
+        script = name.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat")
+        name = self._aliases.get(script, name)
         if name not in self._table:
             return None
         module, _, attribute = self._table[name].place.partition(":")

@@ -15,7 +15,9 @@ COMMANDS = {
     "up": Command("tidelog.cli.up:up", "Run a cluster of several brokers on this machine."),
     "broker": Command("tidelog.cli.broker:broker", "Run one broker from a server.properties file."),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
-    "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
+    "configs": Command(
+        "tidelog.cli.configs.command:configs", "Describe and alter the options of topics, brokers and groups."
+    ),
     "groups": Command("tidelog.cli.groups.command:groups", "List, describe, reset and delete consumer groups."),
     "offsets": Command("tidelog.cli.offsets:offsets", "Print offsets of partitions: first, last, or by time."),
     "reassign-partitions": Command(
@@ -37,6 +39,23 @@ COMMANDS = {
     "simulate": Command("tidelog.cli.simulate.command:simulate", "Run clusters in a seeded world and check them."),
 }
 
+SCRIPTS = {
+    "kafka-server-start": "broker",
+    "kafka-topics": "topics",
+    "kafka-configs": "configs",
+    "kafka-consumer-groups": "groups",
+    "kafka-get-offsets": "offsets",
+    "kafka-console-producer": "produce",
+    "kafka-console-consumer": "consume",
+    "kafka-dump-log": "dump-log",
+    "kafka-reassign-partitions": "reassign-partitions",
+    "kafka-leader-election": "leader-election",
+    "kafka-preferred-replica-election": "preferred-replica-election",
+    "zookeeper-shell": "metadata",
+    "zkCli": "metadata",
+}
+"""Kafka's scripts by the command that does the same: `tidelog kafka-topics.sh …` is `tidelog topics …`."""
+
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
@@ -49,7 +68,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
         context.exit()
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["--help", "-h"]})
+@click.group(cls=LazyGroup, table=COMMANDS, aliases=SCRIPTS, context_settings={"help_option_names": ["--help", "-h"]})
 @click.option("--version", is_flag=True, expose_value=False, callback=_print_version, help="Print the version.")
 def tidelog() -> None:
     """Tidelog: Apache Kafka's replicated log in Python.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -13,6 +14,7 @@ else:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+_STORE = "tidelog.store"
 
 
 class Refused(click.ClickException):
@@ -52,19 +54,43 @@ class Pair(ParamType):
 
 
 def cluster_options(function: Function) -> Function:
-    """`--bootstrap-server` and `--command-config`."""
+    """`--bootstrap-server`, or `--zookeeper` as in Kafka 3, and `--command-config`."""
     function = click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False),
         help="A properties file with options of the admin client.",
+    )(function)
+    function = click.option(
+        "--zookeeper",
+        expose_value=False,
+        is_eager=True,
+        callback=_remember_store,
+        help="Instead of --bootstrap-server, the cluster's store: host:port/chroot of ZooKeeper, or a SQLite store's file.",
     )(function)
     return click.option(
         "--bootstrap-server",
         type=Bootstrap(),
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
+        callback=_brokers,
         help="Brokers to connect to.",
     )(function)
+
+
+def _remember_store(context: click.Context, _parameter: click.Parameter, text: str | None) -> None:
+    context.meta[_STORE] = text
+
+
+def _brokers(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """The brokers to connect to, looked up where only their store is named."""
+    store = context.meta.get(_STORE)
+    if store is None or context.resilient_parsing:
+        return given
+    if context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--zookeeper and --bootstrap-server exclude each other.", context)
+    from tidelog.cli.store_address import bootstrap_of
+
+    return bootstrap_of(store)
 
 
 def flag(name: str, sentence: str) -> Callable[[Function], Function]:

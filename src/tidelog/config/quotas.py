@@ -57,7 +57,7 @@ def check_entity(entity: Entity) -> Allowed:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "An address has quotas of its own, not together with users or clients."
         )
-    if not _is_address(entity[IP]):
+    if not is_address(entity[IP]):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity[IP]!r} is no address and no host name.")
     return OF_ADDRESSES
 
@@ -75,7 +75,7 @@ def check_value(allowed: Allowed, name: str, value: float) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} must be a whole number, not {value:g}.")
 
 
-def _is_address(name: str | None) -> bool:
+def is_address(name: str | None) -> bool:
     """Without asking a name server: what may be a host's name is believed to be one."""
     if name is None:
         return True

@@ -1,0 +1,69 @@
+"""`--zookeeper`: the form in which tools of Kafka 3 named the cluster. It reaches whichever store the cluster uses.
+
+What is given names ZooKeeper (`host:port,…/chroot`), a SQLite store (its file, the folder of `tidelog up`, or
+`sqlite:PATH`), or, where someone kept the habit and has no ZooKeeper, a broker. The store says which brokers live; the
+command then asks these, so that what is wrong is refused in both forms alike.
+"""
+
+from pathlib import Path
+
+from tidelog.cli.options import Refused
+from tidelog.controller import tree
+from tidelog.errors import InvalidOption
+from tidelog.model import INTER_BROKER_LISTENER
+from tidelog.ports import Children, Node, Read
+from tidelog.shell.readiness import view_of
+from tidelog.shell.store.places import Place, SqlitePlace, StoreClosed, open_place, parse_connect, parse_place
+
+SESSION_MS = 10_000
+FILE = "metadata.sqlite"
+
+
+def bootstrap_of(text: str) -> str:
+    """Addresses of living brokers; Refused where there is no such store, or no broker in it."""
+    if _is_broker(text):
+        return text
+    try:
+        place = _place(text)
+        return _brokers_in(place)
+    except (StoreClosed, InvalidOption) as error:
+        raise Refused(str(error)) from None
+
+
+def _place(text: str) -> Place:
+    if text.startswith(("sqlite:", "zookeeper:")):
+        return parse_place(text, "--zookeeper")
+    path = Path(text)
+    if path.is_dir():
+        return SqlitePlace((path / FILE).absolute())
+    if path.is_file() or text.endswith(".sqlite"):
+        return SqlitePlace(path.absolute())
+    return parse_connect(text, "--zookeeper")
+
+
+def _is_broker(text: str) -> bool:
+    host, _, port = text.partition(",")[0].rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) <= 65_535 and bool(view_of(host, int(port)).brokers)
+
+
+def _brokers_in(place: Place) -> str:
+    store = open_place(place, session_timeout_ms=SESSION_MS, create=False)
+    try:
+        listed = store.apply([Children(tree.BROKER_IDS)])
+        names = [str(name) for value in listed.values for name in value or ()]
+        nodes = store.apply([Read(f"{tree.BROKER_IDS}/{name}") for name in names]).values if names else []
+    finally:
+        store.close()
+    found = [_address(node) for node in nodes if isinstance(node, Node)]
+    addresses = [address for address in found if address]
+    if not addresses:
+        raise Refused(f"No broker is registered in {place}.")
+    return ",".join(addresses)
+
+
+def _address(node: Node) -> str:
+    """Where clients reach the broker."""
+    for endpoint in tree.parse_registration(node.data).endpoints:
+        if endpoint.listener != INTER_BROKER_LISTENER:
+            return f"{endpoint.host}:{endpoint.port}"
+    return ""
