@@ -66,10 +66,11 @@ class Passes:
 
 
 @contextmanager
-def pair(brokers: int) -> Iterator[list[Side]]:
-    """Both sides, running, with so many brokers each."""
+def pair(brokers: int, **options: str) -> Iterator[list[Side]]:
+    """Both sides, running, with so many brokers each; options have underscores for dots."""
+    given = {name.replace("_", "."): value for name, value in options.items()}
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
-        ours, theirs = Tidelog(Path(folder) / "tidelog", brokers), Kafka(Path(folder) / "kafka", brokers)
+        ours, theirs = Tidelog(Path(folder) / "tidelog", brokers, given), Kafka(Path(folder) / "kafka", brokers, given)
         with ours, theirs:
             yield [ours, theirs]
 

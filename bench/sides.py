@@ -54,6 +54,8 @@ class Side:
 
     folder: Path
     brokers: int
+    options: dict[str, str] = field(default_factory=dict)
+    """What is not left at its default."""
     ports: list[int] = field(default_factory=list)
     processes: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
@@ -89,6 +91,10 @@ class Side:
 
     def properties(self, number: int) -> str:
         return str(self.home(number) / "server.properties")
+
+    def data(self, number: int) -> Path:
+        """Its log folder."""
+        return self.home(number) / "data"
 
     def internal_topics(self) -> dict[str, str]:
         """One broker cannot hold the three replicas that are the default."""
@@ -148,9 +154,10 @@ class Tidelog(Side):
                 {
                     "node.id": str(number),
                     "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                    "log.dirs": str(self.home(number) / "data"),
+                    "log.dirs": str(self.data(number)),
                     "metadata.store": f"sqlite:{self.folder}/meta.sqlite",
                     **self.internal_topics(),
+                    **self.options,
                 },
             )
 
@@ -173,8 +180,9 @@ class Kafka(Side):
                     "controller.quorum.voters": voters,
                     "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers[number]}",
                     "controller.listener.names": "CONTROLLER",
-                    "log.dirs": str(self.home(number) / "data"),
+                    "log.dirs": str(self.data(number)),
                     **self.internal_topics(),
+                    **self.options,
                 },
             )
         for number in range(self.brokers):

@@ -3,22 +3,32 @@
 import socket
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, Self
 
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.records import Record, build
 
-PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS = 0, 2, 3, 19, 20
-VERSIONS = {PRODUCE: 9, LIST_OFFSETS: 6, METADATA: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4}
+PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 0, 2, 3, 19, 20, 44
+VERSIONS = {PRODUCE: 9, LIST_OFFSETS: 6, METADATA: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4, ALTER_CONFIGS: 1}
+TOPIC_RESOURCE = 2
 CLIENT = "bench"
 POLL_S = 0.005
 LATEST = -1
+
+
+Configs = Mapping[str, str]
 
 
 class NotYet(Exception):
@@ -68,9 +78,10 @@ def one_record(topic: str, partitions: list[int], acks: int, size: int = 100) ->
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
 
 
-def create(port: int, topic: str, partitions: int, replication: int) -> None:
+def create(port: int, topic: str, partitions: int, replication: int, configs: Configs | None = None) -> None:
     """Ask for a topic; NotYet where the cluster cannot."""
     wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replication)
+    wanted.configs = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
     with Client(port) as client:
         (result,) = client.call(CREATE_TOPICS, CreateTopicsRequest(topics=[wanted], timeout_ms=60_000)).topics
     if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -80,6 +91,16 @@ def create(port: int, topic: str, partitions: int, replication: int) -> None:
 def delete(port: int, topic: str) -> None:
     with Client(port) as client:
         client.call(DELETE_TOPICS, DeleteTopicsRequest(topic_names=[topic], timeout_ms=60_000))
+
+
+def configure(port: int, topic: str, configs: Configs) -> None:
+    """Set options of a topic."""
+    wanted = [AlterableConfig(name=name, value=value) for name, value in configs.items()]
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=wanted)
+    with Client(port) as client:
+        (result,) = client.call(ALTER_CONFIGS, IncrementalAlterConfigsRequest(resources=[resource])).responses
+    if result.error_code:
+        raise RuntimeError(f"{topic}: {ErrorCode(result.error_code).name} {result.error_message}")
 
 
 def leaders(port: int, topic: str) -> tuple[dict[int, int], dict[int, int]]:
@@ -107,9 +128,9 @@ def patiently(action: Any, *arguments: Any, within_s: float = 120.0) -> Any:
             time.sleep(POLL_S)
 
 
-def fresh_topic(port: int, topic: str, partitions: int, replication: int) -> None:
+def fresh_topic(port: int, topic: str, partitions: int, replication: int, configs: Configs | None = None) -> None:
     """Create it, and wait until it is led."""
-    patiently(create, port, topic, partitions, replication)
+    patiently(create, port, topic, partitions, replication, configs)
     led, _ = patiently(leaders, port, topic)
     while len(led) < partitions:
         time.sleep(POLL_S)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from bench.measure import Measure
-from bench.rows import growing, moving, producing, requesting, starting, transacting
+from bench.rows import compacting, growing, moving, producing, requesting, starting, transacting
 
 Row = Callable[[float], Iterator[Measure]]
 """Takes a scale (1: full size) and yields measures as they are made."""
@@ -19,4 +19,5 @@ ROWS: dict[str, Row] = {
     "8": producing.three_brokers,
     "9": growing.partitions,
     "10": transacting.transactions,
+    "11": compacting.compaction,
 }
