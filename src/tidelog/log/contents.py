@@ -92,7 +92,7 @@ class Contents:
     def _take_in(self, segment: Segment, batch: BatchHeader, base_offset: int, data: Buffer) -> None:
         """The batch was written: now it is part of the log."""
         last_offset = base_offset + batch.last_offset_delta
-        segment.note(batch.length, last_offset, batch.max_timestamp)
+        segment.note(batch.length, last_offset, batch.latest_timestamp)
         self.log_end_offset = last_offset + 1
         if batch.producer_id >= 0:
             marker = None

@@ -40,7 +40,7 @@ def latest(segments: Segments) -> TimedOffset | None:
     if timestamp < 0:
         return None
     for batch in walk(segment.file, segment.offsets.floor(last_offset), segment.size):
-        if batch.max_timestamp == timestamp:
+        if batch.latest_timestamp == timestamp:
             return _latest_in(segment, batch)
     return None
 

@@ -262,7 +262,7 @@ def _trim_overlap(segments: Segments, first: int, recovery_point: int) -> list[s
         for batch in walk(before.file, 0, size, torn=True):
             if batch.base_offset >= base:
                 break
-            before.note(batch.length, batch.last_offset, batch.max_timestamp)
+            before.note(batch.length, batch.last_offset, batch.latest_timestamp)
         if before.size < size:
             before.file.truncate(before.size)
             before.file.sync()
@@ -289,7 +289,7 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool, b
         last_offset = batch.base_offset + batch.last_offset_delta
         if not expected <= batch.base_offset <= last_offset <= bound:
             break  # the checksum does not cover the base offset
-        segment.note(batch.length, last_offset, batch.max_timestamp)
+        segment.note(batch.length, last_offset, batch.latest_timestamp)
         note_epoch(epochs, batch)
         compacted = compacted or batch.base_offset > expected
         expected = last_offset + 1

@@ -336,7 +336,7 @@ class Segment:
         self.clear_indexes()
         try:
             for batch in walk(file, 0, size):
-                self.note(batch.length, batch.base_offset + batch.last_offset_delta, batch.max_timestamp)
+                self.note(batch.length, batch.base_offset + batch.last_offset_delta, batch.latest_timestamp)
             self.times.maybe_append(*self.largest_timestamp)
         except CorruptLog:
             if before[0] is not None:

@@ -88,6 +88,11 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta + 1
 
     @property
+    def latest_timestamp(self) -> int:
+        """Of the records that are there; compaction leaves batches without any, whose header still tells of a time."""
+        return self.max_timestamp if self.count else NO_TIMESTAMP
+
+    @property
     def last_sequence(self) -> int:
         """Sequences wrap to 0 after 2^31 - 1; NO_SEQUENCE where the batch has none."""
         if self.base_sequence == NO_SEQUENCE:

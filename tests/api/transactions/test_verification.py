@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.log.support import open_log, sim_disk
+from tests.log.support import NOW, batch, open_log, sim_disk
 from tests.log.test_transactions import end
 from tidelog.api.transactions import verification
 from tidelog.errors import ApiError, ErrorCode
@@ -16,8 +16,10 @@ HERE = TopicPartition("t", 0)
 class Asking:
     """A partition, and a coordinator that says this code."""
 
-    def __init__(self, *, code=ErrorCode.NONE, verify_only=True):
+    def __init__(self, *, code=ErrorCode.NONE, verify_only=True, log=()):
         self.log = open_log(sim_disk())
+        for value in log:
+            self.log.append_as_leader(bytearray(batch(value)), 0, NOW)
         partition = SimpleNamespace(name=HERE, log=self.log)
         verifying = SimpleNamespace(ask=lambda *_, **__: SimpleNamespace(code=lambda _: code))
         context = SimpleNamespace(broker=SimpleNamespace(verifying=verifying))
@@ -37,6 +39,14 @@ def test_an_answer_counts_once():
 
 def test_a_marker_makes_a_verification_void():
     asking = Asking()
+    end(asking.log, 1, commit=False)
+    assert asking.refusal() == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_marker_counts_too_that_came_after_the_log_was_cut_off():
+    """The leader lost its office, followed, was cut off, and leads again: its log has other producers by then."""
+    asking = Asking(log=[b"lost"])
+    asking.log.truncate_to(0)
     end(asking.log, 1, commit=False)
     assert asking.refusal() == ErrorCode.INVALID_TXN_STATE
 

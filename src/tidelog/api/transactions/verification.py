@@ -26,19 +26,30 @@ UNVERIFIED = frozenset(
 """The coordinator could not answer: the producer is to come again, without looking for other leaders."""
 
 
+class Guard(NamedTuple):
+    """A partition whose log had these producers when the question was asked. A log that was cut off meanwhile, or moved,
+    has others, which may know of a marker that these missed."""
+
+    partition: Partition
+    producers: Producers
+    number: int
+
+    def holds(self, producer_id: int) -> bool:
+        return self.producers.holds(producer_id, self.number) and self.partition.log.producers is self.producers
+
+
 class Asked(NamedTuple):
-    """A question on its way. The guards are of the producers that each log had when it was asked; None without."""
+    """A question on its way. Without a guard there is None."""
 
     question: Question
     producer_id: int
-    guards: dict[TopicPartition, tuple[Producers, int] | None]
+    guards: dict[TopicPartition, Guard | None]
 
     def check(self, partition: TopicPartition, *, abortable: bool) -> None:
         """ApiError unless the partition is in the transaction. `abortable`: the client knows TRANSACTION_ABORTABLE."""
         code = self.question.code(partition)
         guarded = self.guards[partition]
-        holds = guarded is None or guarded[0].holds(self.producer_id, guarded[1])
-        if code == ErrorCode.NONE and not holds:
+        if guarded is not None and not guarded.holds(self.producer_id) and code == ErrorCode.NONE:
             code = ErrorCode.INVALID_TXN_STATE
         if code == ErrorCode.PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -59,12 +70,14 @@ def ask(
     *,
     verify_only: bool,
 ) -> Asked:
-    guards = {
-        partition.name: (partition.log.producers, partition.log.producers.guard(producer_id)) if verify_only else None
-        for partition in partitions
-    }
+    guards = {partition.name: _guard(partition, producer_id) if verify_only else None for partition in partitions}
     question = context.broker.verifying.ask(transactional_id, producer_id, epoch, list(guards), verify_only=verify_only)
     return Asked(question, producer_id, guards)
+
+
+def _guard(partition: Partition, producer_id: int) -> Guard:
+    producers = partition.log.producers
+    return Guard(partition, producers, producers.guard(producer_id))
 
 
 def wait(producer_id: int, deadline: int, resume: Callable[..., Any], arguments: tuple[Any, ...]) -> Later:
