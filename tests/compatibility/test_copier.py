@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
 from typing import Self
 
 import pytest
@@ -28,16 +27,6 @@ COUNT = int(os.environ.get("TIDELOG_COPIER_RECORDS", "18000"))
 SIZE = 750
 RECORDS_PER_KILL = 4_500
 """Every other kill hits the copier; in group mode each of those costs its session of ten seconds."""
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Supervisor]:
-    overrides = {
-        "group.initial.rebalance.delay.ms": "0",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    }
-    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=overrides) as running:
-        yield running
 
 
 class Copier:

@@ -1,4 +1,4 @@
-"""A Kafka Streams 4.3.1 application with exactly_once_v2 (streams/Flights.java) adds flights up by carrier and hour while
+"""A Kafka Streams 4.3.1 application with exactly_once_v2 (java/Flights.java) adds flights up by carrier and hour while
 brokers and the application itself are killed: no flight is left out or counted twice, at no moment.
 
 `TIDELOG_STREAMS_FLIGHTS` is how many of the 336,776 flights of 2013 it adds up.
@@ -7,7 +7,6 @@ brokers and the application itself are killed: no flight is left out or counted 
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,21 +20,11 @@ from tidelog.shell.supervisor import Supervisor
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
 
 COUNT = int(os.environ.get("TIDELOG_STREAMS_FLIGHTS", "40000"))
-SOURCE = Path(__file__).parent / "streams" / "Flights.java"
+SOURCE = Path(__file__).parent / "java" / "Flights.java"
 VICTIMS = (0, "application", 1, 2)
 """Who is killed after each part of the input but the last."""
 
 Sums = tuple[int, ...]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Supervisor]:
-    overrides = {
-        "group.initial.rebalance.delay.ms": "0",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    }
-    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=overrides) as running:
-        yield running
 
 
 class Application:

@@ -1,19 +1,25 @@
 """Transactions of published clients against three broker processes: commit, abort, fencing, time-outs, failover."""
 
 import asyncio
+import subprocess
 import uuid
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AsyncPartition
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import KafkaError, ProducerFenced
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.compatibility.differential.batches import EPOCH_2023, batch
+from tests.compatibility.differential.wire import Connection
 from tests.compatibility.support import PATIENCE_S, Topic, awaited, read
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from tidelog.wire.records import TRANSACTIONAL
 
 pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -192,6 +198,60 @@ def test_aiokafka_commits_aborts_and_is_fenced(cluster, topic, name):
     assert asyncio.run(story()) == [b"kept", b"last"]
 
 
+def test_aiokafkas_transaction_that_takes_too_long_is_aborted(cluster, topic, name):
+    async def story() -> None:
+        slow = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap, transactional_id=name, transaction_timeout_ms=1_000
+        )
+        await slow.start()
+        await slow.begin_transaction()
+        await slow.send_and_wait(topic.name, b"too late", partition=0)
+        await asyncio.to_thread(awaited, lambda: state(cluster, name) == "CompleteAbort", "its abort")
+        with pytest.raises(KafkaError):
+            await slow.commit_transaction()
+        await slow.stop()
+        again = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id=name)
+        await again.start()
+        async with again.transaction():
+            await again.send_and_wait(topic.name, b"in time", partition=0)
+        await again.stop()
+
+    asyncio.run(story())
+    assert awaited(lambda: read(cluster.bootstrap, topic), "the second's record") == ["in time"]
+
+
+# Java (protocol 2). What it tells is what it tells of a real Kafka 4.3.1.
+
+
+TOLD = """\
+begin before the id is there: IllegalStateException
+init: done
+commit: done
+abort: done
+commit a position: done
+abort a position: done
+position: 5
+commit nothing: done
+commit when fenced: ProducerFencedException
+begin when fenced: ProducerFencedException
+commit of the next: done
+commit too late: InvalidTxnStateException
+abort too late: KafkaException
+write too late: InvalidProducerEpochException
+abort what was refused: done
+init with too much time: KafkaException
+"""
+
+
+@pytest.mark.kafka
+def test_java_commits_aborts_is_fenced_and_comes_too_late(cluster, kafka_libs, topic):
+    source = Path(__file__).parent / "java" / "Transactions.java"
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", kafka_libs, str(source), cluster.bootstrap, topic.name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S * 2, check=False)
+    assert (done.returncode, done.stdout) == (0, TOLD), done.stderr
+    assert read(cluster.bootstrap, topic) == ["kept", "of the next"]
+
+
 # Java's command
 
 
@@ -221,3 +281,34 @@ def test_kafkas_command_finds_and_aborts_a_transaction_that_hangs(cluster, kafka
     write(other, topic, "goes on")
     other.commit_transaction(PATIENCE_S)
     assert awaited(lambda: read(cluster.bootstrap, topic) == ["goes on"], "what came behind it")
+
+
+@pytest.mark.kafka
+def test_kafkas_command_finds_a_transaction_that_nobody_will_end(cluster, kafka_tool, topic, name):
+    """No coordinator knows it: such as a leader without verification takes, from a producer that never added it."""
+    verification = "transaction.partition.verification.enable"
+    configs = ["--bootstrap-server", cluster.bootstrap, "--alter", "--entity-type", "brokers", "--entity-default"]
+    kafka_tool("kafka.admin.ConfigCommand", *configs, "--add-config", f"{verification}=false")
+    producer_id = 4_711
+    records = batch(b"hangs", attributes=TRANSACTIONAL, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    data = [{"name": topic.name, "partition_data": [{"index": 0, "records": records}]}]
+    with closing(Connection(cluster.children[topic.leader()].port)) as leader:
+
+        def taken() -> bool:
+            answer = leader.ask("Produce", 9, transactional_id=name, acks=-1, timeout_ms=10_000, topic_data=data)
+            return bool(answer.responses[0].partition_responses[0].error_code == 0)
+
+        awaited(taken, "a leader that does not verify")
+    kafka_tool("kafka.admin.ConfigCommand", *configs, "--delete-config", verification)
+    command = ["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", cluster.bootstrap]
+    sender = producer(cluster, f"{name}-known")
+    sender.begin_transaction()
+    sender.produce(topic.name, b"known", partition=1, timestamp=EPOCH_2023)
+    assert sender.flush(PATIENCE_S) == 0
+    found = [line.split() for line in kafka_tool(*command, "find-hanging", "--topic", topic.name).splitlines()[1:]]
+    assert [row[:6] for row in found] == [[topic.name, "0", str(producer_id), "0", "-1", "0"]]
+    kafka_tool(*command, "abort", "--topic", topic.name, "--partition", "0", "--start-offset", "0")
+    assert kafka_tool(*command, "find-hanging", "--broker-id", "0").splitlines()[1:] == []
+    sender.abort_transaction(PATIENCE_S)
+    assert read(cluster.bootstrap, topic) == []
+    assert read(cluster.bootstrap, topic, "read_uncommitted") == ["hangs"]

@@ -1,4 +1,5 @@
-"""DescribeProducers (61): the producers that a partition's leader knows."""
+"""DescribeProducers (61): the producers that a replica knows, be it the leader or not: who looks for transactions that
+hang asks one broker for all its replicas (KIP-664)."""
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
@@ -27,7 +28,6 @@ def handle(request: DescribeProducersRequest, context: Context) -> DescribeProdu
 def _partition(context: Context, topic: str, index: int) -> PartitionResponse:
     try:
         partition = find(context.broker, topic, index)
-        partition.leading()
     except ApiError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=_message(error.code))
     states = [

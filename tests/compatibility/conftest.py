@@ -1,0 +1,18 @@
+"""The cluster of these tests looks often for transactions that ran out of time."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tidelog.shell.supervisor import Supervisor
+
+OVERRIDES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=OVERRIDES) as running:
+        yield running
