@@ -27,6 +27,9 @@ COMMANDS = {
     "leader-election": Command("tidelog.cli.replicas.elections:leader_election", "Elect leaders of partitions."),
     "delete-records": Command("tidelog.cli.replicas.records:delete_records", "Delete the oldest records."),
     "log-dirs": Command("tidelog.cli.replicas.log_dirs:log_dirs", "Describe what log folders hold."),
+    "transactions": Command(
+        "tidelog.cli.transactions.command:transactions", "List and describe transactions, abort hanging ones."
+    ),
     "produce": Command("tidelog.cli.console.produce:produce", "Send the lines of standard input as records."),
     "consume": Command("tidelog.cli.console.consume:consume", "Print records as lines."),
     "dump-log": Command("tidelog.cli.dump_log.command:dump_log", "Print what stands in the files of a log folder."),

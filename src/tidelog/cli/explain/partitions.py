@@ -102,7 +102,7 @@ def uncleanable(evidence: Evidence, seen: PartitionSeen, _tidelog: Connected) ->
             yield Finding("warning", "partition.uncleanable", _name(seen), says, [str(reason)], helps)
 
 
-def open_transactions(_evidence: Evidence, seen: PartitionSeen, _tidelog: Connected) -> Iterator[Finding]:
+def open_transactions(_evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
     for each in seen.transactions:
         if each.transactional_id is None and each.age_ms > UNKNOWN_FOR_MS:
             says = "A hanging transaction holds back readers of committed records."
@@ -110,7 +110,7 @@ def open_transactions(_evidence: Evidence, seen: PartitionSeen, _tidelog: Connec
                 f"Producer {each.producer_id} began it at offset {each.start_offset}, and no coordinator knows of it.",
                 f"Its last record came {span(each.age_ms)} ago.",
             ]
-            helps = [_abort(seen, each)]
+            helps = [_abort(seen, each, tidelog)]
             yield Finding("error", "partition.hanging-transaction", _name(seen), says, because, helps)
         elif each.transactional_id is not None and each.age_ms > LONG_OPEN_MS:
             says = f"The transaction of {each.transactional_id} holds back readers of committed records."
@@ -130,12 +130,10 @@ def _once(sentences: list[str]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _abort(seen: PartitionSeen, transaction: Open) -> str:
+def _abort(seen: PartitionSeen, transaction: Open, tidelog: Connected) -> str:
     topic, index = seen.name
-    return (
-        f"Abort it with kafka-transactions.sh abort --topic {topic} --partition {index} "
-        f"--start-offset {transaction.start_offset}"
-    )
+    start = transaction.start_offset
+    return f"Abort it: {tidelog('transactions')} abort --topic {topic} --partition {index} --start-offset {start}"
 
 
 def _absence(evidence: Evidence, seen: PartitionSeen, replica: int) -> str:

@@ -1,0 +1,1 @@
+"""`tidelog transactions`, with kafka-transactions' commands, flags and columns."""
