@@ -170,7 +170,7 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
 def not_controller(response: Any) -> bool:
     """Whether the request came to a broker that does not lead the cluster (any more): it may be sent again."""
     parts = (getattr(response, name, None) or () for name in ("topics", "results", "responses", "entries"))
-    codes = {getattr(response, "error_code", 0), *(part.error_code for found in parts for part in found)}
+    codes = {getattr(response, "error_code", 0), *(getattr(part, "error_code", 0) for found in parts for part in found)}
     return ErrorCode.NOT_CONTROLLER in codes
 
 

@@ -1,0 +1,161 @@
+"""Where replicas should stand so that brokers hold as many, as much, and lead as often as each other. Pure.
+
+Three passes, each of which keeps what the ones before reached: replicas leave the fullest broker for the emptiest until
+their counts differ by one at most; pairs of them change places while that evens bytes out; and the order of replicas
+changes until leaderships are even. No partition comes to have two replicas in one rack while another rack has none of
+it, unless it has so already; what does not have to move stays.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.model import TopicPartition
+
+ENOUGH = 0.05
+"""Brokers whose bytes differ by less than this part of the mean are even enough."""
+CANDIDATES = 40
+"""Partitions of each of two brokers that are looked at for an exchange."""
+MOST_ROUNDS = 100_000
+
+Layout = dict[TopicPartition, list[int]]
+
+
+class Load(NamedTuple):
+    """What a broker has."""
+
+    replicas: int
+    leaders: int
+    bytes: int
+
+
+def loads(layout: Mapping[TopicPartition, Sequence[int]], sizes: Mapping[TopicPartition, int]) -> dict[int, Load]:
+    found: dict[int, Load] = {}
+    for partition, replicas in layout.items():
+        for place, broker in enumerate(replicas):
+            load = found.get(broker, Load(0, 0, 0))
+            size = sizes.get(partition, 0)
+            found[broker] = Load(load.replicas + 1, load.leaders + (place == 0), load.bytes + size)
+    return found
+
+
+def balanced(
+    current: Mapping[TopicPartition, Sequence[int]],
+    sizes: Mapping[TopicPartition, int],
+    racks: Mapping[int, str | None],
+) -> Layout:
+    """The layout to move to, of the brokers in `racks` only."""
+    plan = _Plan(current, sizes, racks)
+    plan.even_counts()
+    plan.even_bytes()
+    plan.even_leaders()
+    return plan.layout
+
+
+class _Plan:
+    """`held`: the partitions of each broker, all brokers that may have any."""
+
+    def __init__(
+        self,
+        current: Mapping[TopicPartition, Sequence[int]],
+        sizes: Mapping[TopicPartition, int],
+        racks: Mapping[int, str | None],
+    ) -> None:
+        self.layout: Layout = {partition: list(replicas) for partition, replicas in sorted(current.items())}
+        self.racks = racks
+        self.sizes = sizes
+        self.held: dict[int, set[TopicPartition]] = {broker: set() for broker in sorted(racks)}
+        for partition, replicas in self.layout.items():
+            for broker in replicas:
+                self.held.setdefault(broker, set()).add(partition)
+        self.bytes = {broker: sum(sizes.get(each, 0) for each in held) for broker, held in self.held.items()}
+
+    def even_counts(self) -> None:
+        for _ in range(MOST_ROUNDS):
+            if not any(self._relieve(source, target) for source, target in self._unequal()):
+                return
+
+    def _unequal(self) -> Iterator[tuple[int, int]]:
+        """(too full, too empty), the worst first; a broker that is not to have any is always too full."""
+        leaving = [broker for broker in self.held if broker not in self.racks and self.held[broker]]
+        staying = sorted(self.racks, key=lambda broker: (len(self.held[broker]), self.bytes[broker], broker))
+        for source in (*leaving, *reversed(staying)):
+            for target in staying:
+                if source in leaving or len(self.held[source]) - len(self.held[target]) > 1:
+                    yield source, target
+
+    def _relieve(self, source: int, target: int) -> bool:
+        """Move the replica whose size fits best from one broker to the other."""
+        wanted = (self.bytes[source] - self.bytes[target]) / 2
+        movable = [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
+        if not movable:
+            return False
+        self._move(min(movable, key=lambda each: (abs(self.sizes.get(each, 0) - wanted), each)), source, target)
+        return True
+
+    def _may(self, partition: TopicPartition, source: int, target: int) -> bool:
+        """Whether the partition's replicas are in as many racks as before."""
+        before = self.layout[partition]
+        after = [target if broker == source else broker for broker in before]
+        return len({self._rack(b) for b in after}) >= len({self._rack(b) for b in before})
+
+    def _rack(self, broker: int) -> str:
+        return self.racks.get(broker) or f"of {broker}"
+
+    def _move(self, partition: TopicPartition, source: int, target: int) -> None:
+        replicas = self.layout[partition]
+        replicas[replicas.index(source)] = target
+        self.held[source].discard(partition)
+        self.held[target].add(partition)
+        size = self.sizes.get(partition, 0)
+        self.bytes[source] -= size
+        self.bytes[target] += size
+
+    def even_bytes(self) -> None:
+        mean = sum(self.bytes.values()) / max(1, len(self.racks))
+        for _ in range(10 * len(self.layout)):
+            order = sorted(self.racks, key=lambda broker: (self.bytes[broker], broker))
+            if not order or self.bytes[order[-1]] - self.bytes[order[0]] <= ENOUGH * mean:
+                return
+            if not any(self._exchange(order[-1], target) for target in order[:-1]):
+                return
+
+    def _exchange(self, source: int, target: int) -> bool:
+        """Let two replicas change places so that the brokers' bytes come nearer to each other."""
+        gap = self.bytes[source] - self.bytes[target]
+        best: tuple[int, TopicPartition, TopicPartition] | None = None
+        for big in self._largest(source, target):
+            for small in self._smallest(target, source):
+                shift = self.sizes.get(big, 0) - self.sizes.get(small, 0)
+                left = abs(gap - 2 * shift)
+                if 0 < shift < gap and (best is None or left < best[0]):
+                    best = left, big, small
+        if best is None or best[0] > 0.9 * gap:
+            return False
+        self._move(best[1], source, target)
+        self._move(best[2], target, source)
+        return True
+
+    def _largest(self, source: int, target: int) -> list[TopicPartition]:
+        movable = [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
+        return sorted(movable, key=lambda each: (-self.sizes.get(each, 0), each))[:CANDIDATES]
+
+    def _smallest(self, source: int, target: int) -> list[TopicPartition]:
+        movable = [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
+        return sorted(movable, key=lambda each: (self.sizes.get(each, 0), each))[:CANDIDATES]
+
+    def even_leaders(self) -> None:
+        """Leaderships go from whoever has more to whoever has fewer, until none can."""
+        leads = dict.fromkeys(self.held, 0)
+        for replicas in self.layout.values():
+            leads[replicas[0]] += 1
+        changed = True
+        while changed:
+            changed = False
+            for replicas in self.layout.values():
+                fewest = min(replicas, key=lambda broker: leads[broker])
+                if leads[replicas[0]] - leads[fewest] > 1:
+                    leads[replicas[0]] -= 1
+                    leads[fewest] += 1
+                    place = replicas.index(fewest)
+                    replicas[0], replicas[place] = replicas[place], replicas[0]
+                    changed = True

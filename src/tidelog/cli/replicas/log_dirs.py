@@ -1,0 +1,65 @@
+"""`tidelog log-dirs`: the flags, the words and the JSON of kafka-log-dirs."""
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import click
+
+from tidelog.cli.options import Refused, cluster_options, flag, usage
+
+
+@click.command()
+@cluster_options
+@flag("describe", "Describe the log folders of brokers.")
+@click.option("--topic-list", default="", help="Only these topics, as a,b,c.")
+@click.option("--broker-list", default="", help="Only these brokers, as 0,1,2.")
+def log_dirs(**given: Any) -> None:
+    """Describe what the log folders of brokers hold, with the flags of kafka-log-dirs."""
+    if not given["describe"]:
+        raise usage("--describe is needed.")
+    wanted = [int(broker) for broker in _listed(given["broker_list"])]
+    topics = set(_listed(given["topic_list"]))
+    from tidelog.cli.cluster import connect
+    from tidelog.cli.replicas.knowledge import racks
+    from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+
+    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        known = racks(admin)
+        if strangers := [broker for broker in wanted if broker not in known]:
+            raise Refused(
+                f"ERROR: The given brokers do not exist from --broker-list: {_ids(strangers)}. "
+                f"Current existent brokers: {_ids(known)}"
+            )
+        brokers = sorted(wanted or known)
+        click.echo("Querying brokers for log directories information")
+        results = {broker: admin.ask(DescribeLogDirsRequest(topics=None), broker).results for broker in brokers}
+    click.echo(f"Received log directory information from brokers {_ids(brokers)}")
+    entries = [{"broker": id_, "logDirs": [_folder(each, topics) for each in found]} for id_, found in results.items()]
+    click.echo(json.dumps({"version": 1, "brokers": entries}, separators=(",", ":")))
+
+
+def _folder(result: Any, topics: Collection[str]) -> dict[str, Any]:
+    from tidelog.client.results import code_of
+
+    partitions = [
+        {
+            "partition": f"{topic.name}-{each.partition_index}",
+            "size": each.partition_size,
+            "offsetLag": each.offset_lag,
+            "isFuture": each.is_future_key,
+        }
+        for topic in result.topics
+        if not topics or topic.name in topics
+        for each in topic.partitions
+    ]
+    error = code_of(result.error_code).name if result.error_code else None
+    return {"partitions": partitions, "error": error, "logDir": result.log_dir}
+
+
+def _listed(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _ids(brokers: Collection[int]) -> str:
+    return ",".join(map(str, sorted(brokers)))

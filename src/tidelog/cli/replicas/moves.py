@@ -1,0 +1,208 @@
+"""What `reassign-partitions` does, one function an action."""
+
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from tidelog.cli.cluster import reason
+from tidelog.cli.options import Refused
+from tidelog.cli.replicas import folders, progress, throttles
+from tidelog.cli.replicas.files import Wishes, duplicates, format_wishes, read_topics, read_wishes
+from tidelog.cli.replicas.knowledge import Ongoing, ongoing, racks, replicas_of
+from tidelog.client.admin import ANY
+from tidelog.controller.placement import Start, place
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+TIMEOUT_MS = 10_000
+EXISTING = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and "
+    "create a new partition assignment in addition to the existing one. The --additional "
+    "flag can also be used to change the throttle by resubmitting the current reassignment."
+)
+PERIODICALLY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+
+
+def generate(admin: Admin, given: Mapping[str, Any]) -> None:
+    """Propose replicas as the cluster would place them in new topics."""
+    listed = [int(broker) for broker in given["broker_list"].split(",")]
+    if twice := duplicates(listed):
+        raise Refused(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
+    current = replicas_of(admin, read_topics(given["topics_to_move_json_file"]))
+    known = racks(admin)
+    brokers = {id_: None if given["disable_rack_aware"] else known[id_] for id_ in listed if id_ in known}
+    if len({rack is None for rack in brokers.values()}) > 1:
+        raise Refused(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information."
+        )
+    proposed: dict[TopicPartition, Sequence[int]] = {}
+    for topic in {partition.topic for partition in current}:
+        own = sorted(partition for partition in current if partition.topic == topic)
+        start = Start(random.randrange(max(1, len(brokers))), random.randrange(max(1, len(brokers))))  # noqa: S311
+        placed = place(brokers, len(own), len(current[own[0]]), start)
+        proposed.update(zip(own, placed, strict=True))
+    click.echo(f"Current partition replica assignment\n{format_wishes(current)}\n")
+    click.echo(f"Proposed partition reassignment configuration\n{format_wishes(proposed)}")
+
+
+def execute(admin: Admin, given: Mapping[str, Any]) -> None:
+    wishes = read_wishes(given["reassignment_json_file"], strict=True)
+    running = ongoing(admin)
+    if running and not given["additional"]:
+        raise Refused(EXISTING)
+    start(admin, wishes, running, throttle=given["throttle"], folder_throttle=given["replica_alter_log_dirs_throttle"])
+    if wishes.folders:
+        folders.move(admin, wishes.folders, time.monotonic() + _timeout_ms(given) / 1000)
+
+
+def start(
+    admin: Admin,
+    wishes: Wishes,
+    running: Mapping[TopicPartition, Ongoing],
+    *,
+    throttle: int | None = None,
+    folder_throttle: int | None = None,
+) -> None:
+    """Set the throttles, then start the moves; Refused where one cannot be."""
+    proposed = wishes.replicas
+    known = racks(admin)
+    strangers = [broker for replicas in proposed.values() for broker in replicas if broker not in known]
+    if strangers:
+        raise Refused(f"Unknown broker id {strangers[0]}")
+    current = {p: r for p, r in replicas_of(admin, (t for t, _ in proposed)).items() if p in proposed}
+    if missing := proposed.keys() - current.keys():
+        raise Refused(f"Unable to find partition: {', '.join(map(str, sorted(missing)))}")
+    click.echo(f"Current partition replica assignment\n\n{format_wishes(current)}\n")
+    click.echo("Save this to use as the --reassignment-json-file option during rollback")
+    throttled, folders_throttled = throttle is not None and throttle >= 0, (folder_throttle or -1) >= 0
+    if throttled or folders_throttled:
+        click.echo(PERIODICALLY)
+    if throttle is not None and throttled:
+        throttles.throttle(admin, throttles.paths(running, proposed, current), throttle)
+    if folder_throttle is not None and folders_throttled:
+        throttles.throttle_folders(admin, {replica.broker for replica in wishes.folders}, folder_throttle)
+    failed = alter(admin, proposed)
+    if failed:
+        raise Refused("Error reassigning partition(s):\n" + _lines(failed))
+    listed = ",".join(map(str, sorted(proposed)))
+    click.echo(f"Successfully started partition reassignment{_s(proposed)} for {listed}")
+
+
+def alter(admin: Admin, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, str]:
+    """Start these moves, or cancel those that are None; why those failed that did."""
+    topics: dict[str, ReassignableTopic] = {}
+    for (topic, partition), replicas in sorted(wanted.items(), key=lambda item: item[0]):
+        entry = ReassignablePartition(partition_index=partition, replicas=None if replicas is None else list(replicas))
+        topics.setdefault(topic, ReassignableTopic(name=topic, partitions=[])).partitions.append(entry)
+    response = admin.ask(AlterPartitionReassignmentsRequest(topics=list(topics.values())), ANY)
+    if response.error_code:
+        raise Refused(reason(response.error_code, response.error_message))
+    return {
+        TopicPartition(topic.name, each.partition_index): each.error_message or reason(each.error_code)
+        for topic in response.responses
+        for each in topic.partitions
+        if each.error_code
+    }
+
+
+def verify(admin: Admin, given: Mapping[str, Any]) -> None:
+    wishes = read_wishes(given["reassignment_json_file"])
+    running = ongoing(admin)
+    click.echo("Status of partition reassignment:")
+    for line in _states(admin, wishes.replicas, running):
+        click.echo(line)
+    if given["progress"]:
+        progress.show(admin, {p: move for p, move in running.items() if p in wishes.replicas})
+    states = folders.states(admin, wishes.folders)
+    click.echo("\n".join(state.sentence for state in states))
+    if not running and all(state.done for state in states) and not given["preserve_throttles"]:
+        throttles.clear(admin, wishes.replicas)
+
+
+def _states(
+    admin: Admin, wanted: Mapping[TopicPartition, Sequence[int]], running: Mapping[TopicPartition, Ongoing]
+) -> Iterable[str]:
+    from tidelog.cli.cluster import describe_topics
+
+    settled = sorted({topic for topic, partition in wanted if (topic, partition) not in running})
+    known = {
+        (topic.name, each.partition_index): list(each.replica_nodes)
+        for topic in describe_topics(admin, settled)
+        for each in topic.partitions
+    }
+    for partition, target in sorted(wanted.items()):
+        found = known.get(partition, [])
+        if partition in running:
+            yield f"Reassignment of partition {partition} is still in progress."
+        elif found == list(target):
+            yield f"Reassignment of partition {partition} is completed."
+        else:
+            there, wished = (",".join(map(str, replicas)) for replicas in (found, target))
+            yield (
+                f"There is no active reassignment of partition {partition}, "
+                f"but replica set is {there} rather than {wished}."
+            )
+
+
+def cancel(admin: Admin, given: Mapping[str, Any]) -> None:
+    wishes = read_wishes(given["reassignment_json_file"])
+    active = sorted(ongoing(admin).keys() & wishes.replicas.keys())
+    if active:
+        failed = alter(admin, dict.fromkeys(active))
+        if failed:
+            raise Refused(f"Error cancelling partition reassignment{_s(failed)} for:\n" + _lines(failed))
+        click.echo(f"Successfully cancelled partition reassignment{_s(active)} for: {','.join(map(str, active))}")
+    else:
+        click.echo("None of the specified partition reassignments are active.")
+    moving = {state.replica: state.current for state in folders.states(admin, wishes.folders) if state.active}
+    if moving:
+        folders.move(admin, moving, time.monotonic() + _timeout_ms(given) / 1000)
+    else:
+        click.echo("None of the specified partition moves are active.", nl=False)
+    if not given["preserve_throttles"]:
+        throttles.clear(admin, wishes.replicas)
+
+
+def list_moves(admin: Admin, given: Mapping[str, Any]) -> None:
+    running = ongoing(admin)
+    if not running:
+        click.echo("No partition reassignments found.")
+        return
+    click.echo("Current partition reassignments:")
+    for partition, move in running.items():
+        parts = [f"{partition}: replicas: {_ids(move.replicas)}."]
+        parts += [f"adding: {_ids(move.adding)}."] if move.adding else []
+        parts += [f"removing: {_ids(move.removing)}."] if move.removing else []
+        click.echo(" ".join(parts))
+    if given["progress"]:
+        progress.show(admin, running)
+
+
+def _timeout_ms(given: Mapping[str, Any]) -> int:
+    return TIMEOUT_MS if given["timeout"] is None else int(given["timeout"])
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _lines(failed: Mapping[TopicPartition, str]) -> str:
+    return "\n".join(f"{partition}: {why}" for partition, why in sorted(failed.items()))
+
+
+def _s(items: Sequence[object] | Mapping[Any, Any]) -> str:
+    return "" if len(items) == 1 else "s"
+
+
+RUN = {"generate": generate, "execute": execute, "verify": verify, "cancel": cancel, "list": list_moves}

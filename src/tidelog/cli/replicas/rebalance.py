@@ -1,0 +1,146 @@
+"""`tidelog rebalance`: replicas, bytes and leaderships spread evenly; shown first, then moved in batches."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelog.cli.options import Refused, check_belongs, cluster_options, flag, one_action, usage
+
+if TYPE_CHECKING:
+    from tidelog.model import TopicPartition
+    from tidelog.shell.transport import Admin
+
+ACTIONS = ("plan", "execute")
+BELONGS = {"throttle": ("execute",), "batch": ("execute",), "timeout": ("execute",)}
+BATCH = 20
+LOOK_S = 0.2
+
+
+@click.command()
+@cluster_options
+@flag("plan", "Show which replicas would move, and what brokers have before and after.")
+@flag("execute", "Show it, then move them, batch by batch, and elect preferred leaders at the end.")
+@click.option("--broker-list", help="Only these brokers keep replicas, as 0,1,2; all that live if left out.")
+@click.option("--topic", help="Only topics that this regular expression matches.")
+@click.option("--batch", type=click.IntRange(1), help=f"Partitions that move at a time; {BATCH} if left out.")
+@click.option("--throttle", type=click.IntRange(1), help="Bytes per second at which brokers copy what moves.")
+@click.option("--timeout", type=click.IntRange(1), help="Milliseconds that a batch may take; no bound if left out.")
+def rebalance(**given: Any) -> None:
+    """Spread replicas, bytes and leaderships evenly over brokers and racks."""
+    action = one_action(given, ACTIONS)
+    check_belongs(given, action, BELONGS)
+    from tidelog.cli.cluster import connect
+    from tidelog.cli.replicas.balance import balanced
+
+    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        current, sizes, racks = _look(admin, given)
+        plan = balanced(current, sizes, racks)
+        moves = {partition: replicas for partition, replicas in plan.items() if replicas != current[partition]}
+        show(current, plan, sizes, moves)
+        if action == "execute" and moves:
+            carry_out(admin, moves, given)
+
+
+def _look(
+    admin: "Admin", given: Mapping[str, Any]
+) -> "tuple[dict[TopicPartition, list[int]], dict[TopicPartition, int], dict[int, str | None]]":
+    """The replicas and bytes of the topics, and the brokers that are to hold them."""
+    import re
+
+    from tidelog.cli.cluster import topic_names
+    from tidelog.cli.replicas.knowledge import held, ongoing, racks, replicas_of
+    from tidelog.model import TopicPartition
+
+    if ongoing(admin):
+        raise Refused("Replicas are being moved already: see tidelog reassign-partitions --list.")
+    known = racks(admin)
+    brokers = known
+    if given["broker_list"]:
+        listed = given["broker_list"].split(",")
+        if not all(broker.strip().isdigit() for broker in listed):
+            raise usage(f"--broker-list {given['broker_list']!r} is not broker ids separated by ','.")
+        brokers = {broker: known[broker] for broker in map(int, listed) if broker in known}
+        if strangers := [broker for broker in map(int, listed) if broker not in known]:
+            raise Refused(f"Unknown broker id {strangers[0]}")
+    try:
+        wanted = re.compile(given["topic"] or ".*")
+    except re.error as error:
+        raise Refused(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
+    current = replicas_of(admin, (name for name in topic_names(admin) if wanted.fullmatch(name)))
+    most = max((len(replicas) for replicas in current.values()), default=0)
+    if most > len(brokers):
+        raise Refused(f"A partition has {most} replicas, more than the {len(brokers)} broker(s) that are to hold them.")
+    sizes: dict[TopicPartition, int] = {}
+    for replica, holdings in held(admin, known).items():
+        name = TopicPartition(replica.topic, replica.partition)
+        sizes[name] = max(sizes.get(name, 0), *(each.size for each in holdings))
+    return current, sizes, brokers
+
+
+def show(
+    before: "Mapping[TopicPartition, Sequence[int]]",
+    after: "Mapping[TopicPartition, Sequence[int]]",
+    sizes: "Mapping[TopicPartition, int]",
+    moves: "Mapping[TopicPartition, Sequence[int]]",
+) -> None:
+    """Every move, then the brokers' shares."""
+    from tidelog.cli.replicas.balance import Load, loads
+
+    copied = 0
+    for partition, replicas in moves.items():
+        new = len(set(replicas) - set(before[partition]))
+        copied += new * sizes.get(partition, 0)
+        what = f"{new * sizes.get(partition, 0):,} bytes" if new else "order only"
+        click.echo(f"{partition}: {_ids(before[partition])} -> {_ids(replicas)} ({what})")
+    click.echo(f"{len(moves)} of {len(before)} partitions move, {copied:,} bytes are copied.")
+    old, new_loads = loads(before, sizes), loads(after, sizes)
+    nothing = Load(0, 0, 0)
+    for broker in sorted({*old, *new_loads}):
+        was, will = old.get(broker, nothing), new_loads.get(broker, nothing)
+        click.echo(
+            f"Broker {broker}: {was.replicas} -> {will.replicas} replicas, {was.leaders} -> {will.leaders} leaders, "
+            f"{was.bytes:,} -> {will.bytes:,} bytes"
+        )
+
+
+def carry_out(admin: "Admin", moves: "Mapping[TopicPartition, Sequence[int]]", given: Mapping[str, Any]) -> None:
+    """Batch by batch: the next starts when the one before has ended."""
+    from tidelog.cli.replicas import elections, throttles
+    from tidelog.cli.replicas.knowledge import replicas_of
+    from tidelog.cli.replicas.moves import alter
+
+    batches = list(_batches(moves, given["batch"] or BATCH))
+    for number, batch in enumerate(batches, 1):
+        if given["throttle"]:
+            present = replicas_of(admin, (topic for topic, _ in batch))
+            throttles.throttle(admin, throttles.paths({}, batch, present), given["throttle"])
+        if failed := alter(admin, batch):
+            partition, why = next(iter(failed.items()))
+            raise Refused(f"{partition} cannot be moved: {why}")
+        click.echo(f"Batch {number} of {len(batches)}: {len(batch)} partitions")
+        _await(admin, batch, given["timeout"])
+    elections.show(elections.elect(admin, "PREFERRED", list(moves)), "PREFERRED")
+
+
+def _batches(
+    moves: "Mapping[TopicPartition, Sequence[int]]", size: int
+) -> "Iterator[dict[TopicPartition, Sequence[int]]]":
+    entries = list(moves.items())
+    for start in range(0, len(entries), size):
+        yield dict(entries[start : start + size])
+
+
+def _await(admin: "Admin", batch: "Mapping[TopicPartition, Sequence[int]]", timeout_ms: int | None) -> None:
+    from tidelog.cli.replicas.knowledge import ongoing
+
+    deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+    while left := ongoing(admin).keys() & batch.keys():
+        if deadline is not None and time.monotonic() >= deadline:
+            raise Refused(f"{len(left)} partitions still move; see tidelog reassign-partitions --list --progress.")
+        time.sleep(LOOK_S)
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
