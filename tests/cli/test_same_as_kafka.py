@@ -9,6 +9,8 @@ import re
 
 import pytest
 
+from tidelog.coordinator.placement import partition_for
+from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer
 
 pytestmark = pytest.mark.kafka
@@ -99,6 +101,34 @@ def test_formatters_of_internal_topics(cluster, member, kafka_tool, capsys, form
         capsys.readouterr()
         assert run(["consume", *asked, "2000", "--formatter", called]) == 0
         assert of_group_g(capsys.readouterr().out) == theirs
+
+
+@pytest.mark.usefixtures("member")
+def test_the_formatter_of_transactions(cluster, kafka_tool, capsys):
+    """One transaction through all its states."""
+    from tidelog.cli.main import run
+
+    with TransactionalProducer(cluster.bootstrap, "shown") as producer:
+        producer.begin()
+        producer.send("same", b"in a transaction", key=b"k", partition=1)
+        producer.commit()
+    name = "TransactionLogMessageFormatter"
+    asked = ["--bootstrap-server", cluster.bootstrap, "--topic", "__transaction_state", "--offset", "earliest"]
+    asked += ["--partition", str(partition_for("shown", 50)), "--max-messages", "4", "--timeout-ms", "20000"]
+    new = f"org.apache.kafka.tools.consumer.{name}"
+    shown = kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *asked, "--formatter", new)
+    theirs = of_transaction("shown", shown)
+    assert [value["transactionStatus"] for value in theirs] == [0, 1, 2, 4]
+    for called in (new, "kafka.coordinator.transaction.TransactionLog$" + name):
+        capsys.readouterr()
+        assert run(["consume", *asked, "--formatter", called]) == 0
+        assert of_transaction("shown", capsys.readouterr().out) == theirs
+
+
+def of_transaction(transactional_id, text):
+    """The values of its records, in order of offsets."""
+    found = [json.JSONDecoder().raw_decode(text, match.start())[0] for match in re.finditer(r'\{"key":', text)]
+    return [each["value"]["data"] for each in found if each["key"]["data"]["transactionalId"] == transactional_id]
 
 
 def test_an_unknown_formatter_is_refused(capsys):

@@ -27,7 +27,7 @@ UNVERIFIED = frozenset(
 
 
 class Guard(NamedTuple):
-    """A partition whose log had these producers when the question was asked. A log that was cut off meanwhile, or moved,
+    """A partition whose log had these producers when the question was asked. A log that was cut off or moved meanwhile
     has others, which may know of a marker that these missed."""
 
     partition: Partition
