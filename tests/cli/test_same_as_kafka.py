@@ -114,7 +114,9 @@ def test_the_formatter_of_transactions(cluster, kafka_tool, capsys):
         producer.commit()
     name = "TransactionLogMessageFormatter"
     asked = ["--bootstrap-server", cluster.bootstrap, "--topic", "__transaction_state", "--offset", "earliest"]
-    asked += ["--partition", str(partition_for("shown", 50)), "--max-messages", "4", "--timeout-ms", "20000"]
+    with Consumer(cluster.bootstrap) as consumer:
+        partition = partition_for("shown", len(consumer.partitions_of("__transaction_state")))
+    asked += ["--partition", str(partition), "--max-messages", "4", "--timeout-ms", "20000"]
     new = f"org.apache.kafka.tools.consumer.{name}"
     shown = kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *asked, "--formatter", new)
     theirs = of_transaction("shown", shown)
