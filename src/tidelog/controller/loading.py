@@ -8,6 +8,7 @@ from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.commands.granting import grant_wishes
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
+from tidelog.controller.commands.operators import elect_as_written
 from tidelog.controller.commands.topics import complete
 from tidelog.controller.journal import Steps, chunks
 from tidelog.controller.state import Topic
@@ -17,7 +18,13 @@ from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 READS = 2000
 """Queries in one list: a list is answered at one moment, and no message grows without bound."""
 
-WATCHED = (tree.BROKER_IDS, tree.LOG_DIR_EVENTS, tree.REASSIGN_PARTITIONS)
+WATCHED = (
+    tree.BROKER_IDS,
+    tree.LOG_DIR_EVENTS,
+    tree.REASSIGN_PARTITIONS,
+    tree.PREFERRED_ELECTION,
+    tree.DELETE_TOPICS,
+)
 
 
 def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
@@ -50,6 +57,7 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     yield from notice_log_folders(term)
     yield from elect_where_due(term, logs, list(cluster.partitions()), "new controller")
     yield from grant_wishes(term)
+    yield from elect_as_written(term, logs)
     term.arrived = {partition: None for partition in cluster.partitions() if partition.is_moving}
     term.pushes.tell_roles(cluster.partitions())
     term.loaded = True

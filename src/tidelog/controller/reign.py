@@ -23,6 +23,7 @@ from tidelog.controller.commands.liveness import (
     notice_log_folders,
     shut_down,
 )
+from tidelog.controller.commands.operators import delete_as_written, elect_as_written
 from tidelog.controller.commands.quotas import alter_quotas
 from tidelog.controller.commands.reassignment import alter_reassignments, finish_moves, list_reassignments
 from tidelog.controller.commands.topics import create_topics
@@ -122,6 +123,10 @@ class Reign:
             self._run_once("log folders", lambda: notice_log_folders(self.term))
         elif _at_or_below(path, tree.REASSIGN_PARTITIONS):
             self._run_once("wishes", lambda: grant_wishes(self.term))
+        elif _at_or_below(path, tree.PREFERRED_ELECTION):
+            self._run_once("preferred", lambda: elect_as_written(self.term, self.logs))
+        elif _at_or_below(path, tree.DELETE_TOPICS):
+            self._run_once("marks", lambda: delete_as_written(self.term, self.deletions))
 
     def answered(self, token: int, response: Any, now: Time) -> None:
         self._at(now)

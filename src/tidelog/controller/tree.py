@@ -18,6 +18,7 @@ BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
 CONFIG = "/config"
 CONFIG_CHANGES = "/config/changes"
 TOPIC_CONFIGS = "/config/topics"
@@ -235,6 +236,14 @@ def parse_reassignment(data: bytes) -> list[WishedReplicas]:
         WishedReplicas(str(entry["topic"]), int(entry["partition"]), tuple(int(broker) for broker in entry["replicas"]))
         for entry in json.loads(data)["partitions"]
     ]
+
+
+def parse_preferred_election(data: bytes) -> dict[str, list[int]]:
+    """Topics with their partitions; ValueError, TypeError or KeyError where it is not of Kafka's form."""
+    topics: dict[str, list[int]] = {}
+    for entry in json.loads(data)["partitions"]:
+        topics.setdefault(str(entry["topic"]), []).append(int(entry["partition"]))
+    return topics
 
 
 def format_state(state: LeadershipState) -> bytes:

@@ -121,7 +121,7 @@ class Client:
     def start(self, within_s: float) -> None:
         """Begin the session; Unreachable where no server answers in time."""
         if not self._kazoo.start_async().wait(within_s):
-            Thread(target=self.close, name="zookeeper-close", daemon=True).start()
+            self.close()
             raise Unreachable
 
     def send(self, request: Any) -> Any:
@@ -131,7 +131,13 @@ class Client:
         return result
 
     def close(self) -> None:
-        """End the session, if the servers can be reached; else they end it after its term."""
+        """End the session. Servers that cannot be reached are not waited for: they end it after its term."""
+        if self.connected:
+            self._stop()
+        else:
+            Thread(target=self._stop, name="zookeeper-close", daemon=True).start()
+
+    def _stop(self) -> None:
         with suppress(*GONE, OSError):
             self._kazoo.stop()
             self._kazoo.close()

@@ -1,0 +1,239 @@
+"""The store in ZooKeeper when servers, connections and processes come and go; what it promises always is in
+test_conformance.py."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.ensemble import Ensemble, free_ports
+from tests.store.conftest import end_session
+from tidelog.ports import Children, Create, Read, Watch, Write
+from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
+
+pytestmark = pytest.mark.zookeeper
+
+PATIENCE_S = 30
+TERM_MS = 2000
+
+OWNER = """
+import sys
+from tidelog.ports import Create
+from tidelog.shell.store.zookeeper_store import ZookeeperStore
+store = ZookeeperStore(sys.argv[1], "/a", session_timeout_ms=int(sys.argv[2]))
+assert store.apply([Create("/controller", b"theirs", ephemeral=True)]).outcome == "ok"
+print(store.session, flush=True)
+for line in sys.stdin:
+    outcome = store.apply([Create("/cluster/" + line.strip())]).outcome
+    print(outcome, store.apply([Create("/cluster/" + line.strip())]).outcome, store.lost, flush=True)
+"""
+
+
+class Watched:
+    """A store, and the event that its `notify` sets."""
+
+    def __init__(self, hosts, term_ms=TERM_MS, **options):
+        self.rung = threading.Event()
+        self.store = ZookeeperStore(hosts, "/a", session_timeout_ms=term_ms, notify=self.rung.set, **options)
+
+    def until(self, condition, what):
+        """Wait, ring by ring, until the condition holds."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.rung.wait(deadline - time.monotonic()), f"nobody rang: {what}"
+            self.rung.clear()
+
+    def apply(self, operation):
+        return self.store.apply([operation])
+
+    def settled(self, operation):
+        """As whoever does not know asks again."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (result := self.apply(operation)).outcome == "unknown":
+            assert time.monotonic() < deadline, operation
+        return result
+
+    def told(self, path):
+        """Wait until a change at the path was told."""
+        self.until(lambda: path in self.store.events(), path)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server of the test's own, which it may stop."""
+    with Ensemble(tmp_path) as ensemble:
+        yield ensemble.servers[0]
+
+
+@pytest.fixture
+def opened():
+    with ExitStack() as stack:
+
+        def open_one(hosts, term_ms=TERM_MS, **options):
+            watched = Watched(hosts, term_ms, **options)
+            stack.callback(watched.store.close)
+            return watched
+
+        yield open_one
+
+
+@contextmanager
+def owner(hosts, term_ms):
+    child = subprocess.Popen(
+        [sys.executable, "-c", OWNER, hosts, str(term_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        child.stdout.readline()
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_session_that_the_servers_end_is_lost_and_stays_so(zookeeper, opened):
+    one, other = opened(zookeeper.hosts), opened(zookeeper.hosts)
+    one.apply(Create("/controller", b"1", ephemeral=True))
+    other.apply(Watch("/controller"))
+    end_session(zookeeper.hosts, one.store)
+    one.until(lambda: one.store.lost, "the end of the session")
+    other.told("/controller")
+    assert one.apply(Create("/controller")).outcome == "unknown"
+    assert list(one.store.events()) == []
+    assert other.apply(Read("/controller")).values == (None,)
+
+
+def test_a_paused_process_loses_its_session_and_learns_it_when_it_goes_on(zookeeper, opened):
+    watcher = opened(zookeeper.hosts)
+    watcher.apply(Watch("/controller"))
+    with owner(zookeeper.hosts, 800) as child:
+        watcher.told("/controller")
+        child.send_signal(signal.SIGSTOP)
+        watcher.told("/controller")
+        assert watcher.apply(Create("/controller", b"ours", ephemeral=True)).outcome == "ok"
+        child.send_signal(signal.SIGCONT)
+        child.stdin.write("late\n")
+        child.stdin.flush()
+        assert child.stdout.readline().split() == ["unknown", "unknown", "True"]
+        assert watcher.apply(Read("/cluster/late")).values == (None,)
+
+
+def test_a_process_that_does_no_work_loses_its_session_although_kazoos_thread_runs(zookeeper, opened):
+    works = threading.Event()
+    works.set()
+    stuck = opened(zookeeper.hosts, 800, ticking=works.is_set)
+    works.clear()
+    watcher = opened(zookeeper.hosts)
+    watcher.apply(Watch("/brokers/ids"))
+    stuck.apply(Create("/brokers/ids/7", b"", ephemeral=True))
+    watcher.told("/brokers/ids")
+    watcher.told("/brokers/ids")
+    assert watcher.apply(Read("/brokers/ids/7")).values == (None,)
+    works.set()
+    stuck.until(lambda: stuck.store.lost, "the end of the session")
+
+
+def test_a_restart_of_the_server_within_the_term_leaves_session_nodes_and_watches(server, opened):
+    one, other = opened(server.address, 20_000), opened(server.address, 20_000)
+    one.apply(Create("/controller", b"1", ephemeral=True))
+    one.apply(Watch("/cluster"))
+    session = one.store.session
+    server.stop()
+    one.until(lambda: not one.store._client.connected, "the lost connection")
+    assert one.apply(Read("/controller")).outcome == "unknown"
+    server.start()
+    server.wait()
+    assert one.settled(Read("/controller")).values[0].session == session
+    one.told("/cluster")  # whatever is watched may have changed meanwhile
+    assert (one.store.lost, one.store.silent, one.store.session) == (False, False, session)
+    assert other.settled(Create("/cluster/x")).outcome == "ok"
+    one.told("/cluster")
+
+
+def test_a_store_that_hears_nothing_for_a_term_is_silent_until_it_does_and_the_session_may_go_on(server, opened):
+    one = opened(server.address, 600)
+    one.apply(Create("/controller", b"1", ephemeral=True))
+    server.signal(signal.SIGSTOP)
+    one.until(lambda: one.store.silent, "silence")
+    assert not one.store.lost
+    server.stop()
+    server.start()
+    server.wait()
+    one.until(lambda: not one.store.silent or one.store.lost, "an end of the silence")
+    assert one.store.lost or one.settled(Read("/controller")).values[0].data == b"1"
+
+
+def test_what_was_under_way_when_the_connection_ended_is_unknown_and_read_again(server, opened):
+    one = opened(server.address, 20_000)
+    server.signal(signal.SIGSTOP)
+    outcomes = []
+    asking = threading.Thread(target=lambda: outcomes.append(one.apply(Write("/cluster", b"x")).outcome))
+    asking.start()
+    server.stop()
+    asking.join(PATIENCE_S)
+    assert outcomes == ["unknown"]
+    server.start()
+    server.wait()
+    (node,) = one.settled(Read("/cluster")).values
+    assert node in ((b"", 0, node.created, 0), (b"x", 1, node.created, 0))
+
+
+def test_an_ensemble_goes_on_when_its_leader_is_killed_and_no_update_is_lost(tmp_path, opened):
+    with Ensemble(tmp_path, 3) as ensemble:
+        stores = [opened(ensemble.hosts, 10_000) for _ in range(3)]
+        stores[0].apply(Create("/counter", b"0"))
+        stores[0].apply(Create("/controller", b"", ephemeral=True))
+        outcomes, killed = [], threading.Event()
+
+        def increment(me):
+            rounds_after = 0
+            while rounds_after < 20:
+                (node,) = me.settled(Read("/counter")).values
+                outcomes.append(me.apply(Write("/counter", b"%d" % (int(node.data) + 1), node.version)).outcome)
+                rounds_after += killed.is_set()
+
+        threads = [threading.Thread(target=increment, args=(each,)) for each in stores]
+        for thread in threads:
+            thread.start()
+        leader = ensemble.leader
+        leader.stop()
+        killed.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        leader.start()
+        leader.wait()
+        (node,) = stores[0].settled(Read("/counter")).values
+        assert node.version == int(node.data)
+        assert outcomes.count("ok") <= node.version <= outcomes.count("ok") + outcomes.count("unknown")
+        (controller,) = stores[1].settled(Read("/controller")).values
+        assert controller.session == stores[0].store.session
+
+
+def test_servers_that_cannot_be_reached_are_one_sentence_in_time():
+    (port,) = free_ports(1)
+    before = time.monotonic()
+    with pytest.raises(StoreRefused, match=f"^ZooKeeper cannot be reached at 127.0.0.1:{port} within 300 ms.$"):
+        ZookeeperStore(f"127.0.0.1:{port}", connection_timeout_ms=300)
+    assert time.monotonic() - before < PATIENCE_S
+
+
+def test_trees_below_different_chroots_know_nothing_of_each_other(zookeeper):
+    one, other = (ZookeeperStore(zookeeper.hosts, chroot) for chroot in ("/left", "/right/below"))
+    other.apply([Watch("/")])
+    assert one.apply([Create("/cluster/id", b"1")]).outcome == "ok"
+    assert other.apply([Read("/cluster/id"), Children("/cluster")]).values == (None, ())
+    assert list(other.events()) == []
+    one.close()
+    other.close()
+
+
+def test_a_closed_store_leaves_no_thread_behind(zookeeper):
+    before = set(threading.enumerate())
+    for _ in range(2):
+        store = ZookeeperStore(zookeeper.hosts, "/a")
+        assert set(threading.enumerate()) > before
+        store.close()
+    assert set(threading.enumerate()) <= before
