@@ -105,33 +105,49 @@ class Outline(NamedTuple):
 
 def outline(payload: bytes, count: int) -> Iterator[Outline]:
     """The records of an uncompressed payload by their places. ApiError INVALID_RECORD as `decode`, though what follows
-    a key is not looked at."""
-    if not 0 <= count <= len(payload) // MIN_RECORD_BYTES:
-        raise _refused(f"{count} records cannot be in {len(payload)} bytes")
+    a key is not looked at. Written out as `_decode_one` is: it is the inner loop of compaction."""
+    size, made = len(payload), tuple.__new__
+    if not 0 <= count <= size // MIN_RECORD_BYTES:
+        raise _refused(f"{count} records cannot be in {size} bytes")
     end = 0
     try:
         for _ in range(count):
             start = end
-            length, position = _number(payload, start)
-            end = position + length
-            if length < 0 or end > len(payload):
+            number, second = payload[start], payload[start + 1]
+            position = start + 1
+            if number & 0x80:
+                if second < 0x80:
+                    number, position = number & 0x7F | second << 7, start + 2
+                else:
+                    number, position = _long_varint(payload, position, number)
+            end = position + (number >> 1)
+            if number & 1 or end > size:
                 raise _refused("a record is longer than its batch")
-            timestamp_delta, position = _number(payload, position + 1)
-            offset_delta, position = _number(payload, position)
-            key, position = _field(payload, position, end)
-            yield Outline(start, end, timestamp_delta, offset_delta, key, bool(payload[position] & 1))
+            number = payload[position + 1]
+            position += 2
+            if number & 0x80:
+                number, position = _long_varint(payload, position, number)
+            timestamp_delta = (number >> 1) ^ -(number & 1)
+            number = payload[position]
+            position += 1
+            if number & 0x80:
+                number, position = _long_varint(payload, position, number)
+            offset_delta = (number >> 1) ^ -(number & 1)
+            number = payload[position]
+            position += 1
+            if number & 0x80:
+                number, position = _long_varint(payload, position, number)
+            key = None
+            if not number & 1:
+                stop = position + (number >> 1)
+                if stop > end:
+                    raise _refused("a field is longer than its record")
+                key, position = payload[position:stop], stop
+            yield made(Outline, (start, end, timestamp_delta, offset_delta, key, payload[position] & 1 == 1))
     except IndexError:
         raise _refused("a record is cut off") from None
-    if end != len(payload):
-        raise _refused(f"{len(payload) - end} bytes follow the last record")
-
-
-def _number(payload: bytes, position: int) -> tuple[int, int]:
-    first = payload[position]
-    position += 1
-    if first & 0x80:
-        first, position = _long_varint(payload, position, first)
-    return (first >> 1) ^ -(first & 1), position
+    if end != size:
+        raise _refused(f"{size - end} bytes follow the last record")
 
 
 def _decode_one(
@@ -202,9 +218,13 @@ def _decode_headers(payload: bytes, position: int, end: int) -> tuple[list[Heade
 
 
 def _long_varint(payload: bytes, position: int, first: int) -> tuple[int, int]:
-    """The zig-zag form (not yet undone) of a number whose first byte says that more follow."""
-    value = first & 0x7F
-    for shift in range(7, 70, 7):
+    """The zig-zag form (not yet undone) of a number whose first byte says that more follow; mostly one more."""
+    byte = payload[position]
+    position += 1
+    value = first & 0x7F | (byte & 0x7F) << 7
+    if byte < 0x80:
+        return value, position
+    for shift in range(14, 70, 7):
         byte = payload[position]
         position += 1
         value |= (byte & 0x7F) << shift

@@ -6,6 +6,7 @@ change of the log that touches what is being rewritten (a truncation, a deletion
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog, DiskFailed
@@ -88,11 +89,10 @@ def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bo
 
 
 def _learn_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: OffsetMap) -> Steps[None]:
-    for number, one in enumerate(outline(payload_of(chunk, batch), batch.count), 1):
-        offset = batch.base_offset + one.offset_delta
-        if one.key is not None and offset >= first_dirty:
-            newest.put(one.key, offset)
-        if number % BREATH_RECORDS == 0:
+    all_of_them = outline(payload_of(chunk, batch), batch.count)
+    while some := list(islice(all_of_them, BREATH_RECORDS)):
+        newest.put_all(some, batch.base_offset, first_dirty)
+        if len(some) == BREATH_RECORDS:
             yield Worked()
 
 

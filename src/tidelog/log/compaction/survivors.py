@@ -27,8 +27,8 @@ from tidelog.wire.records import (
     records,
 )
 
-BREATH_RECORDS = 2_000
-"""Records that are looked at in one go: some milliseconds."""
+BREATH_RECORDS = 250
+"""Records that are looked at in one go: half a millisecond."""
 
 
 class Survivor(NamedTuple):
@@ -84,7 +84,7 @@ class Rules:
         all_of_them = outline(payload, batch.count)
         kept: list[Outline] = []
         while some := list(islice(all_of_them, BREATH_RECORDS)):
-            kept += [one for one in some if self._stays(one, batch.base_offset, keep_tombstones)]
+            kept += self._staying(some, batch.base_offset, keep_tombstones=keep_tombstones)
             if len(some) == BREATH_RECORDS:
                 yield Worked()
         if not kept:
@@ -99,13 +99,18 @@ class Rules:
             return (yield from self._with_horizon(survivor, batch))
         return survivor
 
-    def _stays(self, one: Outline, base_offset: int, keep_tombstones: bool) -> bool:
-        offset = base_offset + one.offset_delta
-        if offset >= self.newest.end:
-            return True
-        if one.key is None or (one.is_tombstone and not keep_tombstones):
-            return False
-        return offset >= self.newest.get(one.key)
+    def _staying(self, some: list[Outline], base_offset: int, *, keep_tombstones: bool) -> list[Outline]:
+        newest, known = self.newest.get, self.newest.end - base_offset
+        return [
+            one
+            for one in some
+            if one.offset_delta >= known
+            or (
+                one.key is not None
+                and (keep_tombstones or not one.is_tombstone)
+                and base_offset + one.offset_delta >= newest(one.key)
+            )
+        ]
 
     def _unless_last(self, batch: BatchHeader) -> Survivor | None:
         """Nothing, or the emptied batch where it is the last thing known of its producer."""

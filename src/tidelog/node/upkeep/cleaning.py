@@ -1,6 +1,6 @@
 """Compaction of this broker's replicas: which log is next, one pass at a time, in slices between other work.
 
-Who is served goes first: a slice is some hundred records, and while requests come in there is a pause behind each.
+Who is served goes first: requests are looked at between two slices, which are smaller while some come in.
 A log that cannot be compacted is left alone, said so, and tried again later; the others go on (the dead cleaner thread
 of older brokers stopped for all).
 """
@@ -19,9 +19,11 @@ from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.partition import Partition
 
-SLICE_BYTES = 64 * 1024
+SLICE_BYTES = 128 * 1024
+SMALL_SLICE_BYTES = 16 * 1024
+"""What a request that comes in may have to wait for: some fifty microseconds, or the reading of one long batch."""
 SECOND_MS = 1000
-BREATH_BYTES = SLICE_BYTES // 8
+BREATH_BYTES = SMALL_SLICE_BYTES
 """What a step counts that looked at many records of one batch."""
 RETRY_MS = 60_000
 
@@ -61,6 +63,7 @@ class Cleaning:
         self._served_before = 0
         self._worked = 0
         """Bytes since the last rest."""
+        self._owed_ms = 0.0
         self._uncleanable: dict[TopicPartition, Uncleanable] = {}
 
     def __repr__(self) -> str:
@@ -118,7 +121,8 @@ class Cleaning:
     def _go_on(self, current: Pass, now: Time) -> None:
         """Work for a slice, or up to where something must be durable."""
         try:
-            while self._worked < SLICE_BYTES:
+            left = self._slice_bytes()
+            while left > 0:
                 step = next(current.steps)
                 if isinstance(step, Flush):
                     self._waiting_for = next(self._tokens)
@@ -127,7 +131,8 @@ class Cleaning:
                 if isinstance(step, Unneeded):
                     self._out.extend(Remove(path) for path in step.paths)
                 else:
-                    self._worked += step.bytes or BREATH_BYTES
+                    self._worked += step.bytes
+                    left -= step.bytes or BREATH_BYTES
         except StopIteration as end:
             self._ended(current, end.value, now)
         except CorruptLog as error:
@@ -141,13 +146,20 @@ class Cleaning:
         else:
             self._rest(now)
 
-    def _rest(self, now: Time) -> None:
-        """No longer than `log.cleaner.io.max.bytes.per.second` and the requests of others ask for."""
-        busy = self.served != self._served_before
+    def _slice_bytes(self) -> int:
+        """Small, if requests came in since the last slice."""
+        quiet = self.served == self._served_before
         self._served_before = self.served
-        pause = self._worked * SECOND_MS / self._bytes_per_second if self._bytes_per_second else 0
+        return SLICE_BYTES if quiet else SMALL_SLICE_BYTES
+
+    def _rest(self, now: Time) -> None:
+        """As long as `log.cleaner.io.max.bytes.per.second` asks for."""
+        if self._bytes_per_second:
+            self._owed_ms += self._worked * SECOND_MS / self._bytes_per_second
         self._worked = 0
-        self._due = now.mono + max(1 if busy else 0, int(pause))
+        pause = int(self._owed_ms)
+        self._owed_ms -= pause
+        self._due = now.mono + pause
 
     def _ended(self, current: Pass, result: Compacted | None, now: Time) -> None:
         self._pass = None
