@@ -14,13 +14,14 @@ from tidelog.sim.run import run
 
 HERE = TopicPartition("t", 0)
 
-SEEDS = (1, 5, 12, 45, 79)
+SEEDS = (4, 8, 14, 22, 55)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_seeds_with_transactions(seed):
-    outcome = run(Plan(seed, transactions=True))
+    outcome = run(Plan(seed))
     assert not outcome.violation
+    assert outcome.counts["transaction: NONE"] > 0
 
 
 def written(fate, *values):

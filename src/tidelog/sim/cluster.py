@@ -96,9 +96,13 @@ class Cluster:
         nothing else."""
         name = f"producer-{len(self.producers)}"
         producer = Producer(self.world, self.told, name, partitions, options=options, pace=pace)
+        self.attend(producer)
+        return producer
+
+    def attend(self, producer: Producer) -> None:
+        """Start a producer; at the end everything that it sent must be answered."""
         self.producers.append(producer)
         producer.process.after(0, producer.start)
-        return producer
 
     def consume(self, *partitions: TopicPartition, options: ConsumerOptions | None = None) -> Reader:
         """A reader of these partitions, from their first records on."""

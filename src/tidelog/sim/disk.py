@@ -105,20 +105,25 @@ def carry_out(names: dict[str, Entry], change: Change) -> None:
     if kind == "link":
         names[path] = entry
     elif kind == "unlink":
-        for name in [name for name in names if below(name, path)]:
+        for name in within(names, path):
             del names[name]
     else:
         source = kind.removeprefix("rename:")
-        for name in [name for name in names if below(name, source)]:
+        for name in within(names, source):
             names[path + name[len(source) :]] = names.pop(name)
 
 
-def folders_of(change: Change) -> set[str]:
+def within(names: dict[str, Entry], path: str) -> list[str]:
+    """The path itself and all below it; nothing is below a file."""
+    if names.get(path) is not None:
+        return [path]
+    return [name for name in names if below(name, path)]
+
+
+def concerns(change: Change, folder: str) -> bool:
     kind, path, _ = change
-    folders = {parent_of(path)}
-    if kind.startswith("rename:"):
-        folders.add(parent_of(kind.removeprefix("rename:")))
-    return folders
+    source = kind.removeprefix("rename:")
+    return parent_of(path) == folder or (source is not kind and parent_of(source) == folder)
 
 
 class SimFile:
@@ -375,10 +380,13 @@ class SimDisk:
 
     def settle(self, folder: str) -> None:
         """What was done in the folder is durable; elsewhere it stays pending."""
+        left: Changes = []
         for change in self.pending:
-            if folder in folders_of(change):
+            if concerns(change, folder):
                 carry_out(self.durable, change)
-        self.pending = [change for change in self.pending if folder not in folders_of(change)]
+            else:
+                left.append(change)
+        self.pending = left
 
     def usage(self, folder: str) -> tuple[int, int]:
         self.check("usage", folder)

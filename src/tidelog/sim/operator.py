@@ -14,12 +14,11 @@ from tidelog.client.options import ProducerOptions
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.admin import Admin
+from tidelog.sim.clients.admin import TOPIC_RESOURCE, Admin
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.wire.messages.cluster import alter_configs as legacy
-from tidelog.wire.messages.cluster import incremental_alter_configs as incremental
 from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -33,8 +32,6 @@ TOPIC = "fleeting"
 MOST_PARTITIONS = 4
 PAUSE = (100 * MILLI, 3 * SECOND)
 PREFERRED, UNCLEAN = 0, 1
-TOPIC_RESOURCE = 2
-SET = 0
 UP_TO_THE_HIGH_WATERMARK = -1
 
 HARMLESS: dict[str, tuple[str, ...]] = {
@@ -177,11 +174,8 @@ class Operator:
         return topic, name, self.random.choice(options[name])
 
     def _change(self, topic: str, name: str, value: str, *, then: Callable[[], None]) -> None:
-        config = incremental.AlterableConfig(name=name, config_operation=SET, value=value)
-        resource = incremental.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
-        request = incremental.IncrementalAlterConfigsRequest(resources=[resource])
         target = self.random.choice((ANY, CONTROLLER))
-        self.admin.ask(request, target, partial(self._configured, "change config", then))
+        self.admin.configure(topic, name, value, partial(self._configured, "change config", then), target)
 
     def _configured(self, what: str, then: Callable[[], None], response: Any) -> None:
         self._done(what, response.responses[0].error_code if response is not None else None)

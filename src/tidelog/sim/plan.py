@@ -10,8 +10,7 @@ SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Plan:
     """None is as the seed draws it. `seconds` are those with faults; `only` are the numbers of the faults that may
-    strike; `without` names parts of the workload (`workload.PARTS`) that are left out. `transactions`: the applications
-    write in transactions, instead of all that the workload does otherwise."""
+    strike; `without` names parts of the workload (`workload.PARTS`) that are left out."""
 
     seed: int
     generation: str = PRODUCTION
@@ -21,7 +20,6 @@ class Plan:
     brokers: int | None = None
     partitions: int | None = None
     without: tuple[str, ...] = ()
-    transactions: bool = False
 
     def command(self) -> str:
         """What a person types to repeat it."""
@@ -36,6 +34,4 @@ class Plan:
         for option, number in (("--brokers", self.brokers), ("--partitions", self.partitions)):
             if number is not None:
                 words += [option, str(number)]
-        if self.transactions:
-            words.append("--transactions")
         return " ".join(quote(word) for word in words)

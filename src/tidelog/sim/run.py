@@ -7,11 +7,12 @@ from tidelog.partition.truncation import GENERATIONS
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
-from tidelog.sim.nemesis import Nemesis
+from tidelog.sim.nemesis import PARTICULAR, Nemesis
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
+from tidelog.sim.parts import compaction
+from tidelog.sim.parts.drawing import dice_of
 from tidelog.sim.plan import Plan
-from tidelog.sim.transactions.workload import Transactions
 from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 
@@ -52,25 +53,24 @@ def draw_properties(random: Random) -> dict[str, str]:
 def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     """The cluster of a seed and what will break it; nothing has begun yet."""
     random = Random(plan.seed)
-    brokers = random.choice((3, 3, 3, 4, 5))
+    brokers, faults, properties = random.choice((3, 3, 3, 4, 5)), draw_faults(random), draw_properties(random)
+    compacted = dice_of(plan.seed, "compaction", plan.without)
+    if compacted is not None:
+        properties |= compaction.draw_properties(compacted)
     cluster = Cluster(
         plan.seed,
         brokers=plan.brokers or brokers,
-        faults=draw_faults(random),
-        properties=draw_properties(random),
+        faults=faults,
+        properties=properties,
         generation=GENERATIONS[plan.generation],
     )
-    return cluster, Nemesis(cluster, plan.kinds, plan.only)
+    return cluster, Nemesis(cluster, plan.kinds, plan.only, PARTICULAR if compacted is not None else ())
 
 
 def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     """The safety phase, in which everything may break, then the liveness phase, in which all must come right."""
     cluster.start()
-    workload: Workload | Transactions = (
-        Transactions(cluster, partitions=plan.partitions)
-        if plan.transactions
-        else Workload(cluster, partitions=plan.partitions, without=plan.without)
-    )
+    workload = Workload(cluster, partitions=plan.partitions, without=plan.without)
     workload.start()
     nemesis.start()
     for _ in range(SCANS):

@@ -126,7 +126,9 @@ class Tree:
         if path != "/" and path not in self.nodes:
             return None
         folder = path.rstrip("/")
-        return tuple(sorted(other[len(folder) + 1 :] for other in self.nodes if parent_of(other) == folder))
+        start = len(folder) + 1
+        below = [other[start:] for other in self.nodes if other.startswith(folder + "/")]
+        return tuple(sorted(name for name in below if "/" not in name))
 
     def expire(self, session: int) -> None:
         """End the session: its ephemeral nodes go at once."""

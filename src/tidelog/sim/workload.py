@@ -18,6 +18,9 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
 from tidelog.sim.operator import TOPIC as FLEETING
 from tidelog.sim.operator import Operator
+from tidelog.sim.parts.compaction import Compaction
+from tidelog.sim.parts.drawing import dice_of
+from tidelog.sim.parts.transactions import Transactions
 
 TOPIC = "t"
 GROUP = "members"
@@ -26,7 +29,7 @@ OPERATORS, GROUPED, KEPT, ASKED, LOOSE, PROBED = 0.3, 0.5, 0.5, 0.3, 0.3, 0.2
 """How many seeds have an operator, a group with members, one without, one who asks for offsets, producers to whom
 nothing is promised, and a guest who fetches as a follower that it is not."""
 
-PARTS = ("operator", "group", "keepers", "asker")
+PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction")
 """What of a workload may be left out, to make a failing run smaller."""
 
 
@@ -45,6 +48,15 @@ class Workload:
         self.asker = self._asker() if self.random.random() < ASKED else None
         self.probe = Probe(cluster.world, cluster.suite.ghosts) if self.random.random() < PROBED else None
         self._leave_out(without)
+        seed = cluster.world.seed
+        dice = dice_of(seed, "compaction", without)
+        self.compaction = Compaction(cluster, dice) if dice is not None else None
+        dice = dice_of(seed, "transactions", without)
+        self.transactions = self._transactions(dice, partitions) if dice is not None else None
+
+    def _transactions(self, dice: Random, partitions: int | None) -> Transactions:
+        compacted = self.compaction.names if self.compaction is not None else ()
+        return Transactions(self.cluster, dice, compacted=compacted, partitions=partitions)
 
     def _leave_out(self, parts: Collection[str]) -> None:
         if "operator" in parts:
@@ -74,6 +86,10 @@ class Workload:
             self.asker.process.after(0, self.asker.start)
         if self.probe is not None:
             self.probe.start()
+        if self.compaction is not None:
+            self.compaction.start()
+        if self.transactions is not None:
+            self.transactions.start()
 
     # Producers.
 
@@ -81,6 +97,7 @@ class Workload:
         """One for all partitions, or one for each; and perhaps one more that wants less."""
         each = [[name] for name in self.partitions] if self.random.random() < 0.5 else [self.partitions]
         gap = self.random.choice((150, 400, 800)) * MILLI * len(each)
+        gap += gap * sum(part is not None for part in (self.compaction, self.transactions))
         for partitions in each:
             self.cluster.produce(*partitions, options=self._careful(), pace=Pace(gap=(gap // 10, 2 * gap)))
         if self.random.random() < LOOSE:
@@ -154,6 +171,10 @@ class Workload:
             self.asker.stopped = True
         if self.probe is not None:
             self.probe.stopped = True
+        if self.compaction is not None:
+            self.compaction.stop()
+        if self.transactions is not None:
+            self.transactions.stop()
 
     def settle(self) -> None:
         """What was begun ends well, on a healed cluster."""
@@ -164,7 +185,11 @@ class Workload:
         for keeper in self.keepers:
             keeper.stop()
             cluster.expect(partial(self._has_read, keeper), 60, f"{keeper!r} reads what was committed")
+        if self.transactions is not None:
+            self.transactions.end()
         cluster.settle()
+        if self.transactions is not None:
+            self.transactions.settle()
         if self.group is not None:
             cluster.expect(self.group.is_settled, 60, f"{self.group!r} is stable, owns everything and has read it")
 

@@ -48,7 +48,6 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 @click.option("--without", type=Words(), default=(), help="Parts of the workload that are left out.")
 @click.option("--brokers", type=click.IntRange(3, 9), help="How many, for the seed's own.")
 @click.option("--partitions", type=click.IntRange(1, 9), help="At most so many.")
-@click.option("--transactions", is_flag=True, help="Applications write in transactions, instead of the usual clients.")
 @click.option("--mutants", is_flag=True, help="Break the brokers on purpose: all mutants, or those that are named.")
 def simulate(
     names: tuple[str, ...], seeds: int | None, first: int, minutes: float | None, workers: int, truncation: str,

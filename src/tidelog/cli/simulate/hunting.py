@@ -31,7 +31,7 @@ def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> i
         wanted = [find(name) for name in names] or list(MUTANTS)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
-    able = [mutant.name for mutant in wanted if not mutant.needs]
+    able = [mutant.name for mutant in wanted]
     verdicts: list[tuple[Verdict, float]] = []
     with progress() as show:
         for verdict, seconds in ordered(partial(_hunt, first, seeds), iter(able), workers):
@@ -39,9 +39,6 @@ def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> i
             show(f"{len(verdicts)} of {len(able)} mutants")
     for line in lines(COLUMNS, [_row(verdict, seconds) for verdict, seconds in verdicts]):
         click.echo(line.rstrip())
-    for mutant in wanted:
-        if mutant.needs:
-            click.echo(f"{mutant.name}: not looked for, it needs {mutant.needs}")
     killed = sum(verdict.killed for verdict, _ in verdicts)
     click.echo(f"mutants: killed {killed} of {len(verdicts)} {'ok' if killed == len(verdicts) else 'FAILED'}")
     return 0 if killed == len(verdicts) else 1

@@ -13,6 +13,7 @@ from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.ports import Node
 from tidelog.sim.checks import losses
+from tidelog.sim.checks.compaction import Keys
 from tidelog.sim.checks.replica import Chain
 from tidelog.sim.store import Tree
 
@@ -44,7 +45,8 @@ class Ghost:
     appended first at an epoch and offset. `lossy`: brokers that lost what was not synced and are not back in the ISR
     since. `once_committed` is the highest TrueHW ever, also of what was lost
     since. `loss_allowed` says why acknowledged records may be gone, also long after; while `rebase_after` is an epoch,
-    the next leader's log is what counts. `unproven` brokers were not in
+    the next leader's log is what counts. `followed_to`: as far as records and markers of what was committed were read;
+    `keys` are those of a compacted partition. `unproven` brokers were not in
     sync since that happened, or since they lost data.
     """
 
@@ -59,6 +61,9 @@ class Ghost:
     answered: dict[tuple[int, int, int], int] = field(default_factory=dict)
     served: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     read: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    told_stable: int = 0
+    keys: Keys | None = None
+    followed_to: int = 0
     told_latest: dict[int, int] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
     starts: dict[int, int] = field(default_factory=dict)
@@ -96,6 +101,8 @@ class Ghosts:
         self.controller_epoch = 0
         self.leaving: dict[tuple[int, int], tuple[int, int]] = {}
         """(broker, controller epoch) → (broker epoch, step) of a shutdown that the controller agreed to."""
+        self.outcomes: dict[tuple[int, int], tuple[bool, TopicPartition]] = {}
+        """(producer, epoch) of a marker → whether it commits, and where that was first seen."""
         self._seen: dict[str, Node] = {}
 
     def __repr__(self) -> str:

@@ -46,20 +46,24 @@ class Numbering:
     def __repr__(self) -> str:
         return f"Numbering({len(self.producers)} producers)"
 
-    def anew(self, replica: Replica) -> None:
+    def anew(self, replica: Replica, *, compacted: bool = False) -> None:
         """The log was cut, or is read for the first time."""
         self.producers.clear()
-        self.whole = replica.first_offset == 0
+        self.whole = replica.first_offset == 0 and not compacted
         for batch in replica.log.batches:
             self._take(batch)
 
-    def take(self, replica: Replica, new: Iterable[Batch]) -> None:
+    def take(self, replica: Replica, new: Iterable[Batch], *, compacted: bool = False) -> None:
+        """Batches that were appended; of what was `compacted` some may be gone."""
         for batch in new:
             producer_id, epoch, first, _ = batch.producer
             known = self.producers.get(producer_id)
             if producer_id >= 0 and known is not None and first != NO_SEQUENCE:
                 due = (known.last_sequence + 1) & MAX_SEQUENCE if epoch == known.epoch else 0
                 assert epoch >= known.epoch, f"I26: {replica!r} took {batch} of an older producer epoch than {known}"
+                if compacted and first != due:
+                    known.last.clear()
+                    self.whole, due = False, first
                 assert first == due, f"I26: {replica!r} took {batch} with {batch.producer} where {due} was due: {known}"
             self._take(batch)
 

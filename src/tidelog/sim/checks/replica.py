@@ -1,15 +1,13 @@
 """One replica as the checks see it: the numbers of its partition, and its log as a chain of batches.
 
-Invariant of the chain: two logs that are known from their first record on and end at the same offset with the same
-`chain` hold the same batches below it, so whole logs are compared by one number. Where the beginning of one cannot be
-read any more, they are compared batch by batch from there on.
+Invariant of the chain: `chain` is a sum over all batches below, so that what two logs hold between two offsets is
+compared by two numbers, also where the beginning of one cannot be read any more.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
-from zlib import crc32
+from typing import Any, NamedTuple
 
 from tidelog.log.names import LOG
 from tidelog.log.segment import Segment
@@ -19,6 +17,7 @@ from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import NO_SEQUENCE, BatchHeader, batches
 
 NO_PLACE = (-1, 0)
+MASK = 2**64 - 1
 NOBODY = (-1, -1, NO_SEQUENCE, NO_SEQUENCE)
 
 
@@ -42,8 +41,9 @@ class Batch(NamedTuple):
         return self[:4]
 
 
-def link(chain: int, base: int, epoch: int, crc: int) -> int:
-    return crc32(b"%d %d %d" % (base, epoch, crc), chain)
+def link(chain: int, *identity: int) -> int:
+    """The hash of whole numbers is the same in every process."""
+    return (chain + hash(identity)) & MASK
 
 
 class State(NamedTuple):
@@ -66,7 +66,8 @@ class State(NamedTuple):
         return {*self.isr, *(self.proposal.isr if self.proposal else ())}
 
 
-def state_of(partition: Partition) -> State:
+def numbers_of(partition: Partition) -> tuple[Any, ...]:
+    """The fields of a `State`."""
     role, log = partition.role, partition.log
     numbers = (
         partition.epoch,
@@ -78,8 +79,8 @@ def state_of(partition: Partition) -> State:
         log.recovery_point,
     )
     if type(role) is Leader:
-        return State(*numbers, role.isr, role.maximal_isr, role.proposal)
-    return State(*numbers)
+        return (*numbers, role.isr, role.maximal_isr, role.proposal)
+    return (*numbers, (), frozenset(), None)
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Chain:
 
     def append(self, base: int, end: int, epoch: int, crc: int, producer: tuple[int, int, int, int] = NOBODY) -> Batch:
         previous = self.batches[-1].chain if self.batches else 0
-        return self.add(Batch(base, end, epoch, crc, link(previous, base, epoch, crc), producer))
+        return self.add(Batch(base, end, epoch, crc, link(previous, base, end, epoch, crc), producer))
 
     def add(self, batch: Batch) -> Batch:
         self.bases.append(batch.base)
@@ -103,7 +104,7 @@ class Chain:
         return batch
 
     def skip_to(self, base: int) -> None:
-        """What lies below `base` is not there to be read any more."""
+        """What lies below `base` is not there to be read any more, or proves nothing."""
         self.cut(0)
         if base > 0:
             self.add(Batch(0, base, -1, 0, 0))
@@ -117,13 +118,11 @@ class Chain:
     def agrees(self, other: "Chain", offset: int) -> bool:
         """Whether the same stands below `offset` in both, as far as they can be read."""
         start = max(self.first_offset, other.first_offset)
-        if start == 0:
-            return self.chain_at(offset) == other.chain_at(offset)
-        return self.between(start, offset) == other.between(start, offset)
+        return offset <= start or self.between(start, offset) == other.between(start, offset)
 
-    def between(self, start: int, offset: int) -> list[tuple[int, int, int, int]]:
-        first, last = bisect_left(self.bases, start), bisect_left(self.bases, offset)
-        return [batch.identity for batch in self.batches[first:last]]
+    def between(self, start: int, offset: int) -> int:
+        """What tells the batches that begin in [start, offset) from others."""
+        return (self.chain_at(offset) - self.chain_at(start)) & MASK
 
     def at(self, base: int) -> Batch | None:
         index = bisect_left(self.bases, base)
@@ -228,9 +227,9 @@ class Replica:
             chain.skip_to(header.base_offset)
         if header.base_offset > chain.end and chain.end < limit:
             chain.skip_to(header.base_offset)
+        producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
         if header.next_offset <= limit:
             chain.skip_to(header.next_offset)
-            return chain.batches[-1]
+            return chain.batches[-1]._replace(base=header.base_offset, producer=producer)
         assert header.base_offset >= chain.end, f"I2: {self!r} has {header} below {chain.end}"
-        producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
         return chain.append(header.base_offset, header.next_offset, header.leader_epoch, header.crc, producer)

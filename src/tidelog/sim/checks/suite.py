@@ -19,7 +19,9 @@ from tidelog.sim.checks import (
     leadership,
     logs,
     numbering,
+    stable,
     strangers,
+    transactions,
     truncation,
     watermarks,
 )
@@ -27,7 +29,7 @@ from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.groups import Groups
 from tidelog.sim.checks.overheard import Overheard
-from tidelog.sim.checks.replica import Batch, Replica, State, state_of
+from tidelog.sim.checks.replica import Batch, Replica, State, numbers_of
 from tidelog.sim.host import Host
 from tidelog.sim.network import End
 from tidelog.sim.world import World
@@ -84,8 +86,9 @@ class Suite:
             world.witnesses.append(self)
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
+        ids = self.ghosts.topic_ids
         for partition in partitions_of(host):
-            if partition.log.topic_id == self.ghosts.topic_ids.get(partition.name.topic):
+            if partition.log.topic_id == ids.get(partition.name.topic):
                 self.look(host, partition)
         if host.broker_id in self._fresh:
             self._fresh.discard(host.broker_id)
@@ -172,10 +175,10 @@ class Suite:
         replica = self.replicas.get(key)
         if replica is None or replica.partition is not partition:
             replica = self.replicas[key] = self.found(host, partition)
-        state, before = state_of(partition), replica.state
-        if (state == before and key not in self._cut) or partition.failed:
+        numbers, before = numbers_of(partition), replica.state
+        if (numbers == before and key not in self._cut) or partition.failed:
             return
-        replica.state = state
+        replica.state = State(*numbers)
         new, gone = self.follow_log(host, replica, before)
         if before is None and host.broker_id in self._fresh:
             self.crashes.check_recovered(host, replica)
@@ -190,6 +193,8 @@ class Suite:
         if isinstance(partition.role, Leader):
             strangers.check_remote(ghosts, replica, list(partition.role.remote))
         committed.check(ghosts, replica, before, self.of(partition.name), cut=cut)
+        stable.check(ghosts, replica)
+        transactions.follow(ghosts, replica, host.disk)
 
     def found(self, host: Host, partition: Partition) -> Replica:
         left = self.crashes.remains.get((host.broker_id, partition.name))
@@ -220,12 +225,12 @@ class Suite:
         return new, gone
 
     def check_numbers(self, replica: Replica, before: State | None, new: list[Batch], *, cut: bool) -> None:
-        numbers = self._numbering.get(replica)
+        numbers, compacted = self._numbering.get(replica), self.ghosts.of(replica.partition.name).compacted
         if numbers is None or cut:
             numbers = self._numbering.setdefault(replica, numbering.Numbering())
-            numbers.anew(replica)
+            numbers.anew(replica, compacted=compacted)
         else:
-            numbers.take(replica, new)
+            numbers.take(replica, new, compacted=compacted)
         if before is None or cut or replica.state is None or before.epoch != replica.state.epoch:
             numbers.compare(replica)
         elif new:
@@ -280,7 +285,9 @@ class Suite:
         for replica in self.replicas.values():
             if not replica.partition.failed and replica.state is not None:
                 logs.check_log(replica)
-                logs.check_bytes(replica, world.hosts[replica.broker].disk)
+                disk = world.hosts[replica.broker].disk
+                logs.check_bytes(replica, disk)
+                transactions.check_keys(self.ghosts.of(replica.partition.name), replica, disk)
         for name in list(self.ghosts.partitions):
             self.scan_partition(world, name)
 

@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from tidelog.client.admin import ANY, Target
 from tidelog.client.admin import Admin as AdminMachine
-from tidelog.client.admin import Target
 from tidelog.client.options import AdminOptions
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
+from tidelog.wire.messages.cluster import incremental_alter_configs as incremental
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 Answered = Callable[[Any], None]
@@ -27,6 +28,8 @@ HOPELESS = frozenset(
 )
 AGAIN = (100 * MILLI, 300 * MILLI)
 ANSWER_MS = 8_000
+TOPIC_RESOURCE = 2
+SET = 0
 
 
 class Admin:
@@ -56,6 +59,11 @@ class Admin:
             response = None if done.error else done.value
             self.process.note("answer", type(response).__name__ if response is not None else done.error.name)
             self.process.after(0, partial(answered, response))
+
+    def configure(self, topic: str, option: str, value: str, answered: Answered, target: Target = ANY) -> None:
+        config = incremental.AlterableConfig(name=option, config_operation=SET, value=value)
+        resource = incremental.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
+        self.ask(incremental.IncrementalAlterConfigsRequest(resources=[resource]), target, answered)
 
     def create(self, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Ask until the topic is there."""

@@ -6,7 +6,7 @@ end nobody told, all or none. I22 (S): the auditor is given nothing at or above 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -26,7 +26,8 @@ from tidelog.sim.world import World
 PAUSE = (5 * MILLI, 300 * MILLI)
 AGAIN = (200 * MILLI, 2_000 * MILLI)
 COMMITS = 0.7
-POLL = (20 * MILLI, 200 * MILLI)
+KEYS = 10
+POLL = (50 * MILLI, 500 * MILLI)
 
 
 class Fate(Enum):
@@ -44,9 +45,10 @@ class Written:
 
 
 class Ledger:
-    """All transactions of a run."""
+    """All transactions of a run. Of what went to `compacted` partitions something newer may have taken the place."""
 
-    def __init__(self) -> None:
+    def __init__(self, compacted: Collection[TopicPartition] = ()) -> None:
+        self.compacted = compacted
         self.transactions: list[Written] = []
 
     def __repr__(self) -> str:
@@ -55,10 +57,13 @@ class Ledger:
     def check(self, found: dict[TopicPartition, list[bytes]]) -> None:
         """`found` is all that is committed, partition by partition, in order."""
         counts = Counter((name, value) for name, values in found.items() for value in values)
-        known = {value for written in self.transactions for value in written.values}
+        known: set[tuple[TopicPartition, bytes]] = {value for written in self.transactions for value in written.values}
+        counts = Counter({key: count for key, count in counts.items() if key[0] not in self.compacted or key in known})
         assert counts.keys() <= known, f"I22: nobody sent {sorted(counts.keys() - known)[:3]}"
         for written in self.transactions:
             seen = [counts[value] for value in written.values]
+            if written.fate is not Fate.ABORTED:
+                seen = [counts[value] for value in written.values if value[0] not in self.compacted]
             assert max(seen, default=0) <= 1, f"I26: read more than once: {written}"
             if written.fate is Fate.COMMITTED:
                 assert all(seen), f"I23: committed, and not all is read ({seen}): {written}"
@@ -72,13 +77,20 @@ class Transactor:
     """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew."""
 
     def __init__(
-        self, world: World, ledger: Ledger, name: str, transactional_id: str, partitions: Sequence[TopicPartition]
+        self,
+        world: World,
+        ledger: Ledger,
+        name: str,
+        transactional_id: str,
+        partitions: Sequence[TopicPartition],
+        pause: tuple[int, int] = PAUSE,
     ) -> None:
         self.world = world
         self.ledger = ledger
         self.name = name
         self.transactional_id = transactional_id
         self.partitions = list(partitions)
+        self.pause = pause
         self.stopped = False
         self.lives = 0
         self._values = 0
@@ -131,7 +143,7 @@ class Transactor:
                 self._ticket = None
                 self.process.note("transaction", f"{done.error.name} {self.machine!r}")
                 self.world.count(f"transaction: {done.error.name}")
-                self.process.later(PAUSE, partial(self._go_on, failed=bool(done.error)))
+                self.process.later(self.pause, partial(self._go_on, failed=bool(done.error)))
 
     def _go_on(self, *, failed: bool) -> None:
         """The last call is over."""
@@ -168,13 +180,17 @@ class Transactor:
         self._values += 1
         value = f"{self.name}-{self.lives}-{self._values}".encode()
         try:
-            _, effects = self.machine.send(name.topic, value, self.process.now(), partition=name.partition)
+            key = self._key(name)
+            _, effects = self.machine.send(name.topic, value, self.process.now(), key=key, partition=name.partition)
         except ApiError:
             self._die()
             return
         self._written.values.append((name, value))
         self.process.carry_out(effects)
-        self.process.later(PAUSE, lambda: self._write(left - 1))
+        self.process.later(self.pause, lambda: self._write(left - 1))
+
+    def _key(self, name: TopicPartition) -> bytes | None:
+        return b"key-%d" % self.process.random.randrange(KEYS) if name in self.ledger.compacted else None
 
     def _end(self, *, commit: bool) -> None:
         self._ends_as = Fate.COMMITTED if commit else Fate.ABORTED
@@ -197,7 +213,7 @@ class Transactor:
 class Auditor:
     """Reads what is committed, from the first record on."""
 
-    def __init__(self, world: World, partitions: Sequence[TopicPartition]) -> None:
+    def __init__(self, world: World, partitions: Sequence[TopicPartition], ledger: Ledger) -> None:
         options = ConsumerOptions(
             client_id="auditor",
             isolation_level="read_committed",
@@ -206,6 +222,7 @@ class Auditor:
             request_timeout_ms=5_000,
         )
         self.partitions = list(partitions)
+        self.ledger = ledger
         self.found: dict[TopicPartition, list[bytes]] = {name: [] for name in partitions}
         self.process = Process(
             world, "auditor", lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned

@@ -13,17 +13,13 @@ from tidelog.sim.patching import replaced
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """`why`: what it does wrong. `patches`: what is replaced, as `module:name` or `module:Class.name`. `generation`: of
-    truncation. `expects`: the invariants that it breaks; it may be found out by another. `transactions`: it is looked
-    for in runs whose applications write in transactions. `needs`: what no run does, so that no seed is tried; another
-    test finds it out."""
+    truncation. `expects`: the invariants that it breaks; it may be found out by another."""
 
     name: str
     why: str
     patches: tuple[tuple[str, Callable[..., Any]], ...] = ()
     generation: str = "kip_320"
     expects: tuple[str, ...] = ()
-    transactions: bool = False
-    needs: str = ""
 
 
 PARTITION = "tidelog.partition.partition:Partition"
@@ -90,7 +86,6 @@ MUTANTS = (
         "the last stable offset passes a transaction whose marker is not committed yet",
         (("tidelog.log.producers:Producers.last_stable_offset", transactions.stable_without_markers),),
         expects=("I27", "I22"),
-        transactions=True,
     ),
     Mutant(
         "producers-not-truncated",
@@ -121,7 +116,6 @@ MUTANTS = (
         "compacted segments get their names from the first to the last",
         (("tidelog.log.compaction.replacement:offer", storage.offer_ascending),),
         expects=("I30", "I31"),
-        needs="a topic of many keys whose segment.bytes shrinks before it is compacted",
     ),
     Mutant(
         "anybody-may-follow",
@@ -137,7 +131,6 @@ MUTANTS = (
             ("tidelog.log.producers:_may_end", transactions.may_end_in_its_epoch),
         ),
         expects=("I28",),
-        transactions=True,
     ),
     Mutant(
         "checkpoint-in-place",

@@ -27,7 +27,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Verdict:
     tried = 0
     for seed in seeds:
         tried += 1
-        plan = Plan(seed, generation=mutant.generation, transactions=mutant.transactions)
+        plan = Plan(seed, generation=mutant.generation)
         with applied(mutant):
             outcome = run(plan)
         if not outcome.ok and run(replace(plan, generation=PRODUCTION)).ok:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from tidelog.sim.nemesis import clocks, disks, leaderships, moments, networks, processes, stores
+from tidelog.sim.nemesis import clocks, compaction, disks, leaderships, moments, networks, processes, stores
 from tidelog.sim.nemesis.strike import Kind
 
-KINDS: Mapping[str, Kind] = {
+GENERAL: Mapping[str, Kind] = {
     **processes.KINDS,
     **networks.KINDS,
     **disks.KINDS,
@@ -14,3 +14,9 @@ KINDS: Mapping[str, Kind] = {
     **moments.KINDS,
     **leaderships.KINDS,
 }
+"""Those that every seed may draw."""
+
+PARTICULAR: Mapping[str, Kind] = compaction.KINDS
+"""Those of seeds with compaction."""
+
+KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR}

@@ -167,18 +167,18 @@ def after_commit(strike: Strike) -> None:
 
 
 def at_roll(strike: Strike) -> None:
-    _trap(strike, *strike.random.choice((("create", ".log"), ("create", ".index"), ("create", ".snapshot"))))
+    trap(strike, *strike.random.choice((("create", ".log"), ("create", ".index"), ("create", ".snapshot"))))
 
 
 def at_checkpoint(strike: Strike) -> None:
-    _trap(strike, strike.random.choice(CHECKPOINT_STEPS), "checkpoint")
+    trap(strike, strike.random.choice(CHECKPOINT_STEPS), "checkpoint")
 
 
 def at_file(strike: Strike) -> None:
-    _trap(strike, *strike.random.choice(FILES))
+    trap(strike, *strike.random.choice(FILES))
 
 
-def _trap(strike: Strike, operation: str, text: str) -> None:
+def trap(strike: Strike, operation: str, text: str, after: int | None = None) -> None:
     """The power goes, or the process is killed, within such an operation, wherever it comes first."""
     traps: list[tuple[Host, Fault]] = []
     sprung: list[Host] = []
@@ -194,7 +194,7 @@ def _trap(strike: Strike, operation: str, text: str) -> None:
             if trap in host.disk.faults:
                 host.disk.faults.remove(trap)
 
-    after = strike.random.choice((0, 0, 1, 3))
+    after = strike.random.choice((0, 0, 1, 3)) if after is None else after
     for host in strike.world.hosts:
         trap = Fault(operation, text, after=after, times=1, verdict=partial(verdict, host))
         traps.append((host, trap))

@@ -14,7 +14,7 @@ from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.atlas import Atlas
 from tidelog.sim.nemesis.core import Core
-from tidelog.sim.nemesis.kinds import KINDS
+from tidelog.sim.nemesis.kinds import GENERAL, KINDS
 from tidelog.sim.nemesis.moments import Moment
 from tidelog.sim.nemesis.strike import Strike
 from tidelog.sim.world import World
@@ -26,6 +26,9 @@ RECKLESS = 0.04
 UNCLEAN = 0.5
 """The share of those in which a broker that is not in sync may lead, if nobody else can."""
 
+PARTICULARS = 0.6
+"""The share of seeds that have each kind of those that concern them."""
+
 LEFT_OUT = 0.1
 """The share of seeds that heal a core first."""
 
@@ -36,7 +39,11 @@ class Nemesis:
     moment."""
 
     def __init__(
-        self, cluster: Cluster, kinds: tuple[str, ...] | None = None, only: Collection[int] | None = None
+        self,
+        cluster: Cluster,
+        kinds: tuple[str, ...] | None = None,
+        only: Collection[int] | None = None,
+        particular: Collection[str] = (),
     ) -> None:
         self.cluster = cluster
         self.world = cluster.world
@@ -44,10 +51,12 @@ class Nemesis:
         self.atlas = Atlas(cluster.suite.ghosts, reckless=dice.random() < RECKLESS)
         if self.atlas.reckless and dice.random() < UNCLEAN:
             cluster.properties["unclean.leader.election.enable"] = "true"
-        count = dice.choice((1, 2, 4, 8, len(KINDS)))
-        drawn = tuple(sorted(dice.sample(sorted(KINDS), count)))
+        count = dice.choice((1, 2, 4, 8, len(GENERAL)))
+        drawn = tuple(sorted(dice.sample(sorted(GENERAL), count)))
         self.kinds = kinds or drawn
         self.weights = tuple(dice.choice(WEIGHTS) for _ in self.kinds)
+        if kinds is None:
+            self._add(particular)
         self.pace = dice.choice((SECOND // 4, SECOND, 3 * SECOND))
         self.core = Core(cluster, Random(dice.getrandbits(64)))
         self.leaves_some_out = dice.random() < LEFT_OUT
@@ -61,6 +70,13 @@ class Nemesis:
 
     def __repr__(self) -> str:
         return f"<{'reckless ' if self.atlas.reckless else ''}nemesis of {', '.join(self.kinds)}>"
+
+    def _add(self, particular: Collection[str]) -> None:
+        """Kinds that not every seed has, drawn with dice of their own."""
+        dice = Random(f"{self.world.seed} particular")
+        added = tuple(sorted(kind for kind in particular if dice.random() < PARTICULARS))
+        self.kinds += added
+        self.weights += tuple(dice.choice(WEIGHTS) for _ in added)
 
     def start(self) -> None:
         if self.over:

@@ -1,38 +1,52 @@
-"""The transactional workload of a seed: applications that write in transactions, two of them under one id, and an
-auditor who reads what is committed. What it may find is told in `clients/transactor.py`."""
+"""Applications that write in transactions, some of them under one id, and an auditor who reads what is committed. What
+he may find is told in `clients/transactor.py`."""
+
+from collections.abc import Sequence
+from random import Random
 
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.transactor import Auditor, Ledger, Transactor
 from tidelog.sim.cluster import Cluster
-from tidelog.sim.transactions.stable import StableOffsets
+from tidelog.sim.faults import MILLI
 
 TOPIC = "transacted"
-IDS = ("a", "b", "a", "c")
+IDS = (("a",), ("a", "b"), ("a", "a"), ("a", "b", "a"), ("a", "b", "a", "c"))
 """Whoever takes an id over fences the one before."""
+
+PAUSES = (150 * MILLI, 300 * MILLI, 600 * MILLI)
 
 
 class Transactions:
-    """Has the face of `workload.Workload`."""
+    """`compacted` are partitions that are compacted, to which some of the records go, too."""
 
-    def __init__(self, cluster: Cluster, *, partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        dice: Random,
+        *,
+        compacted: Sequence[TopicPartition] = (),
+        partitions: int | None = None,
+    ) -> None:
         self.cluster = cluster
-        self.ledger = Ledger()
-        cluster.world.observers.append(StableOffsets(cluster.suite.ghosts))
-        self.names = [TopicPartition(TOPIC, number) for number in range(partitions or 3)]
+        self.ledger = Ledger(frozenset(compacted))
+        self.names = [TopicPartition(TOPIC, number) for number in range(dice.choice((1, 1, 2)))][:partitions]
+        self.ids = dice.choice(IDS)
+        self.pause = (5 * MILLI, dice.choice(PAUSES) * len(self.ids))
+        self.all_names = [*self.names, *compacted]
         self.transactors: list[Transactor] = []
         self.auditor: Auditor | None = None
 
     def __repr__(self) -> str:
-        return f"<transactions {self.ledger!r}>"
+        return f"<transactions of {', '.join(self.ids)}, {self.ledger!r}>"
 
     def start(self) -> None:
         cluster = self.cluster
         cluster.create(TOPIC, len(self.names), replicas=3)
         self.transactors = [
-            Transactor(cluster.world, self.ledger, f"transactor-{number}", name, self.names)
-            for number, name in enumerate(IDS)
+            Transactor(cluster.world, self.ledger, f"transactor-{number}", name, self.all_names, self.pause)
+            for number, name in enumerate(self.ids)
         ]
-        self.auditor = Auditor(cluster.world, self.names)
+        self.auditor = Auditor(cluster.world, self.all_names, self.ledger)
         for transactor in self.transactors:
             transactor.process.after(0, transactor.start)
         self.auditor.process.after(0, self.auditor.start)
@@ -41,19 +55,19 @@ class Transactions:
         for transactor in self.transactors:
             transactor.stopped = True
 
+    def end(self) -> None:
+        """Every transaction ends."""
+        everybody = self.transactors
+        self.cluster.expect(lambda: all(one.idle for one in everybody), 120, "every transaction ends")
+
     def settle(self) -> None:
-        """Every transaction ends, and what is committed is what its applications were told, unless records may be
-        lost."""
-        cluster, auditor = self.cluster, self.auditor
-        assert auditor is not None
-        cluster.expect(lambda: all(transactor.idle for transactor in self.transactors), 120, "every transaction ends")
-        cluster.settle()
-        ghosts = cluster.suite.ghosts
-        if any(ghost.loss_allowed for ghost in ghosts.partitions.values()):
+        """What is committed is what its applications were told, unless records may be lost."""
+        auditor, ghosts = self.auditor, self.cluster.suite.ghosts
+        if auditor is None or any(ghost.loss_allowed for ghost in ghosts.partitions.values()):
             return  # what a coordinator forgot hangs until an operator ends it
-        cluster.expect(
-            lambda: all(auditor.has_read(name, ghosts.of(name).true_high_watermark) for name in self.names),
-            90,
-            "the last stable offset reaches the high watermark, and the auditor both",
-        )
+
+        def is_read() -> bool:
+            return all(auditor.has_read(name, ghosts.of(name).true_high_watermark) for name in self.all_names)
+
+        self.cluster.expect(is_read, 90, "the last stable offset reaches the high watermark, and the auditor both")
         self.ledger.check(auditor.found)

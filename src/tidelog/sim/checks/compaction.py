@@ -1,0 +1,109 @@
+"""I31 (Q): compaction keeps each key's last record, adds and changes none, and touches nothing at or above the last
+stable offset or in an active segment. Records are read from the files, and held against what was committed.
+
+Which record is a key's last: the one with the highest offset that was committed, whose transaction, if it was part of
+one, was committed, too. Tombstones may be gone, and so may what lies below a log's start.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from zlib import crc32
+
+from tidelog.log.names import LOG
+from tidelog.sim.checks.replica import Replica
+from tidelog.sim.disk import SimDisk
+from tidelog.wire.records import BatchHeader, batches, read_marker, records
+
+
+class Kept(NamedTuple):
+    """One record, its value by checksum."""
+
+    key: bytes | None
+    value: int
+    is_tombstone: bool
+
+
+@dataclass(slots=True)
+class Keys:
+    """What was committed in one compacted partition. `sealed_to`: below it some replica may have compacted. `undecided`
+    are offsets in open transactions, by producer."""
+
+    committed: dict[int, Kept] = field(default_factory=dict)
+    last: dict[bytes, int] = field(default_factory=dict)
+    undecided: dict[int, list[int]] = field(default_factory=dict)
+    sealed_to: int = 0
+
+    def seal(self, replica: Replica) -> None:
+        partition = replica.partition
+        untouched = min(partition.log.segments.active.base_offset, partition.last_stable_offset)
+        self.sealed_to = max(self.sealed_to, untouched)
+
+    def take(self, content: memoryview, batch: BatchHeader) -> None:
+        """The next batch was committed."""
+        if batch.is_control:
+            self._decide(batch.producer_id, committed=ends_well(content, batch))
+            return
+        for offset, kept in kept_in(content, batch):
+            self.committed[offset] = kept
+            if batch.is_transactional:
+                self.undecided.setdefault(batch.producer_id, []).append(offset)
+            else:
+                self._note(offset)
+
+    def _decide(self, producer: int, *, committed: bool) -> None:
+        offsets = self.undecided.pop(producer, [])
+        for offset in offsets if committed else ():
+            self._note(offset)
+
+    def _note(self, offset: int) -> None:
+        key = self.committed[offset].key
+        if key is not None:
+            self.last[key] = max(offset, self.last.get(key, offset))
+
+    def check(self, replica: Replica, start: int, end: int, found: dict[int, Kept]) -> None:
+        """`found` is what the replica's files hold; it is held to offsets in [start, end)."""
+        for offset, kept in found.items():
+            known = self.committed.get(offset)
+            assert not start <= offset < end or known == kept, (
+                f"I31: {replica!r} holds {kept} at {offset}, where {known} was committed"
+            )
+        for key, offset in self.last.items():
+            if start <= offset < end and offset not in found:
+                assert self.committed[offset].is_tombstone, f"I31: {replica!r} lacks the last of {key!r} at {offset}"
+        for offset in self.committed:
+            gone = max(start, self.sealed_to) <= offset < end and offset not in found
+            assert not gone, f"I31: {replica!r} lacks {offset}, and nobody may compact beyond {self.sealed_to}"
+
+
+def check(keys: Keys, replica: Replica, disk: SimDisk, end: int) -> None:
+    """The files of one replica, up to `end`."""
+    found = {
+        offset: kept
+        for content, batch in contents(replica, disk, replica.partition.log.log_start_offset)
+        if not batch.is_control
+        for offset, kept in kept_in(content, batch)
+    }
+    keys.check(replica, replica.partition.log.log_start_offset, end, found)
+
+
+def contents(replica: Replica, disk: SimDisk, start: int) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """The batches at and above `start` as they stand in the files, each with the bytes it lies in."""
+    log = replica.partition.log
+    for number, segment in enumerate(list(log.segments)):
+        if log.segments.end_of(number, log.log_end_offset) > start:
+            content = memoryview(disk.inode(segment.path(LOG)).cached)[: segment.size]
+            for batch in batches(content):
+                if batch.base_offset >= start:
+                    yield content, batch
+
+
+def kept_in(content: memoryview, batch: BatchHeader) -> Iterator[tuple[int, Kept]]:
+    for record in records(content[batch.position : batch.end]):
+        yield record.offset, Kept(record.key, crc32(record.value or b""), record.value is None)
+
+
+def ends_well(content: memoryview, batch: BatchHeader) -> bool:
+    """Whether this control batch commits."""
+    marker = next((read_marker(record) for record in records(content[batch.position : batch.end])), None)
+    return marker is not None and marker.committed

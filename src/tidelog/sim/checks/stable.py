@@ -1,0 +1,21 @@
+"""I27 (S): the last stable offset ascends. What a leader once told as stable stays stable for all that follow, as soon
+as their high watermark reaches the first offset of their epoch; before that it may be behind (REPLICATION.md, rule 9).
+I1 (S): it lies between the log's start and the high watermark.
+"""
+
+from tidelog.sim.checks.committed import is_current_leader
+from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.replica import Replica
+
+
+def check(ghosts: Ghosts, replica: Replica) -> None:
+    state, ghost, stable = replica.state, ghosts.of(replica.partition.name), replica.partition.last_stable_offset
+    assert state is not None
+    right = state.start <= stable <= max(state.high_watermark, state.start)
+    assert right, f"I1: {replica!r} has the last stable offset {stable}"
+    if ghost.loss_allowed or not is_current_leader(ghosts, replica):
+        return
+    if state.high_watermark >= ghost.starts[state.epoch]:
+        told = ghost.told_stable
+        assert stable >= told, f"I27: the last stable offset of {replica!r} goes back from {told} to {stable}"
+        ghost.told_stable = stable

@@ -1,0 +1,57 @@
+"""I28 (S): a transaction ends the same way everywhere: its markers are all of one kind. An epoch is raised at each end,
+so a producer's epoch stands for one transaction (KIP-890).
+
+What is committed is read from the leader's files as its high watermark passes it, compacted partitions record by
+record.
+"""
+
+from tidelog.sim.checks import compaction
+from tidelog.sim.checks.committed import is_current_leader
+from tidelog.sim.checks.ghosts import Ghost, Ghosts
+from tidelog.sim.checks.replica import Batch, Replica
+from tidelog.sim.disk import SimDisk
+from tidelog.wire.records import NO_SEQUENCE, BatchHeader
+
+
+def follow(ghosts: Ghosts, replica: Replica, disk: SimDisk) -> None:
+    """Take in what was committed since the last time."""
+    ghost = ghosts.of(replica.partition.name)
+    if ghosts.is_compacted(replica.partition):
+        ghost.keys = ghost.keys or compaction.Keys()
+        ghost.keys.seal(replica)
+    start, end = ghost.followed_to, ghost.true_high_watermark
+    if start >= end or ghost.adrift or not is_current_leader(ghosts, replica):
+        return
+    ghost.followed_to = end
+    if ghost.losses:
+        return  # what counts has become another
+    if ghost.keys is not None or any(is_marker(batch) for batch in replica.log.since(start)):
+        for content, batch in compaction.contents(replica, disk, start):
+            if batch.next_offset <= end:
+                take(ghosts, ghost, content, batch)
+
+
+def is_marker(batch: Batch) -> bool:
+    producer, _, first, _ = batch.producer
+    return producer >= 0 and first == NO_SEQUENCE
+
+
+def take(ghosts: Ghosts, ghost: Ghost, content: memoryview, batch: BatchHeader) -> None:
+    if batch.is_control and batch.count:
+        committed = compaction.ends_well(content, batch)
+        first, where = ghosts.outcomes.setdefault((batch.producer_id, batch.producer_epoch), (committed, ghost.name))
+        words = ("aborts", "commits")
+        assert first == committed, (
+            f"I28: {ghost.name} {words[committed]} what {where} {words[first]}: "
+            f"epoch {batch.producer_epoch} of producer {batch.producer_id}"
+        )
+    if ghost.keys is not None:
+        ghost.keys.take(content, batch)
+
+
+def check_keys(ghost: Ghost, replica: Replica, disk: SimDisk) -> None:
+    """I31 (Q), for one replica."""
+    state = replica.state
+    if ghost.keys is None or ghost.losses or ghost.adrift or state is None or replica.broker in ghost.unproven:
+        return
+    compaction.check(ghost.keys, replica, disk, min(state.high_watermark, ghost.followed_to))
