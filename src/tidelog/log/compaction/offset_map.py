@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from hashlib import md5
+from zlib import crc32
 
 from tidelog.wire.record_format import Outline
 
@@ -44,13 +45,13 @@ class OffsetMap:
             if key is not None and offset >= first:
                 if len(key) >= _LONG_KEY:
                     key = _digest(key)
-                tables[hash(key) % _TABLES][key] = offset
+                tables[crc32(key) % _TABLES][key] = offset
 
     def get(self, key: bytes) -> int:
         """The key's last offset; -1 where the map does not have it."""
         if len(key) >= _LONG_KEY:
             key = _digest(key)
-        return self._tables[hash(key) % _TABLES].get(key, -1)
+        return self._tables[crc32(key) % _TABLES].get(key, -1)
 
 
 def _digest(key: bytes) -> bytes:
