@@ -1,0 +1,219 @@
+"""Three broker processes on ZooKeeper: what an operator does with zkCli, sessions that expire, and ZooKeeper away."""
+
+import json
+import shutil
+import signal
+import threading
+import time
+from itertools import count
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from tests.compatibility.support import Load, Topic, assert_exact, awaited, controller_of, stored
+from tests.ensemble import Ensemble
+from tidelog.shell.supervisor import Supervisor
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
+
+TERM_MS = 3000
+CHROOTS = count()
+
+
+class Cluster(Supervisor):
+    """Brokers on ZooKeeper, and an operator's client of the same tree."""
+
+    def __init__(self, folder, hosts, chroot, **overrides):
+        options = {
+            "zookeeper.connect": hosts + chroot,
+            "zookeeper.session.timeout.ms": str(TERM_MS),
+            "group.initial.rebalance.delay.ms": "0",
+            **{name.replace("_", "."): value for name, value in overrides.items()},
+        }
+        super().__init__(folder, brokers=3, port=0, overrides=options, report=lambda line: None)
+        self.tree = KazooClient(hosts + chroot)
+
+    def start(self, **given):
+        super().start(**given)
+        self.tree.start()
+
+    def stop(self):
+        self.tree.stop()
+        self.tree.close()
+        super().stop()
+
+    def read(self, path):
+        """What a node holds, or None."""
+        return json.loads(self.tree.get(path)[0] or b"null") if self.tree.exists(path) else None
+
+    @property
+    def admin(self):
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def controller(self):
+        """Who leads by the word of the tree, once it does, or None."""
+        found = self.read("/controller")
+        return found and found["brokerid"]
+
+    def epoch(self, broker):
+        """The broker epoch, or None while it is not registered."""
+        stat = self.tree.exists(f"/brokers/ids/{broker}")
+        return stat and stat.czxid
+
+    def await_new_controller(self, epoch):
+        awaited(lambda: self.controller() is not None and self.read("/controller_epoch") > epoch, "a new controller")
+        awaited(lambda: controller_of(self.bootstrap) == self.controller(), "that all know the controller")
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper, tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.hosts, f"/compatibility/{next(CHROOTS)}") as running:
+        yield running
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Brokers and a server that the test may stop."""
+    with Ensemble(tmp_path) as ensemble, Cluster(tmp_path / "cluster", ensemble.hosts, "/own") as running:
+        yield ensemble.servers[0], running
+
+
+def test_the_tree_is_kafkas(cluster):
+    topic = Topic(cluster.bootstrap, "tree", 2, leader=1, retention_ms="1234567")
+    state = cluster.read("/brokers/topics/tree/partitions/0/state")
+    assert (state["leader"], state["leader_epoch"], state["isr"], state["version"]) == (1, 0, [1, 0, 2], 1)
+    assert state["controller_epoch"] == cluster.read("/controller_epoch")
+    nodes = cluster.read("/brokers/topics/tree")
+    assert (nodes["version"], nodes["partitions"]) == (3, {"0": [1, 0, 2], "1": [1, 0, 2]})
+    assert cluster.read("/config/topics/tree") == {"version": 1, "config": {"retention.ms": "1234567"}}
+    for child in cluster.children:
+        broker = cluster.read(f"/brokers/ids/{child.number}")
+        assert broker["version"] == 5
+        assert f"PLAINTEXT://{child.host}:{child.port}" in broker["endpoints"]
+        assert (broker["host"], broker["port"]) == (child.host, child.port)
+        assert cluster.tree.exists(f"/brokers/ids/{child.number}").ephemeralOwner != 0
+    assert cluster.read("/controller")["brokerid"] == controller_of(cluster.bootstrap)
+    assert topic.leader() == 1
+
+
+def test_records_are_exact_while_the_controller_node_is_deleted_and_leaders_are_killed(cluster):
+    topic = Topic(cluster.bootstrap, "loaded", 3)
+    with Load(cluster.bootstrap, topic) as load:
+        load.await_more(500)
+        epoch = cluster.read("/controller_epoch")
+        cluster.tree.delete("/controller")
+        cluster.await_new_controller(epoch)
+        load.await_more(500)
+        victim = topic.leader()
+        cluster.kill(victim)
+        awaited(lambda: topic.leader() not in (victim, -1), "another leader")
+        load.await_more(500)
+        cluster.start_broker(victim)
+        cluster.wait_ready()
+        awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas in sync")
+        load.stop()
+        assert_exact(load, stored(cluster.bootstrap, topic))
+
+
+def test_an_expired_session_is_followed_by_a_registration_with_a_higher_epoch(cluster):
+    topic = Topic(cluster.bootstrap, "expired", 1)
+    victim = topic.leader()
+    before = cluster.epoch(victim)
+    cluster.children[victim].signal(signal.SIGSTOP)
+    awaited(lambda: cluster.epoch(victim) is None, "the end of the session")
+    awaited(lambda: topic.leader() not in (victim, -1), "another leader")
+    cluster.children[victim].signal(signal.SIGCONT)
+    awaited(lambda: (cluster.epoch(victim) or 0) > before, "its registration")
+    awaited(lambda: topic.isrs()[0] == [0, 1, 2], "its return into the in-sync set")
+
+
+def test_a_stuck_deletion_is_freed_by_its_mark_the_folders_and_the_controller(cluster):
+    topic = Topic(cluster.bootstrap, "stuck", 2)
+    victim = next(number for number in range(3) if number != cluster.controller())
+    cluster.kill(victim)
+    awaited(lambda: cluster.epoch(victim) is None, "the end of the session")
+    admin = cluster.admin
+    admin.delete_topics(["stuck"], operation_timeout=1)["stuck"].result(30)
+    assert cluster.tree.get_children("/admin/delete_topics") == ["stuck"]
+    # As the documents have it: the mark, the folders, the controller.
+    cluster.tree.delete("/admin/delete_topics/stuck")
+    for folder in cluster.children[victim].folder.glob("stuck-*"):
+        shutil.rmtree(folder)
+    epoch = cluster.read("/controller_epoch")
+    cluster.tree.delete("/controller")
+    cluster.await_new_controller(epoch)
+    awaited(lambda: all(leader not in (victim, -1) for leader in (topic.leader(0), topic.leader(1))), "leaders")
+    cluster.start_broker(victim)
+    cluster.wait_ready()
+    awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas in sync")
+    admin.delete_topics(["stuck"], operation_timeout=30)["stuck"].result(60)
+    assert cluster.tree.exists("/brokers/topics/stuck") is None
+    assert cluster.tree.get_children("/admin/delete_topics") == []
+    awaited(lambda: not [f for child in cluster.children for f in child.folder.glob("stuck-*")], "folders that go")
+
+
+def test_nodes_below_admin_start_moves_and_elections(cluster):
+    topic = Topic(cluster.bootstrap, "asked", 1, leader=0)
+    wish = {"version": 1, "partitions": [{"topic": "asked", "partition": 0, "replicas": [1, 2, 0]}]}
+    cluster.tree.create("/admin/reassign_partitions", json.dumps(wish).encode())
+    awaited(lambda: cluster.read("/brokers/topics/asked")["partitions"] == {"0": [1, 2, 0]}, "the new order")
+    awaited(lambda: not cluster.tree.exists("/admin/reassign_partitions"), "the node to go")
+    wish = {"version": 1, "partitions": [{"topic": "asked", "partition": 0}]}
+    cluster.tree.create("/admin/preferred_replica_election", json.dumps(wish).encode())
+    awaited(lambda: topic.leader() == 1, "the first replica's leadership")
+    awaited(lambda: not cluster.tree.exists("/admin/preferred_replica_election"), "the node to go")
+    cluster.tree.create("/admin/delete_topics/asked")
+    awaited(lambda: not cluster.tree.exists("/brokers/topics/asked"), "the topic to go")
+
+
+def test_zookeeper_away_for_less_than_a_term_changes_nothing(own):
+    server, cluster = own
+    topic = Topic(cluster.bootstrap, "t", 3)
+    before = [cluster.epoch(number) for number in range(3)], cluster.controller(), cluster.read("/controller_epoch")
+    with Load(cluster.bootstrap, topic) as load:
+        load.await_more(200)
+        server.stop()
+        load.await_more(200)
+        server.start()
+        server.wait()
+        load.await_more(200)
+        # What is created now goes through the controller, which has its session still.
+        Topic(cluster.bootstrap, "u", 1)
+        load.stop()
+        assert_exact(load, stored(cluster.bootstrap, topic))
+    assert [cluster.epoch(number) for number in range(3)] == before[0]
+    assert (cluster.controller(), cluster.read("/controller_epoch")) == before[1:]
+
+
+def test_zookeeper_away_for_longer_stops_the_controller_but_no_producer(own):
+    server, cluster = own
+    topic = Topic(cluster.bootstrap, "t", 3)
+    admin = cluster.admin
+    with Load(cluster.bootstrap, topic) as load:
+        load.await_more(200)
+        server.stop()
+        pause = threading.Event()
+        deadline = time.monotonic() + 2 * TERM_MS / 1000
+        while time.monotonic() < deadline:
+            load.await_more(100)
+            pause.wait(0.1)
+        assert not _made(admin, "refused", within_s=2)
+        server.start()
+        server.wait()
+        awaited(lambda: cluster.controller() is not None, "a controller")
+        awaited(lambda: _made(admin, "later"), "a topic that can be created")
+        load.await_more(200)
+        load.stop()
+        assert_exact(load, stored(cluster.bootstrap, topic))
+
+
+def _made(admin, name, within_s=10):
+    """Whether the topic could be created, by now or before."""
+    topic = NewTopic(name, 1, 3)
+    try:
+        admin.create_topics([topic], operation_timeout=within_s, request_timeout=within_s)[name].result(2 * within_s)
+    except KafkaException as error:
+        return error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    return True
