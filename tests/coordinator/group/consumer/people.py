@@ -13,7 +13,7 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
 
-@dataclass
+@dataclass(eq=False)
 class Topic:
     id: bytes
     partitions: dict[int, None]
@@ -82,7 +82,7 @@ class People(Ground):
         raise AssertionError("they do not come to rest")
 
 
-@dataclass
+@dataclass(eq=False)
 class Person:
     """One consumer. It takes what it is given at once, and gives up at once unless it is `stubborn`."""
 
@@ -98,10 +98,16 @@ class Person:
     epoch: int = 0
     owned: set = field(default_factory=set)
     told: set | None = None
+    says_all: bool = False
     last: ConsumerGroupHeartbeatResponse | None = None
 
     def beat(self, **fields) -> ConsumerGroupHeartbeatResponse:
-        """A full request to join, else one that says what it has."""
+        answer = self.people.beat(**self.request(**fields))
+        self.learn(answer)
+        return answer
+
+    def request(self, **fields) -> dict:
+        """A full request to join, or after an answer that never came or was an error; else one that says what it has."""
         said = {
             "group_id": self.group,
             "member_id": self.name,
@@ -109,7 +115,9 @@ class Person:
             "instance_id": self.instance,
         }
         if self.epoch == 0:
-            self.owned = set()
+            self.owned, self.told = set(), None
+        if self.epoch == 0 or self.says_all:
+            self.says_all = False
             said |= {
                 "rebalance_timeout_ms": self.rebalance_timeout_ms,
                 "subscribed_topic_names": None if self.topics is None else list(self.topics),
@@ -117,9 +125,7 @@ class Person:
                 "server_assignor": self.assignor,
             }
         said["topic_partitions"] = self.in_message()
-        answer = self.people.beat(**(said | fields))
-        self.learn(answer)
-        return answer
+        return said | fields
 
     def idle(self) -> ConsumerGroupHeartbeatResponse:
         """As clients beat when there is nothing to say."""
@@ -145,14 +151,18 @@ class Person:
     def learn(self, answer: ConsumerGroupHeartbeatResponse):
         self.last = answer
         if answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-            self.epoch, self.owned = 0, set()
+            self.epoch, self.owned, self.told = 0, set(), None
         if answer.error_code:
+            self.says_all = True
             return
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             self.told = {(t.topic_id, p) for t in answer.assignment.topic_partitions for p in t.partitions}
-            if not self.stubborn:
-                self.owned = set(self.told)
+            self.owned = self.owned | self.told if self.stubborn else set(self.told)
+
+    def give_up(self):
+        """What a stubborn one does in the end."""
+        self.owned = self.owned if self.told is None else set(self.told)
 
     def in_message(self) -> list[TopicPartitions]:
         topics: dict[bytes, list[int]] = {}

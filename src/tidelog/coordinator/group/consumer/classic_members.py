@@ -182,8 +182,11 @@ def heartbeat(machine: GroupMachine, group: ConsumerGroup, request: HeartbeatReq
 
 
 def _must_join_again(group: ConsumerGroup, member: Member) -> bool:
+    """Where no member of the consumer protocol is there to bring a new target about, classic members do."""
     state = member.current.state
     if member.current.epoch < group.target.epoch or state == MemberState.UNREVOKED_PARTITIONS:
+        return True
+    if member.current.epoch < group.epoch and all(other.is_classic for other in group.members.values()):
         return True
     return state == MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
 

@@ -1,7 +1,7 @@
 """Members that are in the group no more. Where only members of the classic protocol stay, the group becomes a classic
 one again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from tidelog.coordinator.contract import Result
@@ -11,6 +11,7 @@ from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.member import Member
 from tidelog.coordinator.group.consumer.records import member_tombstones
 from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.errors import ErrorCode
 
 
 def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Member]) -> Result:
@@ -26,6 +27,14 @@ def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Member]
     for member in members:
         draft.add(*member_tombstones(group.group_id, member.member_id))
     subscriptions.raise_epoch(machine, draft)
-    for member in members:
-        timing.cancel_all(machine, group.group_id, member.member_id)
-    return Result(changes=draft.changes)
+    return Result(changes=draft.changes, settled=partial(_gone, machine, group.group_id, gone))
+
+
+def _gone(machine: GroupMachine, group_id: str, member_ids: Iterable[str], code: ErrorCode) -> Result:
+    """Who could not be removed stays under watch, as does who came back meanwhile."""
+    del code
+    group = machine.consumers.newest.get(group_id)
+    for member_id in member_ids:
+        if group is None or member_id not in group.members:
+            timing.cancel_all(machine, group_id, member_id)
+    return Result()

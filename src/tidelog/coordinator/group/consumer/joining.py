@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
-from tidelog.coordinator.group.consumer.member import LEAVE_STATIC_EPOCH, Member
+from tidelog.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
 from tidelog.coordinator.group.consumer.places import Epochs, Place
 from tidelog.coordinator.group.consumer.records import (
     current_change,
@@ -75,10 +75,10 @@ def _replace(draft: Draft, old: Member, member_id: str) -> Member:
 
 
 def check_epoch(member: Member, epoch: int, owned: frozenset[Place] | None) -> None:
-    """ApiError FENCED_MEMBER_EPOCH unless the epoch is the member's; or the one before, for the answer that raised it
-    may have been lost, and then it must have nothing that it is not to have."""
+    """ApiError FENCED_MEMBER_EPOCH unless the member begins anew, or the epoch is its own; or the one before, for the
+    answer that raised it may have been lost, and then it must have nothing that it is not to have."""
     known = member.current.epoch
-    if epoch == known:
+    if epoch in (JOIN_EPOCH, known):
         return
     if epoch < known and epoch == member.current.previous_epoch and _is_subset(owned, member.current.assigned):
         return

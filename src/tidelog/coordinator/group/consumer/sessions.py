@@ -1,6 +1,7 @@
 """The deadlines of members: to be heard of, to give up partitions, and for members of the classic protocol to join and
 to sync. Who misses one is fenced."""
 
+from collections.abc import Callable
 from functools import partial
 
 from tidelog.coordinator.contract import Result
@@ -10,6 +11,9 @@ from tidelog.coordinator.group.consumer.member import Current, Member, MemberSta
 from tidelog.coordinator.group.consumer.settings import settings
 from tidelog.coordinator.group.consumer.timing import Deadline, key
 from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.errors import ErrorCode
+
+RETRY_MS = 500
 
 
 def watch(machine: GroupMachine, group_id: str, member: Member) -> None:
@@ -26,9 +30,8 @@ def watch_revocation(machine: GroupMachine, group_id: str, member: Member, curre
     if current.state != MemberState.UNREVOKED_PARTITIONS:
         machine.shard.cancel_timer(key(Deadline.REVOKE, group_id, member.member_id))
         return
-    run = partial(_revocation_timed_out, machine, group_id, member.member_id, current.epoch)
     timeout_ms = member.subscription.rebalance_timeout_ms
-    machine.shard.set_timer(key(Deadline.REVOKE, group_id, member.member_id), timeout_ms, run)
+    _set(machine, Deadline.REVOKE, group_id, member.member_id, timeout_ms, epoch=current.epoch)
 
 
 def watch_join(machine: GroupMachine, group_id: str, member: Member) -> None:
@@ -50,27 +53,43 @@ def watch_loaded(machine: GroupMachine, group: ConsumerGroup) -> None:
             watch_revocation(machine, group.group_id, member, member.current)
 
 
-def _set(machine: GroupMachine, deadline: Deadline, group_id: str, member_id: str, timeout_ms: int) -> None:
-    run = partial(_timed_out, machine, deadline, group_id, member_id)
+def _set(
+    machine: GroupMachine,
+    deadline: Deadline,
+    group_id: str,
+    member_id: str,
+    timeout_ms: int,
+    *,
+    epoch: int | None = None,
+) -> None:
+    run = partial(_missed, machine, deadline, group_id, member_id, epoch)
     machine.shard.set_timer(key(deadline, group_id, member_id), timeout_ms, run)
 
 
-def _timed_out(machine: GroupMachine, deadline: Deadline, group_id: str, member_id: str) -> Result:
-    return _fence(machine, group_id, member_id, deadline.reason)
-
-
-def _revocation_timed_out(machine: GroupMachine, group_id: str, member_id: str, epoch: int) -> Result:
+def _missed(machine: GroupMachine, deadline: Deadline, group_id: str, member_id: str, epoch: int | None) -> Result:
+    """Fence the member, unless it has left the epoch that the deadline was for. Where that cannot be written now, it is
+    tried again: nobody else would notice that the member is gone."""
     group = machine.consumers.newest.get(group_id)
     member = None if group is None else group.members.get(member_id)
-    if member is None or member.current.epoch != epoch:
+    if group is None or member is None or epoch not in (None, member.current.epoch):
         return Result()
-    return _fence(machine, group_id, member_id, Deadline.REVOKE.reason)
+    result = fence(machine, group, [member])
+    result.settled = partial(_fenced, machine, deadline, member, group_id, epoch, result.settled)
+    return result
 
 
-def _fence(machine: GroupMachine, group_id: str, member_id: str, reason: str) -> Result:
-    group = machine.consumers.newest.get(group_id)
-    member = None if group is None else group.members.get(member_id)
-    if group is None or member is None:
-        return Result()
-    machine.shard.event("group.member_fenced", group=group_id, member=member_id, reason=reason)
-    return fence(machine, group, [member])
+def _fenced(
+    machine: GroupMachine,
+    deadline: Deadline,
+    member: Member,
+    group_id: str,
+    epoch: int | None,
+    settled: Callable[[ErrorCode], Result] | None,
+    code: ErrorCode,
+) -> Result:
+    if code == ErrorCode.NONE:
+        fields = {"group": group_id, "member": member.member_id, "reason": deadline.reason}
+        machine.shard.event("group.member_fenced", **fields)
+    else:
+        _set(machine, deadline, group_id, member.member_id, RETRY_MS, epoch=epoch)
+    return Result() if settled is None else settled(code)

@@ -38,7 +38,7 @@ def _kept(spec: Spec) -> Holdings:
 
 def _unassigned(spec: Spec, holdings: Holdings) -> list[Place]:
     taken = {place for places in holdings.values() for place in places}
-    every = ((topic_id, number) for topic_id, count in spec.partitions.items() for number in range(count))
+    every = ((topic_id, number) for topic_id, count in sorted(spec.partitions.items()) for number in range(count))
     return [place for place in every if place not in taken]
 
 

@@ -1,0 +1,378 @@
+"""ConsumerGroupHeartbeat of members of the consumer protocol: who may join, what they are told, how they go."""
+
+import pytest
+
+from tests.coordinator.group.consumer.people import Cluster, People
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+JOIN = {"member_epoch": 0, "rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+
+SENSELESS = [
+    ({"member_id": ""}, "MemberId can't be empty."),
+    ({"member_id": " "}, "MemberId can't be empty."),
+    ({"member_id": "m", "group_id": ""}, "GroupId can't be empty."),
+    ({"member_id": "m", "instance_id": ""}, "InstanceId can't be empty."),
+    ({"member_id": "m", "rack_id": ""}, "RackId can't be empty."),
+    ({"member_id": "m", "rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+    ({"member_id": "m", "topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
+    ({"member_id": "m", "topic_partitions": [TopicPartitions()]}, "TopicPartitions must be empty when (re-)joining."),
+    (
+        {"member_id": "m", "subscribed_topic_names": None},
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+    ),
+    ({"member_id": "m", "member_epoch": -2}, "InstanceId can't be null."),
+    ({"member_id": "m", "member_epoch": -3}, "MemberEpoch is invalid."),
+]
+
+
+@pytest.mark.parametrize(("fields", "text"), SENSELESS)
+def test_a_request_that_makes_no_sense(fields, text):
+    answer = People().beat(**(JOIN | fields))
+    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, text)
+
+
+def test_before_version_1_the_coordinator_names_who_joins():
+    people = People()
+    answer = people.beat(version=0, **JOIN)
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.member_id in people.consumer_group().members
+    assert people.beat(version=0, member_id="", member_epoch=1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_an_assignor_that_is_not_served():
+    answer = People().beat(member_id="m", server_assignor="sticky", **JOIN)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert answer.error_message == "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
+
+
+def test_a_member_that_joins_is_told_all_and_later_only_what_is_new():
+    people = People()
+    member = people.member("a").join()
+    assert (member.epoch, member.last.heartbeat_interval_ms, member.last.member_id) == (1, 5000, "a")
+    assert member.has == {("t", number) for number in range(4)}
+    assert member.idle().assignment is None
+    again = member.beat(rebalance_timeout_ms=1000, subscribed_topic_names=["t"])
+    assert len(again.assignment.topic_partitions[0].partitions) == 4
+    assert people.state() == "Stable"
+
+
+def test_an_idle_heartbeat_writes_nothing():
+    people = People()
+    member = people.member("a").join()
+    end = people.log.end
+    member.idle()
+    assert people.log.end == end
+
+
+def test_a_member_waits_until_the_other_gave_up_what_it_is_to_get():
+    people = People()
+    first = people.member("a", stubborn=True).join()
+    second = people.member("b").join()
+    assert second.has == set()
+    first.beat()
+    assert first.told == {(people.cluster.id("t"), number) for number in (0, 1)}
+    second.beat()
+    assert (second.has, people.state()) == (set(), "Reconciling")
+    assert first.beat().member_epoch == 1
+    first.give_up()
+    assert first.beat().member_epoch == 2
+    second.beat()
+    assert (second.has, people.state()) == ({("t", 2), ("t", 3)}, "Stable")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "owned", "code"),
+    [
+        (2, None, ErrorCode.NONE),
+        (1, [0, 1], ErrorCode.NONE),
+        (1, [], ErrorCode.NONE),
+        (1, [0, 2], ErrorCode.FENCED_MEMBER_EPOCH),
+        (1, None, ErrorCode.FENCED_MEMBER_EPOCH),
+        (3, None, ErrorCode.FENCED_MEMBER_EPOCH),
+    ],
+)
+def test_the_epoch_before_counts_while_the_member_has_nothing_else(epoch, owned, code):
+    people = People()
+    first, second = people.member("a").join(), people.member("b").join()
+    people.settle(first, second)
+    assert first.epoch == 2
+    assert first.has == {("t", 0), ("t", 1)}
+    said = None if owned is None else [TopicPartitions(topic_id=people.cluster.id("t"), partitions=owned)]
+    assert people.beat(member_id="a", member_epoch=epoch, topic_partitions=said).error_code == code
+
+
+def test_who_is_unknown():
+    people = People()
+    assert people.beat(member_id="a", member_epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    people.member("a").join()
+    answer = people.beat(member_id="b", member_epoch=1)
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert answer.error_message == "Member b is not a member of group g."
+    assert people.beat(member_id="b", member_epoch=-1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert people.beat(group_id="h", member_id="b", member_epoch=-1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_full_group():
+    people = People({"group.consumer.max.size": "2"})
+    members = [people.member(name).join() for name in "ab"]
+    answer = people.member("c").beat()
+    assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert answer.error_message == "The consumer group has reached its maximum capacity of 2 members."
+    members[0].leave()
+    people.member("c").join()
+
+
+def test_a_member_that_leaves_is_gone_and_the_others_get_what_it_had():
+    people = People()
+    first, second = people.member("a").join(), people.member("b").join()
+    people.settle(first, second)
+    answer = first.leave()
+    assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, -1)
+    people.settle(second)
+    assert len(second.has) == 4
+    second.leave()
+    assert people.state() == "Empty"
+    assert people.listed() == {"g": ("consumer", "Empty")}
+
+
+def test_who_is_not_heard_of_for_a_session_is_fenced():
+    people = People({"group.consumer.session.timeout.ms": "45000"})
+    first, second = people.member("a").join(), people.member("b").join()
+    for _ in range(5):
+        people.pass_time(9_000)
+        first.beat()
+    people.pass_time(1)
+    people.settle(first)
+    assert len(first.has) == 4
+    assert second.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_cannot_be_fenced_now_is_fenced_later():
+    people = People()
+    people.member("a").join()
+    people.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
+    people.pass_time(50_000)
+    assert people.state() == "Stable"
+    people.refusing = None
+    people.pass_time(1_000)
+    assert people.state() == "Empty"
+
+
+def test_who_does_not_give_up_in_time_is_fenced():
+    people = People()
+    first = people.member("a", stubborn=True, rebalance_timeout_ms=10_000).join()
+    second = people.member("b").join()
+    first.beat()
+    people.pass_time(9_000)
+    assert first.beat().error_code == ErrorCode.NONE
+    people.pass_time(1_001)
+    assert first.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    people.settle(second)
+    assert len(second.has) == 4
+
+
+def test_who_gives_up_in_time_stays():
+    people = People()
+    first = people.member("a", rebalance_timeout_ms=10_000).join()
+    second = people.member("b").join()
+    people.settle(first, second)
+    people.pass_time(20_000)
+    assert first.idle().error_code == ErrorCode.NONE
+
+
+def test_assignments_are_not_computed_more_often_than_the_interval_allows():
+    people = People({"group.consumer.assignment.interval.ms": "1000"})
+    first = people.member("a").join()
+    second = people.member("b").join()
+    assert (second.epoch, second.has) == (1, set())
+    assert people.state() == "Assigning"
+    people.pass_time(1000)
+    people.settle(first, second)
+    assert (len(first.has), len(second.has), first.epoch) == (2, 2, 2)
+
+
+# Topics.
+
+
+def test_topics_that_come_grow_and_go():
+    people = People(cluster=Cluster(t=2))
+    member = people.member("a", topics=("t", "later")).join()
+    assert member.has == {("t", 0), ("t", 1)}
+    people.cluster.make("later", 1)
+    people.change_topics("later")
+    people.settle(member)
+    assert member.has == {("t", 0), ("t", 1), ("later", 0)}
+    people.cluster.topics["t"].partitions[2] = None
+    people.change_topics("t")
+    people.settle(member)
+    assert ("t", 2) in member.has
+    people.cluster.delete("t")
+    people.change_topics("t")
+    people.settle(member)
+    assert member.has == {("later", 0)}
+
+
+def test_topics_that_nobody_subscribes_to_change_nothing():
+    people = People()
+    member = people.member("a").join()
+    end = people.log.end
+    people.cluster.make("other", 3)
+    people.change_topics("other", "t", "u")
+    member.idle()
+    assert (people.log.end, member.epoch) == (end, 1)
+
+
+def test_a_change_of_topics_that_could_not_be_written_is_not_forgotten():
+    people = People()
+    member = people.member("a").join()
+    people.cluster.topics["t"].partitions[4] = None
+    people.change_topics("t")
+    people.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert member.beat().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    people.refusing = None
+    people.settle(member)
+    assert len(member.has) == 5
+
+
+def test_who_drops_a_topic_loses_it_before_a_new_target():
+    people = People({"group.consumer.assignment.interval.ms": "60000"})
+    member = people.member("a", topics=("t", "u")).join()
+    assert len(member.has) == 6
+    member.subscribe("t")
+    people.settle(member)
+    assert member.has == {("t", number) for number in range(4)}
+    assert people.state() == "Assigning"
+
+
+# Patterns.
+
+
+def test_a_pattern_finds_topics_now_and_later():
+    people = People(cluster=Cluster(t1=1, t2=1, u=1))
+    member = people.member("a", topics=(), pattern="t.").join()
+    assert member.has == {("t1", 0), ("t2", 0)}
+    people.cluster.make("t3", 1)
+    people.change_topics("t3")
+    people.pass_time(10_001)
+    people.settle(member)
+    assert member.has == {("t1", 0), ("t2", 0), ("t3", 0)}
+    people.cluster.delete("t1")
+    people.change_topics("t1")
+    people.pass_time(10_001)
+    people.settle(member)
+    assert member.has == {("t2", 0), ("t3", 0)}
+
+
+def test_patterns_are_not_resolved_again_within_ten_seconds():
+    people = People(cluster=Cluster(t1=1))
+    member = people.member("a", topics=(), pattern="t.").join()
+    member.idle()
+    for name in ("t2", "t3"):
+        people.cluster.make(name, 1)
+        people.change_topics(name)
+        member.idle()
+    assert people.consumer_group().regexes["t."].topics == {"t1"}
+    people.pass_time(10_001)
+    people.settle(member)
+    assert people.consumer_group().regexes["t."].topics == {"t1", "t2", "t3"}
+
+
+def test_a_pattern_and_names_count_together_and_a_pattern_that_nobody_has_is_forgotten():
+    people = People(cluster=Cluster(t=1, u=1))
+    first = people.member("a", topics=("u",), pattern="t").join()
+    assert first.has == {("t", 0), ("u", 0)}
+    second = people.member("b", topics=(), pattern="t").join()
+    people.settle(first, second)
+    first.subscribe("u", pattern="")
+    assert "t" in people.consumer_group().regexes
+    second.leave()
+    assert not people.consumer_group().regexes
+    people.settle(first)
+    assert first.has == {("u", 0)}
+
+
+def test_a_pattern_that_is_none():
+    answer = People().beat(
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_regex="[",
+        topic_partitions=[],
+    )
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer.error_message == "SubscribedTopicRegex `[` is not a valid regular expression: missing closing ]."
+
+
+# Static members.
+
+
+def test_a_static_member_that_comes_back_has_what_it_had():
+    people = People()
+    first = people.member("a", instance="i").join()
+    other = people.member("o").join()
+    people.settle(first, other)
+    had = first.has
+    assert first.leave(-2).member_epoch == -2
+    again = people.member("b", instance="i").join()
+    assert again.has == had
+    people.settle(again, other)
+    assert (again.has, people.state()) == (had, "Stable")
+    assert first.beat().error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_that_does_not_come_back_is_fenced_with_its_session():
+    people = People()
+    first = people.member("a", instance="i").join()
+    first.leave(-2)
+    people.pass_time(46_000)
+    assert people.state() == "Empty"
+
+
+def test_a_name_that_is_in_use_is_not_released():
+    people = People()
+    people.member("a", instance="i").join()
+    answer = people.member("b", instance="i").beat()
+    assert answer.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert answer.error_message == (
+        "Static member b with instance id i cannot join the group because the instance id is owned by a member."
+    )
+
+
+def test_static_members_are_known_by_both_names():
+    people = People()
+    people.member("a", instance="i").join()
+    assert people.beat(member_id="a", member_epoch=1, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert people.beat(member_id="b", member_epoch=1, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert people.beat(member_id="b", member_epoch=-2, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+# Answers wait for the high watermark, readers see what is committed.
+
+
+def test_readers_see_what_is_committed():
+    people = People()
+    people.member("a").join()
+    people.holding = True
+    token = people.send(ConsumerGroupHeartbeatRequest(group_id="g", member_id="b", **JOIN), 1)
+    assert token not in people.answers
+    assert len(people.machine.consumers.committed["g"].members) == 1
+    people.release()
+    assert people.answers[token].error_code == ErrorCode.NONE
+    assert len(people.described("g")[0].members) == 2
+
+
+def test_a_failover_finds_everything():
+    people = People(cluster=Cluster(t=4, u=2))
+    members = [
+        people.member("a", instance="i").join(),
+        people.member("b", topics=("u",), pattern="t", assignor="range").join(),
+    ]
+    people.settle(*members)
+    after = people.failover()
+    assert {**vars(after.consumer_group()), "_topics": None} == {**vars(people.consumer_group()), "_topics": None}
+    for member in members:
+        member.people = after
+        assert member.idle().assignment is None
+    after.pass_time(46_000)
+    assert after.state() == "Empty"

@@ -1,0 +1,226 @@
+"""Consumer groups as operators see them: listed, described, deleted, their positions kept and forgotten."""
+
+import pytest
+
+from tests.coordinator.group.consumer.people import Cluster, People
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID
+from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from tidelog.wire.messages.groups.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tidelog.wire.messages.groups.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tidelog.wire.messages.transactions.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+
+def test_groups_are_listed_by_state_and_type():
+    people = People()
+    people.member("a").join()
+    people.member("b", group="h").join().leave()
+    people.stable(group="classic")
+    both = {"g": ("consumer", "Stable"), "h": ("consumer", "Empty"), "classic": ("classic", "Stable")}
+    assert people.listed() == both
+    assert people.listed(types=["Consumer"]) == {name: both[name] for name in "gh"}
+    assert people.listed(types=["classic"]) == {"classic": both["classic"]}
+    assert people.listed(types=["share"]) == {}
+    assert people.listed(states=["stable"]) == {name: both[name] for name in ("g", "classic")}
+    assert people.listed(states=["EMPTY"], types=["consumer"]) == {"h": both["h"]}
+
+
+def test_a_group_is_described():
+    people = People(cluster=Cluster(t=2, u=1))
+    people.member("a", instance="i", topics=("t", "u", "none")).join(rack_id="r")
+    people.member("b", topics=(), pattern="t", assignor="range").join()
+    (group,) = people.described("g")
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 2, 2)
+    assert group.assignor_name == "range"
+    first, second = group.members
+    assert (first.member_id, first.instance_id, first.rack_id, first.member_epoch) == ("a", "i", "r", 1)
+    assert (first.client_id, first.client_host, first.member_type) == ("client", "/127.0.0.1", 1)
+    assert first.subscribed_topic_names == ["none", "t", "u"]
+    assert (second.subscribed_topic_names, second.subscribed_topic_regex) == ([], "t")
+    shown = [(topic.topic_name, topic.partitions) for topic in first.assignment.topic_partitions]
+    assert shown == [("t", [0, 1]), ("u", [0])]
+    shown = [(topic.topic_name, topic.partitions) for topic in second.target_assignment.topic_partitions]
+    assert shown == [("t", [1])]
+    people.cluster.delete("t")
+    assert people.described("g")[0].members[1].target_assignment.topic_partitions == []
+
+
+def test_what_is_no_consumer_group_is_not_described():
+    people = People()
+    people.stable(group="classic")
+    people.member("a").join()
+    by_id = {group.group_id: group for group in people.described("none", "classic", "")}
+    assert by_id["none"].error_code == by_id["classic"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert by_id["none"].error_message == "Group none not found."
+    assert by_id["classic"].error_message == "Group classic is not a consumer group."
+    assert by_id[""].error_code == ErrorCode.INVALID_GROUP_ID
+    (dead,) = people.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
+    assert (dead.error_code, dead.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert dead.error_message == "Group g is not a classic group."
+    (dead,) = people.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
+    assert (dead.error_code, dead.group_state) == (ErrorCode.NONE, "Dead")
+
+
+def commit(people, member, epoch, *numbers, version=10, group="g", topic="t"):
+    request = OffsetCommitRequest(
+        group_id=group,
+        member_id=member,
+        generation_id_or_member_epoch=epoch,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                topic_id=people.cluster.id(topic),
+                partitions=[OffsetCommitRequestPartition(partition_index=n, committed_offset=7) for n in numbers],
+            )
+        ],
+    )
+    codes = {p.error_code for t in people.ask(request, version).topics for p in t.partitions}
+    (code,) = codes
+    return ErrorCode(code)
+
+
+@pytest.fixture
+def two():
+    """Two members at epoch 3; `a` has had partition 0 since epoch 1 and 1 since epoch 3."""
+    people = People(cluster=Cluster(t=2))
+    a = people.member("a").join()
+    b = people.member("b").join()
+    people.settle(a, b)
+    b.leave()
+    people.settle(a)
+    assert a.epoch == 3
+    assert list(people.consumer_group().members["a"].current.assigned.values()) == [1, 3]
+    return people
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "numbers", "version", "code"),
+    [
+        ("a", 3, (0, 1), 10, ErrorCode.NONE),
+        ("a", 3, (0,), 8, ErrorCode.UNSUPPORTED_VERSION),
+        ("a", 4, (0,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 2, (0,), 10, ErrorCode.NONE),
+        ("a", 1, (0,), 10, ErrorCode.NONE),
+        ("a", 0, (0,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 2, (0, 1), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 2, (5,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 3, (0,), 10, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, (0,), 10, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_members_commit_in_their_epoch_or_for_what_they_have_had_since(two, member, epoch, numbers, version, code):
+    assert commit(two, member, epoch, *numbers, version=version) == code
+
+
+def test_anybody_commits_for_a_group_that_nobody_is_in(two):
+    two.beat(member_id="a", member_epoch=-1)
+    assert commit(two, "", -1, 0) == ErrorCode.NONE
+    assert two.state() == "Empty"
+    assert two.machine.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("a", 3, ErrorCode.NONE),
+        ("a", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, 3, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+@pytest.mark.parametrize("stable", [False, True])
+def test_who_may_ask_for_positions(two, member, epoch, code, stable):
+    group = OffsetFetchRequestGroup(group_id="g", member_id=member, member_epoch=epoch, topics=None)
+    answer = two.ask(OffsetFetchRequest(groups=[group], require_stable=stable), 9)
+    assert answer.groups[0].error_code == code
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "code"),
+    [
+        ("", -1, ErrorCode.NONE),
+        ("a", 3, ErrorCode.NONE),
+        ("a", 4, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_producers_commit_for_members(two, member, epoch, code):
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=1,
+        generation_id=epoch,
+        member_id=member,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[TxnOffsetCommitRequestPartition()])],
+    )
+    assert two.ask(request, 4).topics[0].partitions[0].error_code == code
+
+
+def delete(people, group="g"):
+    (result,) = people.ask(DeleteGroupsRequest(groups_names=[group]), 2).results
+    return ErrorCode(result.error_code)
+
+
+def test_a_group_is_deleted_when_nobody_is_in_it(two):
+    commit(two, "a", 3, 0)
+    assert delete(two) == ErrorCode.NON_EMPTY_GROUP
+    two.beat(member_id="a", member_epoch=-1)
+    assert delete(two) == ErrorCode.NONE
+    assert two.listed() == {}
+    assert two.positions("g") == {}
+    assert delete(two) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert two.failover().listed() == {}
+    assert two.member("a").join().epoch == 1
+
+
+def test_positions_are_deleted_in_topics_that_nobody_subscribes_to(two):
+    commit(two, "a", 3, 0)
+    topic = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition()])
+    request = OffsetDeleteRequest(group_id="g", topics=[topic])
+    assert two.ask(request).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    two.beat(member_id="a", member_epoch=-1)
+    assert two.ask(request).topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert two.positions("g") == {}
+
+
+def test_positions_of_a_group_stay_while_it_subscribes_and_go_with_it_when_nobody_does():
+    people = People({"offsets.retention.minutes": "10"}, cluster=Cluster(t=1, u=1))
+    member = people.member("a").join()
+    assert commit(people, "a", 1, 0) == ErrorCode.NONE
+    assert commit(people, "a", 1, 0, topic="u") == ErrorCode.NONE
+    for _ in range(60):
+        people.pass_time(30_000)
+        member.idle()
+    assert people.positions("g") == {("t", 0): 7}
+    member.leave()
+    people.pass_time(1_300_000)
+    assert people.positions("g") == {}
+    assert people.listed() == {}
+    assert people.machine.consumers.newest == {}
+
+
+def test_a_group_that_was_made_by_a_commit_becomes_a_consumer_group():
+    people = People()
+    people.commit({("t", 0): 5}, topic_id=NO_ID)
+    assert people.listed() == {"g": ("classic", "Empty")}
+    people.member("a").join()
+    assert people.listed() == {"g": ("consumer", "Stable")}
+    assert people.positions("g") == {("t", 0): 5}
+    after = people.failover()
+    assert after.listed() == {"g": ("consumer", "Stable")}
+    assert after.positions("g") == {("t", 0): 5}

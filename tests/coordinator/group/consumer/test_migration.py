@@ -1,0 +1,378 @@
+"""A group changes from the classic protocol to the consumer protocol and back, member by member (KIP-848)."""
+
+import pytest
+
+from tests.coordinator.group.consumer.people import Cluster, People
+from tests.coordinator.group.ground import subscription
+from tidelog.coordinator.group.consumer import embedded
+from tidelog.coordinator.group.state import GroupState
+from tidelog.errors import ErrorCode
+from tidelog.wire import codec
+from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
+from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
+
+SESSION = {"session": 10_000, "rebalance": 30_000}
+
+
+def said(topics=("t",), owned=(), version=1):
+    """What a classic consumer says of itself."""
+    partitions = [TopicPartition(topic=topic, partitions=list(numbers)) for topic, numbers in owned]
+    message = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=partitions)
+    return {"range": version.to_bytes(2, "big") + codec.encode(message, version)}
+
+
+def given(people, places):
+    """An assignment as a classic leader computes it."""
+    ids = {(people.cluster.id(topic), number) for topic, number in places}
+    return embedded.write_assignment(people.cluster, ids, 1)
+
+
+def read(data):
+    assignment = embedded.read_assignment(data)
+    return {(topic.topic, number) for topic in assignment.assigned_partitions for number in topic.partitions}
+
+
+def classic_group(people, *shares, instances=None):
+    """A stable classic group whose members have these partitions of t; their ids in order."""
+    instances = instances or [None] * len(shares)
+    tokens, ids = [], []
+    for instance in instances:
+        how = {"protocols": said(), "instance": instance, **SESSION}
+        ids.append("" if instance else people.new_member(**how))
+        tokens.append(people.join(ids[-1], **how))
+    people.pass_time(10_000)
+    answers = [people.answers[token] for token in tokens]
+    ids = [answer.member_id for answer in answers]
+    leader = answers[0].leader
+    assignments = {
+        name: given(people, {("t", number) for number in share}) for name, share in zip(ids, shares, strict=True)
+    }
+    for name in [*(name for name in ids if name != leader), leader]:
+        people.sync(name, answers[0].generation_id, assignments if name == leader else None)
+    assert people.machine.groups["g"].is_in(GroupState.STABLE)
+    return ids
+
+
+class Classic:
+    """A member of the classic protocol in a consumer group, who joins again whenever it is told to."""
+
+    def __init__(self, people, member_id="", topics=("t",), instance=None, has=()):
+        self.people, self.member_id, self.topics, self.instance = people, member_id, topics, instance
+        self.has = set(has)
+        self.generation = -1
+
+    def join(self):
+        owned = {}
+        for topic, number in sorted(self.has):
+            owned.setdefault(topic, []).append(number)
+        how = {"protocols": said(self.topics, owned.items()), "instance": self.instance, **SESSION}
+        answer = self.people.answers[self.people.join(self.member_id, **how)]
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            answer = self.people.answers[self.people.join(self.member_id, **how)]
+        assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+        assert (answer.members, answer.leader, answer.protocol_name) == ([], "", "range")
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        return self.sync()
+
+    def sync(self):
+        request = SyncGroupRequest(
+            group_id="g",
+            member_id=self.member_id,
+            generation_id=self.generation,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocol_name="range",
+        )
+        answer = self.people.ask(request, 5)
+        if answer.error_code == ErrorCode.NONE:
+            self.has = read(answer.assignment)
+        return ErrorCode(answer.error_code)
+
+    def beat(self):
+        code = self.people.heartbeat(self.member_id, self.generation, instance=self.instance)
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.join()
+        return code
+
+
+def settle(people, *everybody):
+    for _ in range(10):
+        for each in everybody:
+            each.beat()
+    assert people.state() == "Stable"
+
+
+def test_a_classic_group_is_upgraded_by_its_first_member_of_the_new_protocol_and_nobody_loses_anything():
+    people = People()
+    first, second = classic_group(people, (0, 1), (2, 3))
+    old = [Classic(people, first, has={("t", 0), ("t", 1)}), Classic(people, second, has={("t", 2), ("t", 3)})]
+    generation = people.machine.groups["g"].generation
+    for each in old:
+        each.generation = generation
+    new = people.member("new").join()
+    assert people.listed() == {"g": ("consumer", "Reconciling")}
+    assert people.machine.groups == {}
+    members = people.consumer_group().members
+    assert [members[name].current.epoch for name in (first, second, "new")] == [generation, generation, generation + 1]
+    assert [member.member_type for member in people.described("g")[0].members] == [0, 0, 1]
+    settle(people, *old, new)
+    everything = [*old[0].has, *old[1].has, *new.has]
+    assert sorted(everything) == [("t", number) for number in range(4)]
+    assert all(each.has for each in (*old, new))
+    after = people.failover()
+    assert {**vars(after.consumer_group()), "_topics": None} == {**vars(people.consumer_group()), "_topics": None}
+    assert after.machine.groups == {}
+    after.pass_time(11_000)
+    assert [*after.consumer_group().members] == ["new"], "classic members have sessions of their own"
+
+
+def test_a_group_in_the_middle_of_a_rebalance_is_upgraded_and_those_who_wait_join_anew():
+    people = People()
+    first, second = classic_group(people, (0, 1), (2, 3))
+    waiting = people.join(first, protocols=said(("t", "u")), **SESSION)
+    assert waiting not in people.answers
+    people.member("new").join()
+    assert people.answers[waiting].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert people.heartbeat(second, people.consumer_group().members[second].current.epoch) == (
+        ErrorCode.REBALANCE_IN_PROGRESS
+    )
+
+
+REFUSALS = [
+    ({"group.consumer.migration.policy": "disabled"}, "consumer", "online upgrade is disabled."),
+    ({"group.consumer.migration.policy": "downgrade"}, "consumer", "online upgrade is disabled."),
+    ({}, "connect", "the group does not use the consumer embedded protocol."),
+    ({"group.consumer.max.size": "1"}, "consumer", "the group size exceeds the consumer group maximum size."),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "problem"), REFUSALS)
+def test_what_is_not_upgraded(options, kind, problem):
+    people = People(options)
+    people.stable(count=2, kind=kind)
+    answer = people.member("new").beat()
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert answer.error_message == f"Cannot upgrade classic group g to consumer group because {problem}"
+    assert people.listed() == {"g": ("classic", "Stable")}
+
+
+def test_a_group_whose_members_cannot_be_understood_is_not_upgraded():
+    people = People()
+    people.stable(protocols={"range": b"\x00\x01nothing"})
+    answer = people.member("new").beat()
+    assert "the embedded consumer protocol is malformed." in answer.error_message
+    assert people.beat(member_id="new", member_epoch=1).error_message == "Group g is not a consumer group."
+
+
+def test_a_group_with_an_assignor_that_keeps_notes_is_not_upgraded():
+    people = People()
+    (name,) = [people.new_member(protocols=said())]
+    token = people.join(name, protocols=said())
+    people.pass_time(6_000)
+    notes = (1).to_bytes(2, "big") + bytes(4) + (1).to_bytes(4, "big") + b"x"
+    people.sync(name, people.answers[token].generation_id, {name: notes})
+    assert "unsupported custom assignor" in people.member("new").beat().error_message
+
+
+def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group_as_it_was():
+    people = People()
+    first, _ = classic_group(people, (0, 1), (2, 3))
+    people.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert people.member("new").beat().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    people.refusing = None
+    assert people.heartbeat(first, people.machine.groups["g"].generation) == ErrorCode.NONE
+    people.member("new").join()
+
+
+def test_an_empty_group_becomes_what_its_first_member_speaks():
+    people = People()
+    people.leave(*people.stable()[0])
+    member = people.member("a").join()
+    assert people.listed() == {"g": ("consumer", "Stable")}
+    member.leave()
+    people.stable()
+    assert people.listed() == {"g": ("classic", "Stable")}
+    assert people.failover().listed() == {"g": ("classic", "Stable")}
+
+
+def mixed(people=None, **classic):
+    """A consumer group with a member of either protocol, at rest."""
+    people = people or People()
+    new = people.member("new").join()
+    old = Classic(people, **classic)
+    old.join()
+    settle(people, old, new)
+    return people, old, new
+
+
+def test_a_classic_member_joins_and_shares():
+    _, old, new = mixed()
+    assert (len(old.has), len(new.has)) == (2, 2)
+    assert old.beat() == ErrorCode.NONE
+    assert old.sync() == ErrorCode.NONE
+
+
+def test_the_last_member_of_the_new_protocol_leaves_and_the_group_is_a_classic_one_again():
+    people, old, new = mixed()
+    new.leave()
+    assert people.listed() == {"g": ("classic", "PreparingRebalance")}
+    group = people.machine.groups["g"]
+    assert read(group.members[old.member_id].assignment) == old.has
+    assert people.heartbeat(old.member_id, group.generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    token = people.join(old.member_id, protocols=said(), **SESSION)
+    assert people.answers[token].leader == old.member_id
+    after = people.failover()
+    assert after.machine.consumers.newest == {}
+    assert [*after.machine.groups["g"].members] == [old.member_id]
+    people.pass_time(11_000)
+    assert people.listed() == {"g": ("classic", "Empty")}
+
+
+def test_the_last_member_of_the_new_protocol_is_fenced_and_the_group_is_a_classic_one_again():
+    people, old, _ = mixed()
+    for _ in range(10):
+        people.pass_time(5_000)
+        if "g" in people.machine.groups:
+            break
+        old.beat()
+    assert people.listed()["g"][0] == "classic"
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
+def test_what_is_not_downgraded(policy):
+    people = People({"group.consumer.migration.policy": policy})
+    new = people.member("new").join()
+    token = people.join(protocols=said(), **SESSION)
+    if policy == "disabled":
+        assert people.answers[token].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return
+    old = Classic(people)
+    old.join()
+    settle(people, old, new)
+    new.leave()
+    settle(people, old)
+    assert len(old.has) == 4
+    assert people.listed() == {"g": ("consumer", "Stable")}
+
+
+def test_a_static_member_goes_back_to_the_classic_protocol_and_takes_the_group_along():
+    people = People()
+    new = people.member("new", instance="i").join()
+    had = new.has
+    old = Classic(people, instance="i", has=had)
+    assert old.join() == ErrorCode.NONE
+    assert people.listed() == {"g": ("classic", "Stable")}
+    assert old.has == had
+    assert people.heartbeat(old.member_id, old.generation, instance="i") == ErrorCode.NONE
+
+
+def test_a_static_member_goes_over_to_the_new_protocol_and_keeps_what_it_has():
+    people = People()
+    (name,) = classic_group(people, (0, 1, 2, 3), instances=["i"])
+    new = people.member("new", instance="i").join()
+    assert new.has == {("t", number) for number in range(4)}
+    assert people.listed() == {"g": ("consumer", "Stable")}
+    assert people.heartbeat(name, 1, instance="i") == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_dynamic_member_goes_over_under_its_own_name():
+    people = People()
+    first, second = classic_group(people, (0, 1), (2, 3))
+    member = people.member(first)
+    member.join()
+    assert not people.consumer_group().members[first].is_classic
+    assert people.consumer_group().members[second].is_classic
+    assert member.has == {("t", 0), ("t", 1)}
+
+
+# What classic members are told.
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "new"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"generation_id": 7}, ErrorCode.ILLEGAL_GENERATION),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({}, ErrorCode.NONE),
+    ],
+)
+def test_sync(change, code):
+    people, old, _ = mixed()
+    fields = {"group_id": "g", "member_id": old.member_id, "generation_id": old.generation}
+    fields |= {"protocol_type": "consumer", "protocol_name": "range"}
+    assert people.ask(SyncGroupRequest(**(fields | change)), 5).error_code == code
+
+
+def test_heartbeats_are_refused_to_others():
+    people, old, _ = mixed()
+    assert people.heartbeat("new", old.generation) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert people.heartbeat(old.member_id, old.generation + 1) == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_protocols_that_the_others_do_not_support():
+    people, _, _ = mixed()
+    for protocols, kind in (({"sticky": subscription("t")}, "consumer"), (said(), "connect")):
+        token = people.join(protocols=protocols, kind=kind)
+        assert people.answers[token].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    token = people.join(protocols={"range": b"?"}, version=3)
+    assert people.answers[token].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_classic_member_that_does_not_sync_or_join_again_in_time_is_fenced():
+    people, old, new = mixed()
+    how = {"protocols": said(), "session": 60_000, "rebalance": 20_000}
+    answer = people.answers[people.join(people.new_member(**how), **how)]
+    for _ in range(5):
+        people.pass_time(4_100)
+        new.beat()
+        old.beat()
+    assert answer.member_id not in people.consumer_group().members
+
+
+def test_a_classic_member_leaves_and_operators_remove_static_members_of_either_kind():
+    people, old, new = mixed()
+    assert people.leave(old.member_id) == [ErrorCode.NONE]
+    settle(people, new)
+    assert len(new.has) == 4
+    people.member("s", instance="i").join()
+    assert people.leave(("", "i"), ("", "j"), ("x", "i")) == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert [*people.consumer_group().members] == ["new"]
+
+
+def test_a_rolling_upgrade_and_back_again():
+    """Every step keeps each partition with at most one member, and in the end all are with somebody."""
+    people = People(cluster=Cluster(t=6))
+    names = classic_group(people, (0, 1), (2, 3), (4, 5))
+    generation = people.machine.groups["g"].generation
+    old = [Classic(people, name, has={("t", 2 * n), ("t", 2 * n + 1)}) for n, name in enumerate(names)]
+    for each in old:
+        each.generation = generation
+    new = []
+    while old:
+        leaving = old.pop()
+        people.leave(leaving.member_id)
+        new.append(people.member(f"new-{len(old)}").join())
+        settle(people, *old, *new)
+        check(old, new, 6)
+    while len(new) > 1:
+        new.pop().leave()
+        old.append(Classic(people))
+        old[-1].join()
+        settle(people, *old, *new)
+        check(old, new, 6)
+    new.pop().leave()
+    assert people.listed()["g"][0] == "classic"
+
+
+def check(old, new, count):
+    everything = [place for each in (*old, *new) for place in each.has]
+    assert sorted(everything) == [("t", number) for number in range(count)]
