@@ -19,6 +19,7 @@ from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.partition.throttle import Throttle
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 
@@ -123,6 +124,9 @@ class Broker(Protocol):
     def uncleanable(self) -> Mapping[TopicPartition, Failure]: ...
 
     @property
+    @property
+    def throttles(self) -> "Throttles": ...
+
     def producer_ids(self) -> "ProducerIds": ...
 
     @property
@@ -164,6 +168,13 @@ class ProducerIds(Protocol):
 
     def give(self) -> int | None:
         """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
+class Throttles(Protocol):
+    """What replication may copy a second (KIP-73)."""
+
+    @property
+    def leader(self) -> Throttle: ...
+
+
 
     def fill(self) -> None:
         """Fetch a block, unless that is under way."""

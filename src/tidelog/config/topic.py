@@ -94,7 +94,6 @@ class TopicConfig(Inheriting):
         [],
         "Replicas whose fetching is throttled during reassignment, as partition:broker.",
         check=_throttled,
-        ignored=True,
     )
     index_interval_bytes = integer(
         4096,
@@ -107,7 +106,6 @@ class TopicConfig(Inheriting):
         [],
         "Replicas whose serving of followers is throttled during reassignment, as partition:broker.",
         check=_throttled,
-        ignored=True,
     )
     local_retention_bytes = long(
         -2,

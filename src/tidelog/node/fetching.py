@@ -16,6 +16,7 @@ from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.follower import Follower
 from tidelog.partition.partition import Partition
+from tidelog.partition.throttle import Throttle
 from tidelog.partition.truncation import EpochEnd
 from tidelog.wire.messages.records import offset_for_leader_epoch as epochs
 from tidelog.wire.messages.records.fetch import (
@@ -39,11 +40,13 @@ FINAL_EPOCH = -1
 @dataclass(slots=True)
 class Following:
     """One partition of a fetcher. `epoch` is the leader epoch in which it was last asked for: an answer to anything
-    asked in another one is not taken. `in_session`: the leader's session holds it, at the offset it was asked at."""
+    asked in another one is not taken. `in_session`: the leader's session holds it, at the offset it was asked at.
+    `behind`: the leader has committed more than is here; until it told so nobody knows."""
 
     partition: Partition
     epoch: int = NO_EPOCH
     in_session: bool = False
+    behind: bool = True
     rest_ms: int = SHORTEST_REST_MS
 
 
@@ -85,8 +88,16 @@ class Fetcher:
 class Fetching:
     """All fetchers of a broker."""
 
-    def __init__(self, broker_id: int, config: BrokerConfig, replicas: HeldReplicas, effects: list[Effect]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        replicas: HeldReplicas,
+        effects: list[Effect],
+        throttle: Throttle | None = None,
+    ) -> None:
         self._broker_id = broker_id
+        self._throttle = throttle or Throttle(broker_id, lambda _config: ())
         self._config = config
         self._replicas = replicas
         self._effects = effects
@@ -144,7 +155,7 @@ class Fetching:
             if fetcher.has_work and fetcher.rest_until <= now.mono:
                 fetcher.rest_until = 0
                 self._ask_epochs(fetcher)
-                self._fetch(fetcher)
+                self._fetch(fetcher, now.mono)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
         """Nothing is fetched from it any more: end the session, or its partitions go on telling it their news."""
@@ -160,8 +171,8 @@ class Fetching:
                 del fetcher.resting[name]
                 fetcher.due[name] = None
 
-    def _fetch(self, fetcher: Fetcher) -> None:
-        asked = [name for name in fetcher.due if not self._must_wait(fetcher, name)]
+    def _fetch(self, fetcher: Fetcher, now: int) -> None:
+        asked = [name for name in fetcher.due if not self._must_wait(fetcher, name, now)]
         for name in asked:
             del fetcher.due[name]
         for name in fetcher.due:
@@ -171,7 +182,7 @@ class Fetching:
         config = self._config
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
+            max_wait_ms=self._patience_ms(fetcher, now),
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=fetcher.session,
@@ -183,13 +194,33 @@ class Fetching:
         fetcher.busy = True
         self._effects.append(Ask(fetcher.leader, request, OWNER, fetcher.leader))
 
-    def _must_wait(self, fetcher: Fetcher, name: TopicPartition) -> bool:
-        """For room, for an answer on epochs (older generations), or for a flush that the topic demands (rule 2)."""
+    def _must_wait(self, fetcher: Fetcher, name: TopicPartition, now: int) -> bool:
+        """For room, for an answer on epochs (older generations), for a flush that the topic demands (rule 2), or for
+        the throttle."""
         partition = fetcher.all[name].partition
         if partition.full:
             return True
         asking = isinstance(partition.role, Follower) and partition.role.asking
-        return asking or partition.durable_end < partition.log.log_end_offset
+        if asking or partition.durable_end < partition.log.log_end_offset:
+            return True
+        return self._is_throttled(fetcher, name) and not self._throttle.room(now)
+
+    def _is_throttled(self, fetcher: Fetcher, name: TopicPartition) -> bool:
+        """A replica that is not in sync, as far as it knows, and is not to be copied too fast (KIP-73)."""
+        following = fetcher.all[name]
+        return following.behind and self._throttle.covers(following.partition)
+
+    def _patience_ms(self, fetcher: Fetcher, now: int) -> int:
+        """How long the leader may hold the request: what the throttle kept out of it comes with the next."""
+        longest = self._config.replica_fetch_wait_max_ms
+        free_at = self._free_at(fetcher)
+        return longest if free_at is None else min(longest, max(1, free_at - now))
+
+    def _free_at(self, fetcher: Fetcher) -> int | None:
+        """When the throttle lets go of what it kept back, if it did."""
+        free_at = self._throttle.free_at
+        held = free_at is not None and any(self._is_throttled(fetcher, name) for name in fetcher.due)
+        return free_at if held else None
 
     def _topics(self, fetcher: Fetcher, names: Iterable[TopicPartition]) -> list[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}
@@ -274,6 +305,9 @@ class Fetching:
             assert isinstance(records, bytes | memoryview)
             start = partition.log.log_start_offset
             partition.append_from_leader(records, data.high_watermark, data.log_start_offset, now)
+            following.behind = data.high_watermark > partition.log.log_end_offset
+            if self._throttle.covers(partition):
+                self._throttle.spend(len(records), now.mono)
             if len(records) == 0 and partition.log.log_start_offset == start:
                 return
         fetcher.due[partition.name] = None
@@ -340,6 +374,8 @@ class Fetching:
             return None
         moments = [moment for fetcher in self._fetchers.values() for moment in fetcher.resting.values()]
         moments += [f.rest_until for f in self._fetchers.values() if f.has_work and 0 < f.rest_until < LARGEST_EPOCH]
+        freed = [self._free_at(f) for f in self._fetchers.values() if not f.busy]
+        moments += [moment for moment in freed if moment is not None]
         return min(moments, default=None)
 
 

@@ -29,6 +29,7 @@ from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep.cleaning import Uncleanable
+from tidelog.node.throttles import ReplicationThrottles
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
@@ -67,7 +68,9 @@ class LocalBroker:
         self.chronicle = Chronicle()
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
-        self.fetching = Fetching(self.broker_id, config, self.replicas, effects)
+        self.throttles = ReplicationThrottles(self.broker_id, self.replicas)
+        self.throttles.configure(config, 0)
+        self.fetching = Fetching(self.broker_id, config, self.replicas, effects, self.throttles.follower)
         self.in_sync = InSyncChanges(
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
@@ -118,6 +121,24 @@ class LocalBroker:
     # Configuration.
 
     def topic_config(self, topic: str) -> TopicConfig:
+    # Time.
+
+    def wake(self, now: Time) -> None:
+        self.membership.wake(now)
+        self.forwarding.wake(now)
+        self.throttles.wake(now.mono)
+
+    @property
+    def deadlines(self) -> tuple[int | None, ...]:
+        """When `wake` is due, and when there is something to fetch or to ask again."""
+        return (
+            self.membership.retry_at,
+            self.forwarding.next_deadline,
+            self.throttles.next_deadline,
+            self.fetching.next_deadline,
+            self.in_sync.next_deadline,
+        )
+
         """Shared by all partitions of the topic; a change makes a new one."""
         found = self._topic_configs.get(topic)
         if found is None:
@@ -142,6 +163,7 @@ class LocalBroker:
 
     # What handlers and coordinators ask for.
 
+        self.throttles.configure(self.config, self.now.mono)
     def leader_of(self, partition: TopicPartition) -> int | None:
         """NO_LEADER where nobody leads, None where the partition is gone: the cluster has the topic of transactions,
         so this broker was told of all topics, and not this one."""

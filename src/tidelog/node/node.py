@@ -195,8 +195,7 @@ class Node:
         broker = self.broker
         self.waiting.expire(now.mono)
         self.peers.expire(now.mono)
-        broker.membership.wake(now)
-        broker.forwarding.wake(now)
+        broker.wake(now)
         self.stopping.wake(now)
         self._effects.extend(broker.groups.wake(now))
         self._effects.extend(broker.transactions.wake(now))
@@ -211,10 +210,7 @@ class Node:
         moments = (
             self.waiting.next_deadline,
             self.peers.next_deadline,
-            broker.fetching.next_deadline,
-            broker.in_sync.next_deadline,
-            broker.forwarding.next_deadline,
-            broker.membership.retry_at,
+            *broker.deadlines,
             broker.groups.next_deadline,
             broker.transactions.next_deadline,
             broker.controller.next_deadline,

@@ -4,17 +4,19 @@ An answer is given at once where there is enough, an error, or something a follo
 waits for its partitions to have news, without polling. Data is passed on as slices of files.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidelog.api.context import Context
 from tidelog.api.records import answers, closest
+from tidelog.api.records.asking import asked_partitions, session_of
 from tidelog.api.records.leaders import MOVED, endpoints, find
-from tidelog.api.records.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
+from tidelog.api.records.sessions import INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from tidelog.effects import FileSlice, Later, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
 from tidelog.partition.partition import Partition
+from tidelog.partition.throttle import NO_LIMIT
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import (
     EpochEndOffset,
@@ -27,7 +29,6 @@ from tidelog.wire.messages.records.fetch import (
 
 CONSUMER = -1
 READ_COMMITTED = 1
-TOPIC_IDS_SINCE = 13
 FOLLOWER_READS_SINCE = 11
 
 
@@ -58,11 +59,13 @@ class Reader:
 
 @dataclass(slots=True)
 class Outcome:
-    """The answers so far; `urgent` when they must not wait for more bytes, `short` names those with records left."""
+    """The answers so far; `urgent` when they must not wait for more bytes, `short` names those with records left.
+    `throttled`: the bytes of throttled partitions among `size`."""
 
     answers: dict[TopicPartition, PartitionData] = field(default_factory=dict)
     short: set[TopicPartition] = field(default_factory=set)
     size: int = 0
+    throttled: int = 0
     urgent: bool = False
 
 
@@ -80,9 +83,9 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Later:
 
 
 def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
-    asked = list(_asked(request, context))
+    asked = list(asked_partitions(request, context))
     fresh = dict.fromkeys(wanted.name for wanted in asked)
-    session, wanted = _session(request, replica, asked, context)
+    session, wanted = session_of(request, replica, asked, context)
     return Reader(
         replica=replica,
         broker_epoch=request.replica_state.replica_epoch,
@@ -95,94 +98,6 @@ def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
         wanted=wanted,
         fresh=fresh,
     )
-
-
-def _asked(request: FetchRequest, context: Context) -> Iterable[Wanted]:
-    by_id = context.version >= TOPIC_IDS_SINCE
-    for topic in request.topics:
-        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
-        for partition in topic.partitions:
-            yield Wanted(
-                TopicPartition(name, partition.partition),
-                topic.topic_id if by_id else NO_ID,
-                partition.fetch_offset,
-                partition.partition_max_bytes,
-                max(partition.current_leader_epoch, NO_EPOCH),
-                max(partition.last_fetched_epoch, NO_EPOCH),
-                partition.log_start_offset,
-            )
-
-
-def _name(name: str, topic_id: bytes, context: Context, *, by_id: bool) -> str:
-    """The topic's name; an unknown id keeps its place in the answer under a name that no topic can have."""
-    if not by_id:
-        return name
-    return context.broker.topic_name(topic_id) or "/" + topic_id.hex()
-
-
-def _session(
-    request: FetchRequest, replica: int, asked: Sequence[Wanted], context: Context
-) -> tuple[Session | None, dict[TopicPartition, Wanted]]:
-    """The session of this request, if it has one, and all that it reads."""
-    sessions = context.broker.sessions
-    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        if request.session_id != NO_SESSION:
-            _leave(sessions.close(request.session_id), context)
-        session = None
-        if request.session_epoch == INITIAL_EPOCH and asked:
-            session, evicted = sessions.open(replica, context.now.mono)
-            _leave(evicted, context)
-        wanted = {one.name: one for one in asked}
-        if session is not None:
-            session.wanted = wanted
-        return session, wanted
-    session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
-    _resolve(session, context)
-    for one in asked:
-        known = session.wanted.get(one.name)
-        if known is not None and known.leader_epoch == one.leader_epoch:
-            one.told_high_watermark, one.told_log_start = known.told_high_watermark, known.told_log_start
-        session.wanted[one.name] = one
-    by_id = context.version >= TOPIC_IDS_SINCE
-    for topic in request.forgotten_topics_data:
-        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
-        for index in topic.partitions:
-            _forget(session, _held_as(session, TopicPartition(name, index), topic.topic_id), context)
-    return session, session.wanted
-
-
-def _held_as(session: Session, name: TopicPartition, topic_id: bytes) -> TopicPartition:
-    """How the session names it: a topic that is gone meanwhile is known by its id only, but is held by its name."""
-    if name in session.wanted or not name.topic.startswith("/"):
-        return name
-    held = (n for n, wanted in session.wanted.items() if wanted.topic_id == topic_id and n.partition == name.partition)
-    return next(held, name)
-
-
-def _resolve(session: Session, context: Context) -> None:
-    """A topic whose id was unknown may be known by now: its partitions go on under its name."""
-    for unknown in [name for name in session.news if name.topic.startswith("/")]:
-        wanted = session.wanted.get(unknown)
-        name = context.broker.topic_name(wanted.topic_id) if wanted is not None else None
-        if wanted is not None and name is not None:
-            wanted.name = TopicPartition(name, unknown.partition)
-            del session.wanted[unknown], session.news[unknown]
-            session.wanted.setdefault(wanted.name, wanted)
-            session.news[wanted.name] = None
-
-
-def _leave(session: Session | None, context: Context) -> None:
-    if session is not None:
-        for name in list(session.wanted):
-            _forget(session, name, context)
-
-
-def _forget(session: Session, name: TopicPartition, context: Context) -> None:
-    session.wanted.pop(name, None)
-    session.news.pop(name, None)
-    partition = context.broker.replicas.get(*name)
-    if partition is not None:
-        partition.sessions.pop(session.number, None)
 
 
 def _record_progress(reader: Reader, context: Context) -> None:
@@ -266,7 +181,7 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
     if wanted.last_epoch != NO_EPOCH and (diverging := _divergence(partition, wanted, outcome)) is not None:
         return diverging
     limit = readable_end(partition, committed_only=reader.committed_only)
-    records = _take(partition, reader, wanted, outcome, limit)
+    records = _take(context, partition, reader, wanted, outcome, limit)
     answer = _data(partition, records, committed_only=reader.committed_only)
     if reader.committed_only and isinstance(records, FileSlice):
         answer.aborted_transactions = answers.aborted(partition, wanted.offset, records, limit)
@@ -298,7 +213,24 @@ def _read_as_follower(
         outcome.urgent = True
     if wanted.told_log_start < partition.log.log_start_offset:
         outcome.urgent = True
-    return _data(partition, _take(partition, reader, wanted, outcome, partition.log.log_end_offset))
+    return _data(partition, _pace(context, partition, reader, wanted, outcome))
+
+
+def _pace(context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome) -> Records:
+    """What the throttle allows of a partition that it covers (KIP-73); a replica in sync gets all."""
+    throttle, end = context.broker.throttles.leader, partition.log.log_end_offset
+    if not throttle.covers(partition):
+        return _take(context, partition, reader, wanted, outcome, end)
+    room = NO_LIMIT
+    if reader.replica not in partition.leading().isr and wanted.offset < end:
+        room = throttle.room(context.now.mono, outcome.throttled)
+        if not room:
+            throttle.held[partition.name] = None
+            return b""
+    before = outcome.size
+    records = _take(context, partition, reader, wanted, outcome, end, room)
+    outcome.throttled += outcome.size - before
+    return records
 
 
 def _divergence(partition: Partition, wanted: Wanted, outcome: Outcome) -> PartitionData | None:
@@ -312,9 +244,17 @@ def _divergence(partition: Partition, wanted: Wanted, outcome: Outcome) -> Parti
     return answer
 
 
-def _take(partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome, limit: int) -> Records:
-    """Records within what is left of the request's bytes; the first batch of an answer whatever its size."""
-    left = min(wanted.max_bytes, reader.max_bytes - outcome.size)
+def _take(
+    context: Context,
+    partition: Partition,
+    reader: Reader,
+    wanted: Wanted,
+    outcome: Outcome,
+    limit: int,
+    room: int = NO_LIMIT,
+) -> Records:
+    """Records within `room` and what is left of the request's bytes; the first batch of an answer whatever its size."""
+    left = min(wanted.max_bytes, reader.max_bytes - outcome.size, room)
     first = outcome.size == 0
     if left <= 0 and not first:
         outcome.short.add(wanted.name)
@@ -349,6 +289,7 @@ def _data(
 
 def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchResponse:
     session = reader.session
+    context.broker.throttles.leader.spend(outcome.throttled, context.now.mono)
     response = FetchResponse(session_id=session.number if session else NO_SESSION)
     incremental = session is not None and session.epoch != INITIAL_EPOCH
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}

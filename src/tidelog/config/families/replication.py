@@ -35,7 +35,6 @@ class ReplicationOptions(Options):
         at_least=0,
         dynamic=CLUSTER_WIDE,
         internal=True,
-        ignored=True,
     )
     leader_replication_throttled_rate = long(
         (1 << 63) - 1,
@@ -43,7 +42,6 @@ class ReplicationOptions(Options):
         at_least=0,
         dynamic=CLUSTER_WIDE,
         internal=True,
-        ignored=True,
     )
     replica_alter_log_dirs_io_max_bytes_per_second = long(
         (1 << 63) - 1,

@@ -110,6 +110,8 @@ class Suite:
             self._ailing.add(host.broker_id)
 
     def ended(self, world: World, host: Host, how: str) -> None:
+            if (gone := self.replicas.pop((host.broker_id, named(event)), None)) is not None:
+                self._numbering.pop(gone, None)
         broker = host.broker_id
         self._cut.clear()
         self.overheard.step_over()

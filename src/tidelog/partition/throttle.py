@@ -1,0 +1,96 @@
+"""Replication throttles (KIP-73): so many bytes a second for replicas that catch up, over all throttled partitions.
+
+Credit grows with time, up to a second's worth, and what is copied is taken from it; a batch that is larger than the
+credit makes a debt that is waited for. So the rate holds over any long span, whatever the batches are. What replicas in
+sync fetch of throttled partitions counts, as in Kafka, but is never held back.
+"""
+
+from collections.abc import Callable, Collection
+
+from tidelog.config.topic import TopicConfig
+from tidelog.model import TopicPartition
+from tidelog.partition.partition import Partition
+
+NO_LIMIT = 2**63 - 1
+"""The rate where no throttle is set."""
+MOST_CREDIT_MS = 1000
+PORTION = 10
+"""One answer is given this part of a second's bytes, if there is credit for less."""
+ALL: Collection[int] = range(2**31)
+
+
+class Throttle:
+    """One direction of one broker. `listed`: which option of a topic names its throttled replicas. `held` collects the
+    partitions that were left out of an answer; their readers must be told when there is credit again."""
+
+    def __init__(self, broker: int, listed: Callable[[TopicConfig], Collection[str]]) -> None:
+        self.rate = NO_LIMIT
+        self.held: dict[TopicPartition, None] = {}
+        self._broker = broker
+        self._listed = listed
+        self._known: dict[str, tuple[TopicConfig, Collection[int]]] = {}
+        self._credit = 0.0
+        self._at = 0
+
+    def __repr__(self) -> str:
+        return f"<Throttle {self.rate} B/s, credit {self._credit:.0f}>"
+
+    def covers(self, partition: Partition) -> bool:
+        """Whether the partition's replica here is throttled."""
+        if self.rate == NO_LIMIT:
+            return False
+        topic, config = partition.name.topic, partition.config
+        known = self._known.get(topic)
+        if known is None or known[0] is not config:
+            known = self._known[topic] = config, self._partitions(self._listed(config))
+        return partition.name.partition in known[1]
+
+    def _partitions(self, entries: Collection[str]) -> Collection[int]:
+        """`*`, `none`, or `partition:broker` of which this broker's are taken."""
+        if "*" in entries:
+            return ALL
+        pairs = (entry.partition(":") for entry in entries if ":" in entry)
+        return frozenset(int(partition) for partition, _, broker in pairs if int(broker) == self._broker)
+
+    def set_rate(self, rate: int, now: int) -> None:
+        """From now on; a debt made at another rate is forgiven."""
+        if rate != self.rate:
+            self.rate = rate
+            self._credit, self._at = 0.0, now
+
+    def room(self, now: int, spent: int = 0) -> int:
+        """How many bytes may be copied now, `spent` being spoken for already; 0 while there is none."""
+        if self.rate == NO_LIMIT:
+            return NO_LIMIT
+        self._earn(now)
+        left = self._credit - spent
+        return 0 if left < 0 or self.rate == 0 else max(1, int(left), self.rate // PORTION)
+
+    def spend(self, count: int, now: int) -> None:
+        if count and self.rate != NO_LIMIT:
+            self._earn(now)
+            self._credit -= count
+
+    def _earn(self, now: int) -> None:
+        earned = (now - self._at) * self.rate / 1000
+        self._credit = min(self._credit + earned, self.rate * MOST_CREDIT_MS / 1000)
+        self._at = now
+
+    @property
+    def free_at(self) -> int | None:
+        """From when on there is room; None where that is always, or never, so."""
+        if self.rate in (0, NO_LIMIT):
+            return None
+        return self._at + max(0, -int(self._credit * 1000 // self.rate))
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When `release` is due."""
+        return self.free_at if self.held else None
+
+    def release(self, now: int) -> list[TopicPartition]:
+        """The partitions that were held, once there is room; also where the throttle was taken away meanwhile."""
+        if not self.held or not self.room(now):
+            return []
+        freed, self.held = list(self.held), {}
+        return freed

@@ -1,0 +1,215 @@
+"""`tidelog reassign-partitions`, `rebalance`, `leader-election`, `delete-records` and `log-dirs` on three brokers."""
+
+import json
+import time
+
+import pytest
+
+from tidelog.shell.transport import Producer
+
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def file(tmp_path):
+    """`file({...})`: the path of a JSON file."""
+
+    def write(content):
+        path = tmp_path / f"{time.monotonic_ns()}.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return str(path)
+
+    return write
+
+
+def wishes(*entries):
+    """(topic, partition, replicas) …"""
+    partitions = [{"topic": t, "partition": p, "replicas": replicas} for t, p, replicas in entries]
+    return {"version": 1, "partitions": partitions}
+
+
+def settled(on):
+    on.until(lambda r: "No partition reassignments found." in r.lines, "reassign-partitions", "--list")
+
+
+def replicas(on, topic):
+    lines = on("topics", "--describe", "--topic", topic).lines
+    return [line.split("Replicas: ")[1].split("\t")[0] for line in lines if "Replicas: " in line]
+
+
+def send(cluster, topic, count=100, size=1000, partition=0):
+    with Producer(cluster.bootstrap) as producer:
+        for _ in range(count):
+            producer.send(topic, b"x" * size, partition=partition)
+        producer.flush()
+
+
+def test_generate_proposes_and_execute_moves_and_verify_says_so(cluster, on, file):
+    on.create("moves", "--replica-assignment", "0:1,0:1")
+    send(cluster, "moves")
+    topics = file({"topics": [{"topic": "moves"}], "version": 1})
+    proposed = on("reassign-partitions", "--generate", "--topics-to-move-json-file", topics, "--broker-list", "1,2")
+    assert proposed.lines[0] == "Current partition replica assignment"
+    assert json.loads(proposed.lines[1])["partitions"][0]["replicas"] == [0, 1]
+    target = json.loads(proposed.lines[-1])
+    assert all(sorted(entry["replicas"]) == [1, 2] for entry in target["partitions"])
+    plan = file(target)
+    done = on("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "100000000")
+    assert done.code == 0
+    assert "Successfully started partition reassignments for moves-0,moves-1" in done.lines
+    assert "The inter-broker throttle limit was set to 100000000 B/s" in done.lines
+    settled(on)
+    verified = on("reassign-partitions", "--verify", "--reassignment-json-file", plan)
+    assert "Reassignment of partition moves-0 is completed." in verified.lines
+    assert "Clearing broker-level throttles on brokers 0,1,2" in verified.lines
+    assert "Clearing topic-level throttles on topic moves" in verified.lines
+    assert sorted(map(sorted, replicas(on, "moves"))) == [[",", "1", "2"]] * 2
+    other = file(wishes(("moves", 0, [0])))
+    verified = on("reassign-partitions", "--verify", "--reassignment-json-file", other, "--preserve-throttles")
+    assert "There is no active reassignment of partition moves-0, but replica set is" in verified.out
+    assert "Clearing" not in verified.out
+
+
+def test_throttles_are_removed_by_themselves_when_the_move_ends(cluster, on, file):
+    on.create("slow", "--replica-assignment", "0")
+    send(cluster, "slow")
+    plan = file(wishes(("slow", 0, [1])))
+    assert on("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "9000000").code == 0
+    settled(on)
+    for kind, name in (("topics", "slow"), ("brokers", "0"), ("brokers", "1")):
+        asked = ("configs", "--describe", "--entity-type", kind, "--entity-name", name)
+        on.until(lambda result: "throttled" not in result.out, *asked)
+
+
+def test_a_slow_move_is_listed_with_what_is_left_and_cancelled(cluster, on, file):
+    on.create("held", "--replica-assignment", "0")
+    send(cluster, "held", 300, 10_000)
+    plan = file(wishes(("held", 0, [1])))
+    assert on("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "1000").code == 0
+    listed = on("reassign-partitions", "--list", "--progress")
+    assert listed.lines[:2] == ["Current partition reassignments:", "held-0: replicas: 1,0. adding: 1. removing: 0."]
+    assert "bytes left" in listed.lines[-1]
+    again = on("reassign-partitions", "--execute", "--reassignment-json-file", plan)
+    assert again.code == 1
+    assert "Use --additional to override this" in again.err
+    verified = on("reassign-partitions", "--verify", "--reassignment-json-file", plan)
+    assert "Reassignment of partition held-0 is still in progress." in verified.lines
+    assert "Clearing" not in verified.out
+    cancelled = on("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
+    assert "Successfully cancelled partition reassignment for: held-0" in cancelled.lines
+    assert replicas(on, "held") == ["0"]
+    cancelled = on("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
+    assert "None of the specified partition reassignments are active." in cancelled.lines
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "is not valid JSON"),
+        ({"version": 2, "partitions": []}, "Not supported version field value 2"),
+        ({"partitions": []}, "Partition reassignment list cannot be empty"),
+        (wishes(("t", 0, [])), "Partition replica list cannot be empty"),
+        (wishes(("t", 0, [1]), ("t", 0, [2])), "contains duplicate topic partitions: t-0"),
+        (wishes(("t", 0, [1, 1])), "t-0 contains multiple entries for 1"),
+        (wishes(("t", 0, [9])), "Unknown broker id 9"),
+        (wishes(("missing", 0, [1])), "Topic missing not found"),
+        ({"partitions": [{"topic": "t", "partition": 0}]}, "has no 'replicas'"),
+        ({"partitions": [{"topic": "t", "partition": "0", "replicas": [1]}]}, "'0' is not an integer"),
+        ([], "not of the form"),
+        (
+            {"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["a", "b"]}]},
+            "Size of replicas list [1] is different from size of log dirs list [a, b] for partition t-0",
+        ),
+    ],
+)
+def test_bad_files_are_refused_in_a_sentence(on, file, content, sentence):
+    result = on("reassign-partitions", "--execute", "--reassignment-json-file", file(content))
+    assert result.code == 1
+    assert sentence in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Exactly one action"),
+        (("--list", "--verify"), "Exactly one action"),
+        (("--execute",), "--execute needs --reassignment-json-file"),
+        (("--list", "--throttle", "5"), "--throttle goes with --execute"),
+        (("--generate", "--broker-list", "0"), "--generate needs --topics-to-move-json-file"),
+    ],
+)
+def test_command_lines_are_checked(on, arguments, sentence):
+    result = on("reassign-partitions", *arguments)
+    assert result.code == 1
+    assert sentence in result.err
+
+
+def test_rebalance_shows_and_moves_in_batches(cluster, on):
+    on.create("uneven", "--replica-assignment", ",".join(["0:1"] * 9))
+    send(cluster, "uneven", 10)
+    shown = on("rebalance", "--plan", "--topic", "uneven")
+    assert "Broker 2: 0 -> 6 replicas, 0 -> 3 leaders" in shown.out
+    assert "Broker 0: 9 -> 6 replicas, 9 -> 3 leaders" in shown.out
+    assert replicas(on, "uneven") == ["0,1"] * 9
+    done = on("rebalance", "--execute", "--topic", "uneven", "--batch", "4", "--timeout", "30000")
+    assert done.code == 0, done
+    assert "Batch 1 of" in done.out
+    again = on("rebalance", "--plan", "--topic", "uneven")
+    assert again.lines[0] == "0 of 9 partitions move, 0 bytes are copied."
+    described = on("topics", "--describe", "--topic", "uneven").out
+    assert [described.count(f"Leader: {broker}") for broker in range(3)] == [3, 3, 3]
+    refused = on("rebalance", "--plan", "--topic", "uneven", "--broker-list", "1")
+    assert "more than the 1 broker(s)" in refused.err
+
+
+def test_leader_election(on, file):
+    on.create("elected", "--replica-assignment", "0:1,1:2")
+    plan = file(wishes(("elected", 0, [1, 0])))
+    assert on("reassign-partitions", "--execute", "--reassignment-json-file", plan).code == 0
+    one = ("--election-type", "PREFERRED", "--topic", "elected", "--partition", "0")
+    done = on("leader-election", *one)
+    assert done.lines == ["Successfully completed leader election (PREFERRED) for partitions elected-0"]
+    asked = file({"partitions": [{"topic": "elected", "partition": p} for p in (0, 1)]})
+    done = on("leader-election", "--election-type", "preferred", "--path-to-json-file", asked)
+    assert done.lines == ["Valid replica already elected for partitions elected-0, elected-1"]
+    done = on("leader-election", "--election-type", "unclean", "--topic", "elected", "--partition", "7")
+    assert done.code == 1
+    assert "Error completing leader election (UNCLEAN) for partition: elected-7: UNKNOWN_TOPIC_OR_PARTITION" in done.out
+    assert on("leader-election", "--election-type", "preferred", "--all-topic-partitions").code == 0
+    assert "One and only one" in on("leader-election", "--election-type", "preferred").err
+    twice = file({"partitions": [{"topic": "elected", "partition": 0}] * 2})
+    done = on("leader-election", "--election-type", "preferred", "--path-to-json-file", twice)
+    assert "duplicate partitions: [elected-0]" in done.err
+
+
+def test_delete_records(cluster, on, file):
+    on.create("cut", "--partitions", "1", "--replication-factor", "3")
+    send(cluster, "cut", 10)
+    asked = file({"partitions": [{"topic": "cut", "partition": 0, "offset": 4}], "version": 1})
+    done = on("delete-records", "--offset-json-file", asked)
+    assert done.lines == [
+        "Executing records delete operation",
+        "Records delete operation completed:",
+        "partition: cut-0\tlow_watermark: 4",
+    ]
+    beyond = file({"partitions": [{"topic": "cut", "partition": 0, "offset": 99}], "version": 1})
+    assert "OFFSET_OUT_OF_RANGE" in on("delete-records", "--offset-json-file", beyond).out
+    assert "Missing partitions field" in on("delete-records", "--offset-json-file", file({"version": 1})).err
+
+
+def test_log_dirs(cluster, on):
+    on.create("weighed", "--replica-assignment", "1")
+    send(cluster, "weighed", 10)
+    done = on("log-dirs", "--describe", "--topic-list", "weighed", "--broker-list", "0,1")
+    assert done.lines[:2] == [
+        "Querying brokers for log directories information",
+        "Received log directory information from brokers 0,1",
+    ]
+    told = json.loads(done.lines[2])
+    (held,) = [p for b in told["brokers"] if b["broker"] == 1 for d in b["logDirs"] for p in d["partitions"]]
+    assert (held["partition"], held["offsetLag"], held["isFuture"]) == ("weighed-0", 0, False)
+    assert held["size"] > 10_000
+    refused = on("log-dirs", "--describe", "--broker-list", "7")
+    assert "ERROR: The given brokers do not exist from --broker-list: 7. Current existent brokers: 0,1,2" in refused.err
+    assert "--describe is needed" in on("log-dirs").err
