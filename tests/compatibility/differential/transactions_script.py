@@ -30,17 +30,18 @@ def run(side: Side) -> None:
 
 def _await_transactions(side: Side) -> None:
     for name in ("w", "x", "y", "z", "r", "o", "bad"):
-        while side.quiet("FindCoordinator", 6, key_type=1, coordinator_keys=[name]).coordinators[0].error_code:
-            time.sleep(0.01)
-        _settled(lambda name=name: side.quiet("InitProducerId", 5, **init(f"warm-{name}")).error_code)
-        _settled(
-            lambda name=name: (
-                side.quiet("DescribeTransactions", 0, transactional_ids=[name]).transaction_states[0].error_code
-            )
-        )
+        await_id(side, name)
     for version in (1, 3):
         side.ask("find", "FindCoordinator", version, key="w", key_type=1)
     side.ask("find", "FindCoordinator", 6, coordinator_keys=["w", ""], key_type=1)
+
+
+def await_id(side: Side, name: str) -> None:
+    """Until somebody coordinates the id, and gives producer ids."""
+    while side.quiet("FindCoordinator", 6, key_type=1, coordinator_keys=[name]).coordinators[0].error_code:
+        time.sleep(0.01)
+    _settled(lambda: side.quiet("InitProducerId", 5, **init(f"warm-{name}")).error_code)
+    _settled(lambda: side.quiet("DescribeTransactions", 0, transactional_ids=[name]).transaction_states[0].error_code)
 
 
 def _settled(look: Callable[[], int]) -> None:
