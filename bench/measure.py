@@ -76,7 +76,7 @@ def pair(brokers: int, **options: str) -> Iterator[list[Side]]:
 
 
 def alternate(sides: list[Side], load: Load, passes: int = PASSES) -> Passes:
-    """Warm each side with one pass, then measure in turns. CPU of `cpu` is that of the whole load."""
+    """Warm each side with one pass, then measure in turns. CPU of `cpu` is that of the whole load, unless it tells."""
     found = Passes()
     for number in range(passes + 1):
         for side in sides:
@@ -87,7 +87,7 @@ def alternate(sides: list[Side], load: Load, passes: int = PASSES) -> Passes:
             print(f"  {side.name:8} {number or 'warm'}  {_told(figures)}", flush=True)
             if number:
                 found.measured[side.name].append(figures)
-                found.cpu[side.name].append(cpu)
+                found.cpu[side.name].append(figures["cpu"])
             else:
                 found.cold[side.name] = figures
     return found

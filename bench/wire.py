@@ -73,7 +73,13 @@ def frame(key: int, request: Any) -> bytes:
 
 def one_record(topic: str, partitions: list[int], acks: int, size: int = 100) -> ProduceRequest:
     """One record for each of the partitions."""
-    batch = build([Record(offset=0, timestamp=int(time.time() * 1000), key=None, value=b"x" * size, headers=())])
+    return records_for(topic, partitions, acks, size, 1)
+
+
+def records_for(topic: str, partitions: list[int], acks: int, size: int, number: int) -> ProduceRequest:
+    """A batch of so many records for each of the partitions."""
+    now = int(time.time() * 1000)
+    batch = build([Record(offset=at, timestamp=now, key=None, value=b"x" * size, headers=()) for at in range(number)])
     data = [PartitionProduceData(index=partition, records=batch) for partition in partitions]
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from bench.measure import Measure
-from bench.rows import compacting, growing, moving, producing, requesting, starting, transacting
+from bench.rows import compacting, growing, moving, producing, requesting, restarting, starting, transacting
 
 Row = Callable[[float], Iterator[Measure]]
 """Takes a scale (1: full size) and yields measures as they are made."""
@@ -20,4 +20,5 @@ ROWS: dict[str, Row] = {
     "9": growing.partitions,
     "10": transacting.transactions,
     "11": compacting.compaction,
+    "12": restarting.after_a_kill,
 }
