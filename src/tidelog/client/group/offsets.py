@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidelog.client.backoff import Backoff
 from tidelog.client.cluster import Cluster
+from tidelog.client.group.attempt import Attempt
 from tidelog.client.group.coordinator import CoordinatorFinder
 from tidelog.client.group.membership import Membership
 from tidelog.client.group.subscriptions import by_topic
@@ -38,19 +38,10 @@ _PASSING = frozenset(
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Task:
-    """A request that is waiting to be sent (again), or on its way."""
-
-    request: Any
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Task(Attempt):
     finish: Finish
     judge: Callable[["_Task", Answer, Time], None]
-    deadline: int
-    newest: int
-    backoff: Backoff
-    retry_at: int = 0
-    is_out: bool = False
-    last: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
 
 class GroupOffsets:
@@ -115,7 +106,7 @@ class GroupOffsets:
             if now.mono >= task.deadline or self._finder.refused:
                 self._end(task, None, self._finder.refused or task.last, now)
             elif now.mono >= task.retry_at:
-                self._send(task, now)
+                task.send(self._cluster, self._finder, partial(self._answered, task), now)
 
     @property
     def deadline(self) -> int | None:
@@ -134,18 +125,15 @@ class GroupOffsets:
         timeout_ms: int,
         newest: int,
     ) -> None:
-        self._tasks.append(_Task(request, finish, judge, now.mono + timeout_ms, newest, self._cluster.backoff()))
-
-    def _send(self, task: _Task, now: Time) -> None:
-        node = self._finder.node(now)
-        task.retry_at = 0
-        if node is None:
-            return
-        task.is_out = True
-        timeout = min(self._options.request_timeout_ms, task.deadline - now.mono)
-        self._cluster.ask(
-            node, task.request, partial(self._answered, task), now, timeout_ms=timeout, newest=task.newest
+        task = _Task(
+            request=request,
+            deadline=now.mono + timeout_ms,
+            newest=newest,
+            backoff=self._cluster.backoff(),
+            finish=finish,
+            judge=judge,
         )
+        self._tasks.append(task)
 
     def _answered(self, task: _Task, answer: Answer, now: Time) -> None:
         task.is_out = False
@@ -158,8 +146,7 @@ class GroupOffsets:
 
     def _retry(self, task: _Task, code: ErrorCode, fault: ErrorCode, now: Time) -> None:
         self._finder.judge(code, fault, now)
-        task.last = code
-        task.retry_at = now.mono + task.backoff.next_ms()
+        task.again(code, now)
 
     def _end(self, task: _Task, value: Any, code: ErrorCode, now: Time) -> None:
         self._tasks.remove(task)

@@ -6,10 +6,11 @@ Their order is kept: what a transaction's coordinator is told later depends on w
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from tidelog.client.backoff import Backoff
 from tidelog.client.cluster import Cluster
+from tidelog.client.group.attempt import Attempt
 from tidelog.client.group.coordinator import CoordinatorFinder
 from tidelog.client.link import Answer
 from tidelog.errors import RETRIABLE, ErrorCode
@@ -19,17 +20,10 @@ Finish = Callable[[ErrorCode, Any, Time], None]
 """Takes the code of how it ended, and the response where there is one."""
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
-    request: Any
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Call(Attempt):
     code_in: Callable[[Any], ErrorCode]
     finish: Finish
-    deadline: int
-    newest: int
-    backoff: Backoff
-    retry_at: int = 0
-    is_out: bool = False
-    last: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
 
 class Calls:
@@ -58,8 +52,15 @@ class Calls:
         newest: int = 32767,
     ) -> None:
         """`code_in` finds the code in a response; a retriable one is tried again."""
-        deadline = now.mono + timeout_ms
-        self._queue.append(_Call(request, code_in, finish, deadline, newest, self._cluster.backoff()))
+        call = _Call(
+            request=request,
+            deadline=now.mono + timeout_ms,
+            newest=newest,
+            backoff=self._cluster.backoff(),
+            code_in=code_in,
+            finish=finish,
+        )
+        self._queue.append(call)
 
     def advance(self, now: Time) -> None:
         while self._queue and not self._queue[0].is_out:
@@ -67,7 +68,7 @@ class Calls:
             if now.mono >= call.deadline or self.finder.refused:
                 self._end(call, self.finder.refused or call.last, None, now)
             elif now.mono >= call.retry_at:
-                self._send(call, now)
+                call.send(self._cluster, self.finder, partial(self._answered, call), now)
                 return
             else:
                 return
@@ -83,26 +84,12 @@ class Calls:
         found = self.finder.deadline
         return call.deadline if found is None else min(call.deadline, found)
 
-    def _send(self, call: _Call, now: Time) -> None:
-        node = self.finder.node(now)
-        call.retry_at = 0
-        if node is None:
-            return
-        call.is_out = True
-        timeout = min(self._cluster.options.request_timeout_ms, call.deadline - now.mono)
-
-        def answered(answer: Answer, moment: Time) -> None:
-            self._answered(call, answer, moment)
-
-        self._cluster.ask(node, call.request, answered, now, timeout_ms=timeout, newest=call.newest)
-
     def _answered(self, call: _Call, answer: Answer, now: Time) -> None:
         call.is_out = False
         code = answer.fault or call.code_in(answer.response)
         is_again = self.finder.judge(code, answer.fault, now) or (code in RETRIABLE and not answer.fault)
         if is_again and answer.fault is not ErrorCode.UNSUPPORTED_VERSION:
-            call.last = code
-            call.retry_at = now.mono + call.backoff.next_ms()
+            call.again(code, now)
         else:
             self._end(call, code, answer.response, now)
 
