@@ -19,7 +19,19 @@ from tidelog.api.registry import APIS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
 
-SCRIPTS = ("produce", "fetch", "topics", "configs", "cluster", "groups", "members", "transactions", "quotas")
+SCRIPTS = (
+    "produce",
+    "fetch",
+    "topics",
+    "configs",
+    "cluster",
+    "groups",
+    "members",
+    "consumer",
+    "transactions",
+    "quotas",
+    "moves",
+)
 MOST_SHOWN = 60
 
 

@@ -6,6 +6,8 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
+from tidelog.ports import Create
+from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
@@ -159,3 +161,34 @@ def test_a_replica_in_a_failed_folder_holds_the_deletion_up_until_its_broker_res
     cluster.brokers[2].start()
     cluster.settle()
     assert paths(cluster, "t") == []
+
+
+def unregister(cluster, broker):
+    return ErrorCode(cluster.ask(UnregisterBrokerRequest(broker_id=broker)).error_code)
+
+
+def test_unregistering_a_dead_broker_frees_what_waits_for_it(cluster):
+    assert unregister(cluster, 2) == ErrorCode.INVALID_REQUEST
+    assert unregister(cluster, 9) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    cluster.brokers[2].kill()
+    cluster.settle()
+    delete(cluster, "t")
+    assert paths(cluster, "t") != []
+    assert unregister(cluster, 2) == ErrorCode.NONE
+    cluster.settle()
+    assert paths(cluster, "t") == []
+    assert unregister(cluster, 2) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert cluster.create("t", 1, 3).error_code == 0
+
+
+def test_an_unregistered_broker_has_no_options_left(cluster):
+    node = Create(tree.broker_config_path("7"), tree.format_config({"log.cleaner.threads": "2"}))
+    assert cluster.brokers[1].session.apply([node]).outcome == "ok"
+    cluster.brokers[0].kill()
+    cluster.settle()
+    assert unregister(cluster, 7) == ErrorCode.NONE
+    assert tree.broker_config_path("7") not in cluster.tree.nodes
+    assert unregister(cluster, 0) == ErrorCode.NONE
+    assert "t" in cluster.state.topics

@@ -101,6 +101,7 @@ APIS: dict[int, Api] = {
         _api(56, "AlterPartition", 3, 3, "cluster.alter_partition", "Cluster CLUSTER_ACTION", caller="broker"),
         _api(60, "DescribeCluster", 0, 2, "cluster.describe_cluster", "Cluster DESCRIBE"),
         _api(61, "DescribeProducers", 0, 0, "transactions.describe_producers", "Topic READ"),
+        _api(64, "UnregisterBroker", 0, 0, "cluster.unregister_broker", "Cluster ALTER"),
         _api(65, "DescribeTransactions", 0, 0, "transactions.describe_transactions", "TransactionalId DESCRIBE"),
         _api(66, "ListTransactions", 0, 2, "transactions.list_transactions", "TransactionalId DESCRIBE"),
         _api(68, "ConsumerGroupHeartbeat", 0, 1, "groups.consumer_group_heartbeat", "Group READ, Topic DESCRIBE"),

@@ -25,6 +25,7 @@ COMMANDS = {
     ),
     "rebalance": Command("tidelog.cli.replicas.rebalance:rebalance", "Spread replicas and leaders over brokers."),
     "leader-election": Command("tidelog.cli.replicas.elections:leader_election", "Elect leaders of partitions."),
+    "cluster": Command("tidelog.cli.replicas.cluster:cluster", "Tell the cluster's id, or give a dead broker up."),
     "delete-records": Command("tidelog.cli.replicas.records:delete_records", "Delete the oldest records."),
     "log-dirs": Command("tidelog.cli.replicas.log_dirs:log_dirs", "Describe what log folders hold."),
     "transactions": Command(

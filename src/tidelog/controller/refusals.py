@@ -24,6 +24,7 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -162,6 +163,9 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
         error_code=code, error_message=message
     ),
     AlterClientQuotasRequest: _alter_quotas,
+    UnregisterBrokerRequest: lambda _request, code, message: UnregisterBrokerResponse(
+        error_code=code, error_message=message
+    ),
     AlterConfigsRequest: _alter_configs,
     IncrementalAlterConfigsRequest: _incremental,
 }

@@ -27,6 +27,7 @@ from tidelog.controller.commands.operators import delete_as_written, elect_as_wr
 from tidelog.controller.commands.quotas import alter_quotas
 from tidelog.controller.commands.reassignment import alter_reassignments, finish_moves, list_reassignments
 from tidelog.controller.commands.topics import create_topics
+from tidelog.controller.commands.unregistration import unregister
 from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load
 from tidelog.controller.refusals import refuse
@@ -41,6 +42,7 @@ from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
@@ -91,6 +93,7 @@ class Reign:
                 "reassign",
                 lambda r: alter_reassignments(term, self.logs, self.deletions, r),
             ),
+            UnregisterBrokerRequest: ("unregister broker", lambda r: unregister(term, self.deletions, r)),
             ListPartitionReassignmentsRequest: ("list reassignments", lambda r: list_reassignments(term, r)),
         }
         self._at(now)

@@ -87,6 +87,11 @@ class Deletions:
             if not waiting:
                 del replicas[answered.broker]
 
+    def give_up(self, broker: int) -> None:
+        """It will not come back: what it holds goes with it."""
+        for replicas in self.remaining.values():
+            replicas.pop(broker, None)
+
     def ready(self) -> list[Topic]:
         """Topics whose every replica is gone; they are handed out once."""
         done = [topic for topic, replicas in self.remaining.items() if not replicas]
