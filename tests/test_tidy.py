@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig
 from tidelog.config.topic import TopicConfig
 
 ROOT = Path(__file__).parent.parent
@@ -185,14 +186,19 @@ def test_the_core_calls_nothing_of_the_world():
 
 
 def _options_that_are_read() -> set[str]:
-    declared = {SOURCE / "tidelog/config/topic.py", *(SOURCE / "tidelog/config/families").glob("*.py")}
+    declared = {
+        SOURCE / "tidelog/config/topic.py",
+        SOURCE / "tidelog/config/group.py",
+        *(SOURCE / "tidelog/config/families").glob("*.py"),
+    }
     words = {
         word
         for path in _modules().values()
         if path not in declared
         for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
     }
-    topics = [option for option in TopicConfig.OPTIONS.values() if option.attribute in words]
+    inheriting = [*TopicConfig.OPTIONS.values(), *GroupConfig.OPTIONS.values()]
+    topics = [option for option in inheriting if option.attribute in words]
     behind = {synonym.name for option in topics for synonym in option.synonyms}
     brokers = [o for o in BrokerConfig.OPTIONS.values() if o.attribute in words or o.name in behind]
     return {option.name for option in [*topics, *brokers]}

@@ -42,6 +42,17 @@ class Pause(NamedTuple):
     paused: bool
 
 
+class Admit(NamedTuple):
+    """How many connections may come from now on: at most `most` at a time and `per_host` from one address (`overrides`
+    by address), `rate` a second, and `host_rates` a second from one address (None: from each other one)."""
+
+    most: int
+    per_host: int
+    overrides: Mapping[str, int]
+    rate: float
+    host_rates: Mapping[str | None, float]
+
+
 class Connect(NamedTuple):
     """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
 
@@ -131,7 +142,7 @@ class Append(NamedTuple):
     batch: bytes
 
 
-Effect = Send | Close | Pause | Connect | Sync | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
+Effect = Send | Close | Pause | Admit | Connect | Sync | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
 
 
 # Conditions: what a deferred answer waits for. Each names the leader epoch it was born in, so that a change of leader

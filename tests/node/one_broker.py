@@ -61,7 +61,17 @@ class OneBroker:
         self.disk = disk or SimDisk(list(folders), Random(0))
         endpoints = [Endpoint(name, "PLAINTEXT", "broker-0", port) for name, port in _PORTS.items()]
         config = BrokerConfig({**own, **given})
-        self.node = Node(config, self.disk, endpoints, entropy=Random(1).randbytes, generation=generation)
+        self.work_ns = 0
+        """What every handling of a request takes."""
+        self._watch = 0
+        self.node = Node(
+            config,
+            self.disk,
+            endpoints,
+            entropy=Random(1).randbytes,
+            stopwatch=self._stopwatch,
+            generation=generation,
+        )
         self.now = Time(1_000, WALL)
         self.session = Tree().session()
         self.store_answers = True
@@ -75,6 +85,10 @@ class OneBroker:
         self.live(*alive)
 
     # The world.
+
+    def _stopwatch(self):
+        self._watch += self.work_ns
+        return self._watch
 
     def give(self, name, *arguments):
         self._carry_out(getattr(self.node, name)(*arguments, self.now))

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
-from tidelog.effects import Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
+from tidelog.effects import Admit, Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.errors import DiskFailed
 from tidelog.shell.connections import outgoing
 from tidelog.shell.connections.link import UNSENT_BOUND
@@ -317,6 +317,48 @@ def test_a_connection_too_many_from_one_address_is_closed_at_once(capfd):
         first.sendall(framed(b"1"))
         assert receive_frame(first) == b"1"
     assert "max.connections.per.ip is 1" in capfd.readouterr().err
+
+
+UNLIMITED = Admit(1000, 1000, {}, 1e9, {})
+ONE_WINDOW = {"quota.window.num": "1"}
+
+
+def test_other_limits_hold_from_now_on():
+    with serving({"max.connections": "1"}) as running, running.connect() as first, running.connect() as second:
+        second.sendall(framed(b"2"))
+        first.sendall(framed(b"1"))
+        assert receive_frame(first) == b"1"
+        running.wish(UNLIMITED)
+        assert receive_frame(second) == b"2"
+        running.wish(UNLIMITED._replace(per_host=2), Sync(1, []))
+        running.node.wait_for("synced", 1)
+        with running.connect() as third:
+            assert is_closed(third)
+
+
+def test_an_address_that_comes_too_often_waits_and_is_closed(capfd):
+    with serving(ONE_WINDOW) as running:
+        running.wish(UNLIMITED._replace(host_rates={None: 1.0, "127.0.0.1": 3.0}), Sync(1, []))
+        running.node.wait_for("synced", 1)
+        found = [running.connect() for _ in range(4)]
+        found[2].sendall(framed(b"3"))
+        assert receive_frame(found[2]) == b"3"
+        assert is_closed(found[3])
+        for each in found:
+            each.close()
+    assert "connection_creation_rate is 3" in capfd.readouterr().err
+
+
+def test_too_many_at_once_are_accepted_one_after_the_other():
+    with serving(ONE_WINDOW) as running:
+        running.wish(UNLIMITED._replace(rate=10.0), Sync(1, []))
+        running.node.wait_for("synced", 1)
+        found = [running.connect() for _ in range(13)]
+        for each in found:
+            each.sendall(framed(b"x"))
+        assert [receive_frame(each) for each in found] == [b"x"] * 13
+        for each in found:
+            each.close()
 
 
 def test_socket_buffers_have_the_size_that_was_asked_for_else_the_systems():

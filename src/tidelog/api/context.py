@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tidelog.api.billing import Bill
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig
@@ -18,8 +19,8 @@ from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.partition.throttle import Throttle
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 
@@ -115,6 +116,12 @@ class Broker(Protocol):
     def configs(self) -> "Configs": ...
 
     @property
+    def quotas(self) -> "Quotas": ...
+
+    @property
+    def now(self) -> Time: ...
+
+    @property
     def sessions(self) -> Sessions: ...
 
     @property
@@ -124,9 +131,9 @@ class Broker(Protocol):
     def uncleanable(self) -> Mapping[TopicPartition, Failure]: ...
 
     @property
-    @property
     def throttles(self) -> "Throttles": ...
 
+    @property
     def producer_ids(self) -> "ProducerIds": ...
 
     @property
@@ -163,11 +170,6 @@ class Broker(Protocol):
         """Ask the controller, here or elsewhere, and reply to `context.token` with its answer."""
 
 
-class ProducerIds(Protocol):
-    """Where ids of idempotent producers come from: blocks taken from the metadata tree."""
-
-    def give(self) -> int | None:
-        """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
 class Throttles(Protocol):
     """What replication may copy a second (KIP-73)."""
 
@@ -175,6 +177,11 @@ class Throttles(Protocol):
     def leader(self) -> Throttle: ...
 
 
+class ProducerIds(Protocol):
+    """Where ids of idempotent producers come from: blocks taken from the metadata tree."""
+
+    def give(self) -> int | None:
+        """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
 
     def fill(self) -> None:
         """Fetch a block, unless that is under way."""
@@ -209,6 +216,24 @@ class Verification(Protocol):
         """Without `verify_only` the partitions are in the transaction from the answer on."""
 
 
+class Quotas(Protocol):
+    """What clients may ask of this broker. `stopwatch` tells nanoseconds, `watching` whether anybody has a quota."""
+
+    watching: bool
+    throttled: int
+
+    def stopwatch(self) -> int: ...
+
+    def charge(self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int) -> int:
+        """Count one request; the milliseconds for which its connection is muted."""
+
+    def most_to_fetch(self, user: str, client: str) -> int | None:
+        """Bytes in one answer that do not lead to a throttle by themselves; None without a quota."""
+
+    def mutate(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:
+        """(whether it may be done, milliseconds to wait)."""
+
+
 class Configs(Protocol):
     """The mirror of the tree's `/config`: explicit values only, by entity."""
 
@@ -239,3 +264,5 @@ class Context:
     principal: str
     token: int
     effects: list[Effect]
+    bill: Bill | None = None
+    """Only where somebody has a quota."""

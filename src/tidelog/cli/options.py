@@ -65,7 +65,7 @@ def cluster_options(function: Function) -> Function:
         expose_value=False,
         is_eager=True,
         callback=_remember_store,
-        help="Instead of --bootstrap-server, the cluster's store: host:port/chroot of ZooKeeper, or a SQLite store's file.",
+        help="In place of --bootstrap-server the cluster's store: host:port/chroot of ZooKeeper, or a file of SQLite.",
     )(function)
     return click.option(
         "--bootstrap-server",

@@ -8,6 +8,7 @@ from tidelog.config.families.elsewhere import JavaOptions, RaftOptions, RemoteOp
 from tidelog.config.families.groups import GroupOptions
 from tidelog.config.families.log import LogOptions
 from tidelog.config.families.network import NetworkOptions
+from tidelog.config.families.quotas import QuotaOptions
 from tidelog.config.families.replication import ReplicationOptions
 from tidelog.config.families.security import AccessOptions, OauthOptions, SaslOptions, SslOptions
 from tidelog.config.families.transactions import TransactionOptions
@@ -46,6 +47,7 @@ class BrokerConfig(
     ReplicationOptions,
     GroupOptions,
     TransactionOptions,
+    QuotaOptions,
     AccessOptions,
     SslOptions,
     SaslOptions,

@@ -51,7 +51,7 @@ class ConfigMirror:
         self._seen = -1
         """The latest notification that is reflected here."""
         self._read_all = True
-        self._looking = self._look_again = False
+        self._looking = self._look_again = self._quotas_changed = False
 
     def __repr__(self) -> str:
         return f"<configs of {len(self._values)} entities, seen {self._seen}>"
@@ -173,6 +173,9 @@ class ConfigMirror:
         def done() -> None:
             self._seen = max([self._seen, *numbers])
             self._looking = False
+            if self._quotas_changed:
+                self._quotas_changed = False
+                self._on_quotas()
             if self._look_again:
                 self._look()
 
@@ -192,7 +195,7 @@ class ConfigMirror:
         elif kind == "groups":
             self._on_group(unquote(name))
         elif kind in _QUOTAS:
-            self._on_quotas()
+            self._quotas_changed = True  # told once, when all is read
 
 
 def _names(value: Any) -> Sequence[str]:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 
+from tidelog.api.billing import Bill
 from tidelog.node.waiting import Wait
 from tidelog.wire.connection import Pipeline, Slot
 from tidelog.wire.repeated import Repeated
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Connection:
     """An inbound connection. `paused`: nothing is read from it, because too many answers are
     outstanding. `broken`: a request on it failed; it is being closed."""
@@ -37,3 +38,4 @@ class Ticket:
     owner: str = ""
     token: int = 0
     wait: Wait | None = None
+    bill: Bill | None = None

@@ -12,12 +12,14 @@ from struct import Struct
 from typing import Any
 
 from tidelog.api import registry
+from tidelog.api.billing import Bill, user_of
 from tidelog.api.context import Broker, Context, Handed
 from tidelog.api.registry import APIS
-from tidelog.effects import Close, Effect, Event, Later, Part, Pause, Send
+from tidelog.effects import Close, Effect, Event, FileSlice, Later, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket
+from tidelog.node.muting import Muting
 from tidelog.node.waiting import Waiting
 from tidelog.wire.codec import RequestHeader, decode_request, encode_response
 
@@ -40,6 +42,8 @@ class Dispatch:
         self._waiting = waiting
         self._effects = effects
         self._inter_broker = listener
+        self._quotas = broker.quotas
+        self.muting = Muting(effects)
         self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
@@ -62,6 +66,8 @@ class Dispatch:
         """Nobody is there for what is still deferred."""
         connection = self._connections.pop(number, None)
         self._outgoing.pop(number, None)
+        if connection is not None:
+            self.muting.forget(connection)
         for token in connection.tokens if connection is not None else ():
             ticket = self._tickets.pop(token)
             if ticket.wait is not None:
@@ -128,6 +134,9 @@ class Dispatch:
         key, version = header.api_key, header.api_version
         self.requests[key] += 1
         context = self._context(connection, header, now)
+        if self._quotas.watching and connection.listener != self._inter_broker:
+            self._request_billed(connection, header, request, context, len(frame))
+            return
         try:
             answer = self._call(key, request, context)
             if connection.pipeline.waiting or type(answer) in _DEFERRED:
@@ -142,6 +151,17 @@ class Dispatch:
             self._failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
+
+    def _request_billed(
+        self, connection: Connection, header: RequestHeader, request: Any, context: Context, size: int
+    ) -> None:
+        """The same where somebody has a quota: what the request costs is known when it is answered."""
+        context.bill = Bill(user_of(connection.principal), header.client_id or "", size, self._quotas.stopwatch())
+        ticket = Ticket(
+            connection, connection.pipeline.open(), header.api_key, header.api_version, header.correlation_id
+        )
+        ticket.bill = context.bill
+        self._attempt(ticket, context, partial(self._call, header.api_key, request, context))
 
     def _decode(self, connection: Connection, frame: memoryview) -> tuple[RequestHeader, Any]:
         key, version = _KEY_AND_VERSION.unpack_from(frame) if len(frame) >= _KEY_AND_VERSION.size else (-1, -1)
@@ -202,6 +222,8 @@ class Dispatch:
             if ticket.connection is not None:
                 ticket.connection.tokens.add(context.token)
             ticket.wait = self._waiting.add(context, answer) if isinstance(answer, Later) else None
+            if ticket.bill is not None and ticket.bill.spent_ns < 0:
+                ticket.bill.spent_ns = self._quotas.stopwatch() - ticket.bill.started
         else:
             self._answer(ticket, answer)
 
@@ -210,6 +232,15 @@ class Dispatch:
         if ticket is not None and ticket.connection is not None:
             ticket.connection.tokens.discard(token)
         return ticket
+
+    def wake(self, now: int) -> None:
+        self._waiting.expire(now)
+        self.muting.wake(now)
+
+    @property
+    def next_deadline(self) -> int | None:
+        waiting, muted = self._waiting.next_deadline, self.muting.next_deadline
+        return waiting if muted is None else muted if waiting is None else min(waiting, muted)
 
     def resume(self, now: Time) -> None:
         """Carry on with whatever stopped waiting."""
@@ -241,16 +272,40 @@ class Dispatch:
             return
         if connection.number not in self._connections:
             return
-        parts: Sequence[Part] | None = None
-        if response is not None:
-            version = _answerable(ticket.key, ticket.version)
-            parts = encode_response(ticket.key, version, ticket.correlation_id, response)
+        if ticket.bill is not None:
+            parts = self._charge(ticket, ticket.bill, connection, response)
+        else:
+            parts = _encoded(ticket, response)
         ready = connection.pipeline.answer(ticket.slot, parts)
         if ready:
             self._outgoing.setdefault(connection.number, []).extend(ready)
         if connection.paused and connection.pipeline.waiting < PAUSE_ABOVE // 2:
             connection.paused = False
-            self._effects.append(Pause(connection.number, paused=False))
+            if connection not in self.muting:
+                self._effects.append(Pause(connection.number, paused=False))
+
+    def _charge(self, ticket: Ticket, bill: Bill, connection: Connection, response: Any) -> Sequence[Part] | None:
+        """The answer, which says for how long the client is over its quota; so long it is not heard."""
+        if bill.finish is not None:
+            bill.finish(response)
+        parts = _encoded(ticket, response)
+        spent_ns = bill.spent_ns if bill.spent_ns >= 0 else self._quotas.stopwatch() - bill.started
+        now = self._broker.now.mono
+        answer = sum(part.length if isinstance(part, FileSlice) else len(part) for part in parts or ())
+        throttle_ms = self._quotas.charge(
+            bill.user, bill.client_id, ticket.key, size=bill.size, answer=answer, spent_ns=spent_ns, now=now
+        )
+        throttle_ms = max(throttle_ms, bill.throttle_ms)
+        if throttle_ms <= 0:
+            return parts
+        self._quotas.throttled += 1
+        self.muting.mute(connection, now + throttle_ms)
+        if not hasattr(response, "throttle_time_ms"):
+            return parts
+        response.throttle_time_ms = throttle_ms
+        parts = _encoded(ticket, response)
+        response.throttle_time_ms = 0  # it may be one that every client is answered
+        return parts
 
     def flush(self, out: list[Effect]) -> None:
         """One Send for each connection that has answers."""
@@ -265,6 +320,12 @@ def _place(error: Exception) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+
+
+def _encoded(ticket: Ticket, response: Any) -> Sequence[Part] | None:
+    if response is None:
+        return None
+    return encode_response(ticket.key, _answerable(ticket.key, ticket.version), ticket.correlation_id, response)
 
 
 def _answerable(key: int, version: int) -> int:

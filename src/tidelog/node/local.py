@@ -7,6 +7,7 @@ from typing import Any
 from tidelog.api.context import HANDED, Context, Handed
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.families.network import connections_by_address
 from tidelog.config.group import GroupConfig
 from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
@@ -15,7 +16,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Effect, Event
+from tidelog.effects import Admit, Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
@@ -26,10 +27,11 @@ from tidelog.node.forwarding import Forwarding
 from tidelog.node.isr import InSyncChanges
 from tidelog.node.membership import Membership
 from tidelog.node.producer_ids import ProducerIdBlocks
+from tidelog.node.quotas.counting import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
-from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.throttles import ReplicationThrottles
+from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
@@ -49,6 +51,7 @@ class LocalBroker:
         endpoints: Sequence[Endpoint],
         *,
         entropy: Callable[[int], bytes],
+        stopwatch: Callable[[], int],
         generation: Generation,
         effects: list[Effect],
         store: StoreCalls,
@@ -74,10 +77,16 @@ class LocalBroker:
         self.in_sync = InSyncChanges(
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
-        self.configs = ConfigMirror(store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed)
+        self.quotas = Quotas(config, stopwatch)
+        self.configs = ConfigMirror(
+            store.submit,
+            on_topic=self._topic_changed,
+            on_broker=self._broker_changed,
+            on_quotas=self._quotas_changed,
+        )
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: wake(("producer-ids",)))
         self.forwarding = Forwarding(effects)
-        self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image)
+        self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image, group_config=self.group_config)
         self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.give)
         self.verifying = Verifying(self.image, effects, lambda producer_id: wake(("verified", producer_id)))
         self.controller = Controller(
@@ -99,6 +108,7 @@ class LocalBroker:
         self._controller_epoch = 0
         self._strays_due = False
         self._on_moved = on_moved
+        self.on_config: Callable[[BrokerConfig], None] = lambda _: None
         self._entropy = entropy
         self._submit = store.submit
         self._topic_configs: dict[str, TopicConfig] = {}
@@ -118,9 +128,6 @@ class LocalBroker:
     def eligible(self) -> Collection[int]:
         return self.image.brokers
 
-    # Configuration.
-
-    def topic_config(self, topic: str) -> TopicConfig:
     # Time.
 
     def wake(self, now: Time) -> None:
@@ -139,6 +146,9 @@ class LocalBroker:
             self.in_sync.next_deadline,
         )
 
+    # Configuration.
+
+    def topic_config(self, topic: str) -> TopicConfig:
         """Shared by all partitions of the topic; a change makes a new one."""
         found = self._topic_configs.get(topic)
         if found is None:
@@ -160,10 +170,30 @@ class LocalBroker:
         self._topic_configs.clear()
         for partition in self.replicas:
             partition.config = partition.log.config = self.topic_config(partition.name.topic)
+        self.throttles.configure(self.config, self.now.mono)
+        self._tell_admission()
+        self.on_config(self.config)
+
+    def _quotas_changed(self) -> None:
+        self.quotas.change(self.configs.quotas())
+        self._tell_admission()
+
+    def _tell_admission(self) -> None:
+        """How many connections may come: the listening sockets are the world's."""
+        config = self.config
+        overrides = connections_by_address(config.max_connections_per_ip_overrides)
+        self.effects.append(
+            Admit(
+                config.max_connections,
+                config.max_connections_per_ip,
+                overrides,
+                config.max_connection_creation_rate,
+                self.quotas.limits.rates,
+            )
+        )
 
     # What handlers and coordinators ask for.
 
-        self.throttles.configure(self.config, self.now.mono)
     def leader_of(self, partition: TopicPartition) -> int | None:
         """NO_LEADER where nobody leads, None where the partition is gone: the cluster has the topic of transactions,
         so this broker was told of all topics, and not this one."""

@@ -13,7 +13,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
-from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
+from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, forwarding, isr, verifying
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
@@ -35,7 +35,7 @@ ASK_THE_NEXT = (forwarding.OWNER, isr.OWNER, Stopping.OWNER)
 
 
 class Node:
-    """A broker. Every input returns the effects to carry out, in order."""
+    """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Node:
         endpoints: Sequence[Endpoint],
         *,
         entropy: Callable[[int], bytes],
+        stopwatch: Callable[[], int] = lambda: 0,
         generation: Generation = KIP_320,
     ) -> None:
         self._effects: list[Effect] = []
@@ -55,6 +56,7 @@ class Node:
             disk,
             endpoints,
             entropy=entropy,
+            stopwatch=stopwatch,
             generation=generation,
             effects=self._effects,
             store=self.store,
@@ -69,6 +71,7 @@ class Node:
         self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, PEER_TIMEOUT_MS)
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
+        broker.on_config = self.upkeep.configure
         self.stopping = Stopping(self._effects)
         self.coordinating = Coordinating(
             {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}, broker.replicas, self._effects
@@ -193,7 +196,7 @@ class Node:
     def wake(self, now: Time) -> list[Effect]:
         self._at(now)
         broker = self.broker
-        self.waiting.expire(now.mono)
+        self.dispatch.wake(now.mono)
         self.peers.expire(now.mono)
         broker.wake(now)
         self.stopping.wake(now)
@@ -208,7 +211,7 @@ class Node:
         """The monotonic millisecond at which `wake` is due."""
         broker = self.broker
         moments = (
-            self.waiting.next_deadline,
+            self.dispatch.next_deadline,
             self.peers.next_deadline,
             *broker.deadlines,
             broker.groups.next_deadline,
@@ -391,6 +394,3 @@ class Node:
         for partition in self.replicas:
             partition.check_invariants()
         self.broker.image.check_invariants()
-
-    def __contains__(self, name: TopicPartition) -> bool:
-        return self.replicas.get(*name) is not None

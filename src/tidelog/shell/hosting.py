@@ -5,6 +5,7 @@ What is opened stands in one ExitStack, in the order in which later things need 
 
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
@@ -87,7 +88,7 @@ class Hosted:
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
         premises.check_identity(cluster_id, config.node_id, os.urandom)
-        node = self.node = Node(config, disk, reached, entropy=os.urandom)
+        node = self.node = Node(config, disk, reached, entropy=os.urandom, stopwatch=time.thread_time_ns)
         server = Server(self.loop, node, config, disk, lines=self.lines, submit=thread.submit)
         stack.callback(server.close)
         for folder, reason in premises.offline.items():

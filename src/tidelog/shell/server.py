@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import Close, Connect, Effect, Event, Pause, Remove, Replace, Send, Stop, Store, Sync
+from tidelog.effects import Admit, Close, Connect, Effect, Event, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.chores import Chores
@@ -78,6 +78,7 @@ class Server:
             Send: lambda send: self._traffic.put(send.connection, send.parts),
             Close: self._close,
             Pause: lambda pause: self._traffic.pause(pause.connection, paused=pause.paused),
+            Admit: self._traffic.doors.admit,
             Connect: self._connect,
             Sync: upkeep.sync,
             Replace: upkeep.replace,

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.effects import (
+    Admit,
     Close,
     Connect,
     Effect,
@@ -53,6 +54,8 @@ class Carrier:
                 self.close(connection)
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
+            case Admit():
+                pass  # everybody may come
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)
             case Store(token, operations):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tidelog.api.context import Context
 from tidelog.api.records import answers, closest
+from tidelog.api.records.allowance import allowed_bytes
 from tidelog.api.records.asking import asked_partitions, session_of
 from tidelog.api.records.leaders import MOVED, endpoints, find
 from tidelog.api.records.sessions import INITIAL_EPOCH, NO_SESSION, Session, Wanted
@@ -91,7 +92,7 @@ def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
         broker_epoch=request.replica_state.replica_epoch,
         deadline=context.now.mono + request.max_wait_ms,
         min_bytes=request.min_bytes,
-        max_bytes=min(request.max_bytes, context.broker.config.fetch_max_bytes),
+        max_bytes=min(request.max_bytes, allowed_bytes(context)),
         committed_only=request.isolation_level == READ_COMMITTED,
         rack=request.rack_id,
         session=session,

@@ -1,6 +1,6 @@
 """Options of what Tidelog does in another way or not at all; accepted, so that Kafka's own files are read unchanged.
 
-None has an effect: KRaft's quorum and metadata log, remote storage, share and streams groups, quota windows,
+None has an effect: KRaft's quorum and metadata log, remote storage, share and streams groups,
 purgatories and Java's metrics.
 """
 
@@ -176,16 +176,12 @@ class StreamsOptions(Options, ignored=True):
 
 
 class JavaOptions(Options, ignored=True):
-    """Quota windows, purgatories, metrics and plug-ins."""
+    """Windows of other quotas, purgatories, metrics and plug-ins."""
 
-    quota_window_num = positive(11, "Windows of client quotas.")
-    quota_window_size_seconds = positive(1, "Length of a window of client quotas.")
     replication_quota_window_num = positive(11, "Windows of replication quotas.")
     replication_quota_window_size_seconds = positive(1, "Length of a window of replication quotas.")
     alter_log_dirs_replication_quota_window_num = positive(11, "Windows of the quota of moves.")
     alter_log_dirs_replication_quota_window_size_seconds = positive(1, "Length of a window of the quota of moves.")
-    controller_quota_window_num = positive(11, "Windows of the controller's quota.")
-    controller_quota_window_size_seconds = positive(1, "Length of a window of the controller's quota.")
     client_quota_callback_class = class_name(None, "A Java class that sets quotas.")
     fetch_purgatory_purge_interval_requests = integer(1000, "Requests between purges of waiting fetches.")
     producer_purgatory_purge_interval_requests = integer(1000, "Requests between purges of waiting produces.")

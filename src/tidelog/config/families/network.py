@@ -20,6 +20,20 @@ def _served_between_brokers(protocol: str) -> str | None:
     return None if protocol == "PLAINTEXT" else "PLAINTEXT, the one protocol that is served between brokers"
 
 
+def connections_by_address(text: str) -> dict[str, int]:
+    """`address:count,…` of max.connections.per.ip.overrides; ValueError where it is not that."""
+    pairs = [pair.rpartition(":") for pair in text.split(",") if pair.strip()]
+    return {host.strip(): int(count) for host, _, count in pairs}
+
+
+def _counts(text: str) -> str | None:
+    try:
+        fine = all(host and count >= 0 for host, count in connections_by_address(text).items())
+    except ValueError:
+        fine = False
+    return None if fine else "address:count separated by commas"
+
+
 class NetworkOptions(Options):
     node_id = integer(-1, "The broker's number in the cluster; broker.id says the same.", at_least=0)
     broker_id = integer(-1, "The broker's number in the cluster; node.id says the same.")
@@ -56,10 +70,10 @@ class NetworkOptions(Options):
         MAX_INT, "Connections that one address may hold at a time.", at_least=0, dynamic=CLUSTER_WIDE
     )
     max_connections_per_ip_overrides = string(
-        "", "Connections that named addresses may hold, as address:count.", dynamic=CLUSTER_WIDE
+        "", "Connections that named addresses may hold, as address:count.", check=_counts, dynamic=CLUSTER_WIDE
     )
     max_connection_creation_rate = integer(
-        MAX_INT, "New connections per second that are accepted.", at_least=0, dynamic=CLUSTER_WIDE, ignored=True
+        MAX_INT, "New connections per second that are accepted.", at_least=0, dynamic=CLUSTER_WIDE
     )
     socket_request_max_bytes = integer(104_857_600, "Largest request that is read from a connection.", at_least=1)
     socket_receive_buffer_bytes = integer(102_400, "Receive buffer of the server's sockets; -1 leaves the system's.")

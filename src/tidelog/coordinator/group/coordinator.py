@@ -1,10 +1,11 @@
 """The group coordinator of one broker. Responses are of the newest version's shape."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig
 from tidelog.coordinator.coordinator import Coordinator, Finish
 from tidelog.coordinator.group import deletion
 from tidelog.coordinator.group.consumer import subscriptions
@@ -21,9 +22,18 @@ from tidelog.model import GROUP_TOPIC, Time
 class GroupCoordinator(Coordinator[GroupMachine]):
     """All groups whose partition of `__consumer_offsets` this broker leads."""
 
-    def __init__(self, config: BrokerConfig, *, entropy: Entropy, cluster: Cluster | None = None) -> None:
-        """`cluster` is read whenever a consumer group's subscriptions are looked at."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        entropy: Entropy,
+        cluster: Cluster | None = None,
+        group_config: Callable[[str], GroupConfig] | None = None,
+    ) -> None:
+        """`cluster` is read whenever a consumer group's subscriptions are looked at, `group_config` tells a group's
+        options, as they are now."""
         self.config = config
+        self._group_config = group_config or (lambda _: GroupConfig({}, config))
         self._cluster: Cluster = NoTopics() if cluster is None else cluster
         self._entropy = entropy
         desk = Desk(config.offsets_commit_timeout_ms, config.offsets_topic_compression_codec)
@@ -31,7 +41,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         self._requests = Requests(config, self._shards)
 
     def _machine(self, shard: Shard) -> GroupMachine:
-        return GroupMachine(shard, self.config, self._entropy, RULES, self._cluster)
+        return GroupMachine(shard, self.config, self._entropy, RULES, self._cluster, self._group_config)
 
     def partition_for(self, group_id: str, partitions: int = 0) -> int:
         """The partition of the group topic that holds the group, of so many, or of as many as it will be made with."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.group import GroupConfig
 from tidelog.coordinator.contract import Change, Result, Run
 from tidelog.coordinator.group import records
 from tidelog.coordinator.group.consumer.groups import ConsumerGroups
@@ -53,10 +54,19 @@ class Rules(NamedTuple):
 class GroupMachine:
     """The groups of one partition of `__consumer_offsets`. Its rules are functions of the modules beside it."""
 
-    def __init__(self, shard: Shard, config: BrokerConfig, entropy: Entropy, rules: Rules, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        config: BrokerConfig,
+        entropy: Entropy,
+        rules: Rules,
+        cluster: Cluster,
+        group_config: Callable[[str], GroupConfig],
+    ) -> None:
         self.shard = shard
         self.config = config
         self.cluster = cluster
+        self.group_config = group_config
         self._entropy = entropy
         self._rules = rules
         self.saved: dict[str, GroupMetadataValue] = {}

@@ -49,9 +49,7 @@ class Cleaning:
     ) -> None:
         self._on_cleaned = on_cleaned
         self._enabled = config.log_cleaner_enable
-        self._backoff_ms = max(1, config.log_cleaner_backoff_ms)
-        self._memory_bytes = config.log_cleaner_dedupe_buffer_size
-        self._bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+        self.configure(config)
         self._replicas = replicas
         self._out = out
         self._tokens = count(-1, -1)
@@ -69,6 +67,12 @@ class Cleaning:
     def __repr__(self) -> str:
         what = f"at {self._pass.partition.name}" if self._pass is not None else "idle"
         return f"<Cleaning {what}, {len(self._uncleanable)} uncleanable>"
+
+    def configure(self, config: BrokerConfig) -> None:
+        """What is under way goes on as it was begun."""
+        self._backoff_ms = max(1, config.log_cleaner_backoff_ms)
+        self._memory_bytes = config.log_cleaner_dedupe_buffer_size
+        self._bytes_per_second = config.log_cleaner_io_max_bytes_per_second
 
     @property
     def uncleanable(self) -> Mapping[TopicPartition, Uncleanable]:

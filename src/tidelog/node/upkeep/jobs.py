@@ -63,6 +63,9 @@ class Jobs:
     def __repr__(self) -> str:
         return f"<Jobs {self._due}>"
 
+    def configure(self, config: BrokerConfig) -> None:
+        self._expiration_ms = config.producer_id_expiration_ms
+
     def start(self, now: Time) -> None:
         self._due = {job.name: now.mono + job.every_ms for job in self.table}
 

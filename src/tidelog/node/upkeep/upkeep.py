@@ -1,5 +1,6 @@
 """All upkeep of a broker's logs, as the node sees it: inputs from the disk's slow work, one clock."""
 
+from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect
 from tidelog.model import Time
 from tidelog.node.local import LocalBroker
@@ -30,6 +31,11 @@ class Upkeep:
     def start(self, now: Time) -> None:
         self.jobs.start(now)
         self.cleaning.start(now)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Options changed while the broker runs."""
+        self.jobs.configure(config)
+        self.cleaning.configure(config)
 
     def wake(self, now: Time) -> None:
         for part in self._clocked:

@@ -1,5 +1,7 @@
 """The listening sockets: connections are accepted here, and counted.
 
+max.connection.creation.rate: while more come than that, accepting pauses; connection_creation_rate of an address: it
+waits and is closed.
 max.connections: while it is reached nothing more is accepted on the clients' listeners (the brokers' own stays open).
 max.connections.per.ip: a connection too many from one address is closed at once, as Kafka does.
 """
@@ -11,10 +13,15 @@ from collections import Counter
 from collections.abc import Callable
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.families.network import connections_by_address
+from tidelog.effects import Admit
+from tidelog.shell.connections.pace import Pace
 from tidelog.shell.lines import Lines
 
 ACCEPTS_A_TURN = 32
 REST_S = 1.0
+SLACK_S = 0.005
+"""A timer may ring a little early."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 Enter = Callable[[int, socket.socket, str, str], None]
@@ -27,9 +34,14 @@ class Doors:
         self._loop = loop
         self._lines = lines
         self._enter = enter
-        self._most = config.max_connections
-        self._most_per_host = config.max_connections_per_ip
-        self._overrides = _overrides(config.max_connections_per_ip_overrides)
+        self._allowed = Admit(
+            config.max_connections,
+            config.max_connections_per_ip,
+            connections_by_address(config.max_connections_per_ip_overrides),
+            config.max_connection_creation_rate,
+            {},
+        )
+        self._pace = Pace(config)
         self._doors: dict[socket.socket, tuple[str, bool]] = {}
         self._shut: set[socket.socket] = set()
         self._hosts: Counter[str] = Counter()
@@ -51,6 +63,11 @@ class Doors:
             sock.close()
         self._doors.clear()
 
+    def admit(self, allowed: Admit) -> None:
+        """Other limits from now on; who is inside stays."""
+        self._allowed = allowed
+        self._open_or_shut()
+
     def left(self, host: str) -> None:
         """A connection from this address is gone."""
         self._hosts[host] -= 1
@@ -60,7 +77,7 @@ class Doors:
             self._open_or_shut()
 
     def _open_or_shut(self) -> None:
-        full = self._hosts.total() >= self._most
+        full = self._hosts.total() >= self._allowed.most or self._pace.is_resting
         for sock, (_, limited) in self._doors.items():
             if full and limited and sock not in self._shut:
                 self._shut.add(sock)
@@ -70,7 +87,7 @@ class Doors:
                 self._loop.add_reader(sock.fileno(), self._accept, sock)
 
     def _accept(self, door: socket.socket) -> None:
-        listener, _ = self._doors[door]
+        listener, limited = self._doors[door]
         for _ in range(ACCEPTS_A_TURN):
             if door in self._shut:
                 return
@@ -81,14 +98,15 @@ class Doors:
             except OSError as error:
                 self._rest(door, error)
                 return
-            self._welcome(sock, listener, address[0])
+            self._welcome(sock, listener, address[0], limited=limited)
 
-    def _welcome(self, sock: socket.socket, listener: str, host: str) -> None:
-        most = self._overrides.get(host, self._most_per_host)
+    def _welcome(self, sock: socket.socket, listener: str, host: str, *, limited: bool) -> None:
+        most = self._allowed.overrides.get(host, self._allowed.per_host)
         if self._hosts[host] >= most:
-            fields = {"listener": listener, "peer": host, "reason": f"max.connections.per.ip is {most}"}
-            self._lines.write("info", "connection.refused", fields)
+            self._refuse(listener, host, f"max.connections.per.ip is {most}")
             sock.close()
+            return
+        if limited and self._is_too_fast(sock, listener, host):
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -98,6 +116,22 @@ class Doors:
         self._last_number += 1
         self._enter(self._last_number, sock, listener, host)
         self._open_or_shut()
+
+    def _refuse(self, listener: str, host: str, reason: str) -> None:
+        self._lines.write("info", "connection.refused", {"listener": listener, "peer": host, "reason": reason})
+
+    def _is_too_fast(self, sock: socket.socket, listener: str, host: str) -> bool:
+        """An address that comes too often is kept waiting, then closed; if all do together, the doors shut for a while
+        behind this one."""
+        rate = self._allowed.host_rates.get(host, self._allowed.host_rates.get(None))
+        if rate is not None and (wait_s := self._pace.of_host(host, rate)) > 0:
+            self._refuse(listener, host, f"connection_creation_rate is {rate:g}")
+            self._loop.call_later(wait_s, sock.close)
+            return True
+        wait_s = self._pace.of_all(self._allowed.rate)
+        if wait_s > 0:
+            self._loop.call_later(wait_s + SLACK_S, self._open_or_shut)
+        return False
 
     def _rest(self, door: socket.socket, error: OSError) -> None:
         """Out of descriptors or memory: stop accepting for a moment instead of spinning."""
@@ -116,12 +150,6 @@ def _buffer_sizes(config: BrokerConfig) -> list[tuple[int, int]]:
         ("socket.receive.buffer.bytes", socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
     )
     return [(option, size) for name, option, size in wished if name in config.explicit and size > 0]
-
-
-def _overrides(text: str) -> dict[str, int]:
-    """`address:count,…` of max.connections.per.ip.overrides."""
-    pairs = (pair.rpartition(":") for pair in text.split(",") if pair.strip())
-    return {host.strip(): int(count) for host, _, count in pairs}
 
 
 def bind(host: str, port: int, backlog: int) -> socket.socket:

@@ -106,12 +106,12 @@ class Suite:
             self._cut[key] = min(offset, self._cut.get(key, offset))
         elif event.kind == "replica.deleted":
             leadership.check_deleted(self.ghosts, named(event), host.broker_id)
+            if (gone := self.replicas.pop((host.broker_id, named(event)), None)) is not None:
+                self._numbering.pop(gone, None)
         elif event.kind in AILING:
             self._ailing.add(host.broker_id)
 
     def ended(self, world: World, host: Host, how: str) -> None:
-            if (gone := self.replicas.pop((host.broker_id, named(event)), None)) is not None:
-                self._numbering.pop(gone, None)
         broker = host.broker_id
         self._cut.clear()
         self.overheard.step_over()

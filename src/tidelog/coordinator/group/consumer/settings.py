@@ -12,10 +12,10 @@ class Settings(NamedTuple):
 
 
 def settings(machine: GroupMachine, group_id: str) -> Settings:
-    del group_id
-    config = machine.config
+    """The group's own options, or the broker's of the same meaning."""
+    config = machine.group_config(group_id)
     return Settings(
-        config.group_consumer_session_timeout_ms,
-        config.group_consumer_heartbeat_interval_ms,
-        config.group_consumer_assignment_interval_ms,
+        config.consumer_session_timeout_ms,
+        config.consumer_heartbeat_interval_ms,
+        config.consumer_assignment_interval_ms,
     )

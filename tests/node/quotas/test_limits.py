@@ -1,0 +1,31 @@
+"""Whose quota holds: Kafka's eight places, the most specific first."""
+
+import pytest
+
+from tidelog.node.quotas.limits import Limit, Limits
+
+RATE = "producer_byte_rate"
+ORDER = [
+    ({"user": "u", "client-id": "c"}, ("u", "c")),
+    ({"user": "u", "client-id": None}, ("u", "c")),
+    ({"user": "u"}, ("u", "")),
+    ({"user": None, "client-id": "c"}, ("u", "c")),
+    ({"user": None, "client-id": None}, ("u", "c")),
+    ({"user": None}, ("u", "")),
+    ({"client-id": "c"}, ("", "c")),
+    ({"client-id": None}, ("", "c")),
+]
+
+
+@pytest.mark.parametrize("first", range(len(ORDER)))
+def test_the_most_specific_one_holds(first):
+    limits = Limits([(entity, {RATE: float(number)}) for number, (entity, _) in enumerate(ORDER) if number >= first])
+    assert limits.of(RATE, "u", "c") == Limit(float(first), ORDER[first][1])
+
+
+def test_others_have_none():
+    limits = Limits([({"user": "u", "client-id": "c"}, {RATE: 1.0}), ({"ip": None}, {"connection_creation_rate": 5.0})])
+    assert limits.of(RATE, "u", "d") is None
+    assert limits.of("consumer_byte_rate", "u", "c") is None
+    assert limits.names == {RATE}
+    assert limits.rates == {None: 5.0}
