@@ -16,7 +16,7 @@ from tidelog.client.group.membership import Membership
 from tidelog.client.group.offsets import GroupOffsets
 from tidelog.client.options import Address, ConsumerOptions
 from tidelog.client.positions import Need, Place, Positions
-from tidelog.client.reading.fetcher import RESETS, Fetcher, isolation_level
+from tidelog.client.reading.fetcher import RESETS, Fetcher, Whole, isolation_level
 from tidelog.client.reading.lookups import Found, Lookups
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed, GroupPlace
 from tidelog.effects import Effect
@@ -127,14 +127,22 @@ class Consumer(Client):
     def poll(self, now: Time, most: int | None = None) -> tuple[list[ConsumerRecord], list[Effect]]:
         """The next records, at most `max.poll.records`; says too that what was handed out before is processed."""
         taken: list[ConsumerRecord] = []
+        if self._may_hand_out(now):
+            taken = self._fetcher.take(self.options.max_poll_records if most is None else most, now)
+        return taken, self._turn(now)
+
+    def poll_whole(self, now: Time) -> tuple[list[Whole], list[Effect]]:
+        """As `poll`, but what was fetched as it came, for who decodes batches himself. The two do not mix."""
+        taken = self._fetcher.take_whole(now) if self._may_hand_out(now) else []
+        return taken, self._turn(now)
+
+    def _may_hand_out(self, now: Time) -> bool:
         self._was_polled = True
         if self._is_subscribed and self.group is not None:
             self.group.membership.polled(now)
         self._commit_by_itself(now)
         is_giving_up = self.group is not None and self.group.membership.must_commit
-        if not is_giving_up and not self._is_closing:
-            taken = self._fetcher.take(self.options.max_poll_records if most is None else most, now)
-        return taken, self._turn(now)
+        return not is_giving_up and not self._is_closing
 
     def take_events(self) -> list[Event]:
         events, self._events = self._events, []

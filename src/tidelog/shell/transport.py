@@ -6,7 +6,7 @@ the group during `poll`, which must come more often than `session.timeout.ms`.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidelog.client.client import Client
 from tidelog.client.options import Address, AdminOptions, ConsumerOptions, ProducerOptions
@@ -21,7 +21,10 @@ from tidelog.wire.record_format import Header
 if TYPE_CHECKING:  # a command that only administers does not load what sends and reads
     from tidelog.client.admin import Target
     from tidelog.client.producer import Producer as ProducerClient
+    from tidelog.client.reading.fetcher import Whole
     from tidelog.client.reading.lookups import Found
+
+T = TypeVar("T")
 
 FOREVER = 2**62
 """A monotonic millisecond that never comes."""
@@ -218,15 +221,22 @@ class Consumer(_Blocking):
     def poll(self, timeout: float = 0, most: int | None = None) -> list[ConsumerRecord]:
         """The next records, at most `most` (`max.poll.records`); none after `timeout` seconds without any. ApiError
         where the consumer cannot go on."""
+        return self._poll(lambda: self._client.poll(now(), most), timeout)
+
+    def poll_whole(self, timeout: float = 0) -> "list[Whole]":
+        """The same as it was fetched, batch by batch, for who decodes columns; not to be mixed with `poll`."""
+        return self._poll(lambda: self._client.poll_whole(now()), timeout)
+
+    def _poll(self, take: "Callable[[], tuple[list[T], list[Effect]]]", timeout: float) -> "list[T]":
         moment = now()
         until = moment.mono + int(timeout * 1000)
         self._sockets.run(moment.mono)  # the group must not wait while there are records
         while True:
             self._tell_events()
-            records, effects = self._client.poll(now(), most)
+            taken, effects = take()
             self._sockets.carry_out(effects)
-            if records or now().mono >= until:
-                return records
+            if taken or now().mono >= until:
+                return taken
             self._sockets.run(until)
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:

@@ -1,34 +1,24 @@
 """One range of one partition, read on an executor as Arrow batches in the schema of Spark's own connector."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from tidelog.client.results import ConsumerRecord
+from tidelog.client.reading.fetcher import Whole
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
+from tidelog.spark import columns, connections
+from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
 
-ROWS_A_BATCH = 10_000
 PATIENCE_S = 60.0
-LOG_APPEND_TIME = "LogAppendTime"
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = ", headers array<struct<key:string,value:binary>>"
-
-_FIELDS = [
-    ("key", pa.binary()),
-    ("value", pa.binary()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("timestamp", pa.timestamp("us", tz="UTC")),
-    ("timestampType", pa.int32()),
-]
-_HEADERS = ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
 
 
 @dataclass
@@ -56,9 +46,10 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
     place = part.start
     while place < part.end:
         try:
-            for rows in _rows(part, place):
-                yield batch(rows, headers=part.headers)
-                place = rows[-1].offset + 1
+            with connections.borrowed(part.bootstrap) as consumer:
+                for whole in _fetched(consumer, part, place):
+                    yield from batch(whole, part)
+                    place = whole.batches[-1].next_offset if whole.batches else place
         except ApiError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
@@ -66,36 +57,23 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
         return
 
 
-def _rows(part: Range, start: int) -> Iterator[list[ConsumerRecord]]:
+def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[Whole]:
     name = TopicPartition(part.topic, part.partition)
-    with Consumer(part.bootstrap, auto_offset_reset="none", allow_auto_create_topics=False) as consumer:
-        beginning = consumer.beginning_offsets([name])[name]
-        if start < beginning:
-            _lost(part, start, min(beginning, part.end), "deleted before they were read")
-        place = max(start, beginning)
-        if place >= part.end:
-            return
+    beginning = consumer.beginning_offsets([name])[name]
+    if start < beginning:
+        _lost(part, start, min(beginning, part.end), "deleted before they were read")
+    place = max(start, beginning)
+    if place < part.end:
         consumer.assign([name])
         consumer.seek(name, place)
-        yield from _polled(consumer, name, part)
-
-
-def _polled(consumer: Consumer, name: TopicPartition, part: Range) -> Iterator[list[ConsumerRecord]]:
-    rows: list[ConsumerRecord] = []
-    while True:
-        records = consumer.poll(PATIENCE_S, ROWS_A_BATCH)
-        rows += [record for record in records if record.offset < part.end]
+    while place < part.end:
+        fetched = consumer.poll_whole(PATIENCE_S)
+        yield from fetched
         place = consumer.position(name)
-        done = place >= part.end or bool(records and records[-1].offset + 1 >= part.end)
-        if not records and not done:
+        if not fetched:
             if consumer.end_offsets([name])[name] > place:
                 raise TimeoutError(f"{name}: nothing came within {PATIENCE_S:.0f} s at {place}")
             _lost(part, place, part.end, "there and are gone")
-            done = True
-        if rows and (done or len(rows) >= ROWS_A_BATCH):
-            yield rows
-            rows = []
-        if done:
             return
 
 
@@ -107,19 +85,38 @@ def _lost(part: Range, start: int, end: int, what: str) -> None:
         )
 
 
-def batch(rows: Sequence[ConsumerRecord], *, headers: bool) -> pa.RecordBatch:
-    columns: list[Sequence[Any]] = [
-        [row.key for row in rows],
-        [row.value for row in rows],
-        [row.topic for row in rows],
-        [row.partition for row in rows],
-        [row.offset for row in rows],
-        [row.timestamp * 1000 for row in rows],
-        [int(row.timestamp_type == LOG_APPEND_TIME) for row in rows],
-    ]
-    fields = list(_FIELDS)
-    if headers:
-        fields.append(_HEADERS)
-        columns.append([[{"key": key, "value": value} for key, value in row.headers] or None for row in rows])
-    arrays = [pa.array(column, type=kind) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in fields])
+def batch(whole: Whole, part: Range) -> Iterator[pa.RecordBatch]:
+    """The records of an answer that are in the range; none where there is none."""
+    data, places = _payloads(whole)
+    found = columns.columns(data, places)
+    found = found.only((found.offsets >= max(whole.start, part.start)) & (found.offsets < part.end))
+    count = len(found.offsets)
+    if not count:
+        return
+    fields = {
+        "key": columns.gathered(data, found.keys),
+        "value": columns.gathered(data, found.values),
+        "topic": pa.repeat(pa.scalar(part.topic), count),
+        "partition": pa.repeat(pa.scalar(part.partition, pa.int32()), count),
+        "offset": pa.array(found.offsets),
+        "timestamp": pa.array(found.timestamps * 1000, pa.timestamp("us", tz="UTC")),
+        "timestampType": pa.array(found.stamped.astype(np.int32)),
+    }
+    if part.headers:
+        fields["headers"] = columns.headers(data, found)
+    yield pa.RecordBatch.from_arrays(list(fields.values()), names=list(fields))
+
+
+def _payloads(whole: Whole) -> tuple[bytes, list[columns.Batch]]:
+    """Where the records of the batches are: in what was fetched, or in one buffer of what was compressed."""
+    if not any(each.compression for each in whole.batches):
+        return whole.raw, [_place(each, each.position + HEADER_BYTES, each.end) for each in whole.batches]
+    payloads = [payload_of(whole.raw, each) for each in whole.batches]
+    ends = list(accumulate(map(len, payloads)))
+    places = zip(whole.batches, payloads, ends, strict=True)
+    return b"".join(payloads), [_place(each, end - len(payload), end) for each, payload, end in places]
+
+
+def _place(batch: BatchHeader, start: int, end: int) -> columns.Batch:
+    fixed = batch.max_timestamp if batch.is_log_append_time else None
+    return columns.Batch(start, end, batch.count, batch.base_offset, batch.base_timestamp, fixed)

@@ -200,6 +200,19 @@ def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     return payload[position:stop], stop
 
 
+def headers_at(payload: bytes, position: int, end: int) -> list[Header]:
+    """The headers of the record that ends at `end`, from where their count stands."""
+    try:
+        found, position = _decode_headers(payload, position, end)
+    except IndexError:
+        raise _refused("a record is cut off") from None
+    except UnicodeDecodeError:
+        raise _refused("a header's name is not UTF-8") from None
+    if position != end:
+        raise _refused("a record's fields and its length disagree")
+    return found
+
+
 def _decode_headers(payload: bytes, position: int, end: int) -> tuple[list[Header], int]:
     count = payload[position]
     position += 1

@@ -6,10 +6,11 @@ checked against the leader's log by the epoch of the last record (KIP-320): wher
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.group.subscriptions import by_topic
@@ -28,11 +29,23 @@ from tidelog.wire.messages.records.fetch import (
     PartitionData,
 )
 
+T = TypeVar("T")
+
 READ_COMMITTED = 1
 _NEWEST_WITH_NAMES = 12
 
 RESETS: Mapping[str, int | None] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 """The values of `auto.offset.reset`."""
+
+
+class Whole(NamedTuple):
+    """One partition's answer for who decodes it himself: `batches` are those in `raw` that hold records to be read, of
+    which those below `start` are not wanted."""
+
+    partition: TopicPartition
+    start: int
+    raw: bytes
+    batches: list[records.BatchHeader]
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +54,8 @@ class _Buffered:
 
     partition: TopicPartition
     turn: int
+    raw: bytes
+    batches: Iterator[records.BatchHeader]
     content: Iterator[ConsumerRecord]
 
 
@@ -78,40 +93,68 @@ class Fetcher:
         self._buffer.extendleft(reversed(paused))
         return taken
 
+    def take_whole(self, now: Time) -> list[Whole]:
+        """Everything that is there, answer by answer; positions move behind it."""
+        taken: list[Whole] = []
+        waiting, self._buffer = self._buffer, deque()
+        for buffered in waiting:
+            place = self._positions.places.get(buffered.partition)
+            if place is not None and place.turn == buffered.turn:
+                if place.is_paused:
+                    self._buffer.append(buffered)
+                    continue
+                whole = Whole(buffered.partition, place.offset, buffered.raw, [])
+                self._pass(buffered, place, buffered.batches, whole.batches.append, now)
+                taken.append(whole)
+        return taken
+
     def _take_from(self, buffered: _Buffered, place: Place, taken: list[ConsumerRecord], most: int, now: Time) -> bool:
         """Whether nothing is left."""
+        left = most - len(taken)
+        self._pass(buffered, place, islice(buffered.content, left), taken.append, now)
+        return len(taken) < most
+
+    def _pass(
+        self, buffered: _Buffered, place: Place, content: Iterator[T], on: Callable[[T], None], now: Time
+    ) -> None:
+        """Hand on what can be read; what cannot is told, and tried again from there."""
         try:
-            for record in buffered.content:
-                taken.append(record)
-                place.offset = record.offset + 1
-                place.epoch = record.leader_epoch
-                if len(taken) >= most:
-                    return False
+            for each in content:
+                on(each)
         except ApiError as error:
             self._fail(buffered.partition, place, error.code, f"{buffered.partition} at {place.offset}: {error}", now)
-        return True
 
-    def _read(
-        self, partition: TopicPartition, place: Place, raw: bytes, aborted: Sequence[AbortedTransaction]
-    ) -> Iterator[ConsumerRecord]:
-        """The records of an answer from the place's offset on, without those of aborted transactions. What no record
-        is handed out of (control batches, the end of a compacted batch) moves the place too."""
-        topic, number = partition
+    def _batches(
+        self, place: Place, raw: bytes, aborted: Sequence[AbortedTransaction]
+    ) -> Iterator[records.BatchHeader]:
+        """The batches of an answer that records are handed out of, those of aborted transactions left out. What no
+        record is handed out of (control batches, the end of a compacted batch) moves the place too."""
         is_aborted = _Aborted(aborted, self._isolation_level)
         for batch in records.batches(raw):
-            start = place.offset
-            if batch.next_offset > start:
+            if batch.next_offset > place.offset:
                 if self._options.check_crcs:
                     records.check_crc(raw, batch)
                 if not is_aborted(raw, batch) and not batch.is_control:
-                    time_type = batch.timestamp_type
-                    for offset, timestamp, key, value, headers in records.records(raw, batch):
-                        if offset >= start:
-                            yield ConsumerRecord(
-                                topic, number, offset, timestamp, key, value, headers, batch.leader_epoch, time_type
-                            )
+                    yield batch
                 place.offset = max(place.offset, batch.next_offset)
                 place.epoch = batch.leader_epoch
+
+    @staticmethod
+    def _read(
+        partition: TopicPartition, place: Place, raw: bytes, batches: Iterator[records.BatchHeader]
+    ) -> Iterator[ConsumerRecord]:
+        """Their records, from the place's offset on; the place moves with each."""
+        topic, number = partition
+        for batch in batches:
+            start = place.offset
+            time_type = batch.timestamp_type
+            for offset, timestamp, key, value, headers in records.records(raw, batch):
+                if offset >= start:
+                    place.offset = offset + 1
+                    place.epoch = batch.leader_epoch
+                    yield ConsumerRecord(
+                        topic, number, offset, timestamp, key, value, headers, batch.leader_epoch, time_type
+                    )
 
     # Asking.
 
@@ -224,8 +267,9 @@ class Fetcher:
             self._truncated(partition, place, told.diverging_epoch.end_offset, told.diverging_epoch.epoch)
         elif told.records:
             raw = bytes(told.records)  # type: ignore[arg-type]  # a view into the frame, which is about to go
-            content = self._read(partition, place, raw, told.aborted_transactions or ())
-            self._buffer.append(_Buffered(partition, place.turn, content))
+            batches = self._batches(place, raw, told.aborted_transactions or ())
+            content = self._read(partition, place, raw, batches)
+            self._buffer.append(_Buffered(partition, place.turn, raw, batches, content))
 
     def _truncated(self, partition: TopicPartition, place: Place, end_offset: int, epoch: int) -> None:
         offset = min(end_offset, place.offset)

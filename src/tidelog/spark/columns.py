@@ -1,0 +1,234 @@
+"""Record batches as Arrow columns, without Python for each record.
+
+A loop finds where each record begins, by its length; where neighbours have the same length, a whole run at once; of
+many batches the first records together, then the second, and so on. All else is done for all records at once: numbers
+with numpy, keys and values with Arrow, which copies them out of the buffer that was fetched.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire import record_format
+
+Numbers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+RUN = 8
+"""So many neighbours of one length make it likely that more follow."""
+LAST_SHIFT = 63
+LANES = 256
+"""From so many batches on their records are looked for side by side."""
+
+
+class Batch(NamedTuple):
+    """One batch's records in a payload: `count` of them in bytes [start, end), numbers to be added to their deltas."""
+
+    start: int
+    end: int
+    count: int  # type: ignore[assignment]  # a tuple's count is of no use here
+    base_offset: int
+    base_timestamp: int
+    fixed_timestamp: int | None
+
+
+class Slices(NamedTuple):
+    """Fields of the buffer; an absent one has no length."""
+
+    starts: Numbers
+    lengths: Numbers
+    absent: NDArray[np.bool_]
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Slices":
+        return Slices(self.starts[chosen], self.lengths[chosen], self.absent[chosen])
+
+
+class Columns(NamedTuple):
+    """The fields of records. `stamped` where the broker's time stands over the record's own; `headers_at` is where the
+    count of headers stands."""
+
+    offsets: Numbers
+    timestamps: Numbers
+    stamped: NDArray[np.bool_]
+    keys: Slices
+    values: Slices
+    headers_at: Numbers
+    ends: Numbers
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Columns":
+        """Those for which the mask holds."""
+        if chosen.all():
+            return self
+        numbers = (self.offsets[chosen], self.timestamps[chosen], self.stamped[chosen])
+        places = (self.headers_at[chosen], self.ends[chosen])
+        return Columns(*numbers, self.keys.only(chosen), self.values.only(chosen), *places)
+
+
+def _refused(why: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, why)
+
+
+def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
+    """All records of the batches, in order. ApiError INVALID_RECORD where they are not what records can be."""
+    view = np.frombuffer(data, np.uint8)
+    counts = np.array([batch.count for batch in batches], np.int64)
+    try:
+        begins, stops = _side_by_side(view, batches) if len(batches) >= LANES else _one_by_one(data, view, batches)
+        deltas, at = _numbers(view, begins + 1)
+        times = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
+        deltas, at = _numbers(view, at)
+        offsets = deltas + np.repeat([batch.base_offset for batch in batches], counts)
+        keys, at = _slices(view, at, stops)
+        values, at = _slices(view, at, stops)
+        if ((view[at] == 0) & (at + 1 != stops)).any():
+            raise _refused("a record's fields and its length disagree")
+    except IndexError:
+        raise _refused("a record is cut off") from None
+    stamped = np.repeat(np.array([batch.fixed_timestamp is not None for batch in batches], np.bool_), counts)
+    if stamped.any():
+        times = np.where(stamped, np.repeat([batch.fixed_timestamp or 0 for batch in batches], counts), times)
+    return Columns(offsets, times, stamped, keys, values, at, stops)
+
+
+def _one_by_one(data: bytes, view: Bytes, batches: Sequence[Batch]) -> tuple[Numbers, Numbers]:
+    begins, stops = array("q"), array("q")
+    for batch in batches:
+        _find(data, view, batch, begins, stops)
+    return np.frombuffer(begins, np.int64), np.frombuffer(stops, np.int64)
+
+
+def _side_by_side(view: Bytes, batches: Sequence[Batch]) -> tuple[Numbers, Numbers]:
+    """The first records of all batches, then the second, …: of many batches that is quicker than one after another."""
+    counts = np.array([batch.count for batch in batches], np.int64)
+    position = np.array([batch.start for batch in batches], np.int64)
+    limit = np.array([batch.end for batch in batches], np.int64)
+    if (counts < 0).any() or (counts > (limit - position) // record_format.MIN_RECORD_BYTES).any():
+        raise _refused("a batch has more records than bytes for them")
+    place = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    begins, stops = np.empty(counts.sum(), np.int64), np.empty(counts.sum(), np.int64)
+    order = np.argsort(-counts, kind="stable")
+    position, limit, place = position[order], limit[order], place[order]
+    remaining = np.searchsorted(-counts[order], -np.arange(counts.max(initial=0)), side="left")
+    for step, active in enumerate(remaining):
+        length, body = _numbers(view, position[:active])
+        stop = body + length
+        if (length < 0).any() or (stop > limit[:active]).any():
+            raise _refused("a record is longer than its batch")
+        begins[place[:active] + step] = body
+        stops[place[:active] + step] = stop
+        position[:active] = stop
+    if (position != limit).any():
+        raise _refused("bytes follow the last record of a batch")
+    return begins, stops
+
+
+def _numbers(view: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
+    """The zigzag varints at these places, and the places behind them."""
+    value = view[at].astype(np.int64)
+    at = at + 1
+    longer = np.flatnonzero(value & 0x80)
+    if longer.size:
+        value[longer] &= 0x7F
+    shift = 7
+    while longer.size:
+        if shift > LAST_SHIFT:
+            raise _refused("a number is too long")
+        byte = view[at[longer]].astype(np.int64)
+        value[longer] |= (byte & 0x7F) << shift
+        at[longer] += 1
+        longer = longer[byte >= 0x80]
+        shift += 7
+    return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), at
+
+
+def _slices(view: Bytes, at: Numbers, stops: Numbers) -> tuple[Slices, Numbers]:
+    lengths, at = _numbers(view, at)
+    absent = lengths < 0
+    lengths = np.where(absent, 0, lengths)
+    after = at + lengths
+    if (after > stops).any() or (after < at).any():
+        raise _refused("a field is longer than its record")
+    return Slices(at, lengths, absent), after
+
+
+def _find(data: bytes, view: Bytes, batch: Batch, begins: "array[int]", ends: "array[int]") -> None:
+    position, limit, left = batch.start, batch.end, batch.count
+    if not 0 <= left <= (limit - position) // record_format.MIN_RECORD_BYTES:
+        raise _refused(f"{left} records cannot be in {limit - position} bytes")
+    last = 0
+    alike = 0
+    while left:
+        length = data[position]
+        body = position + 1
+        if length & 0x80:
+            length &= 0x7F
+            shift = 7
+            while True:
+                byte = data[body]
+                body += 1
+                length |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+        stop = body + (length >> 1)
+        if length & 1 or stop > limit:
+            raise _refused("a record is longer than its batch")
+        begins.append(body)
+        ends.append(stop)
+        left -= 1
+        stride = stop - position
+        alike = alike + 1 if stride == last else 0
+        last = stride
+        if alike >= RUN and left >= RUN:
+            found = _run(view, position, body - position, stride, min(left, (limit - stop) // stride))
+            if found:
+                begins.frombytes((np.arange(1, found + 1, dtype=np.int64) * stride + body).tobytes())
+                ends.frombytes((np.arange(1, found + 1, dtype=np.int64) * stride + stop).tobytes())
+                left -= found
+                stop += found * stride
+            alike = 0
+        position = stop
+    if position != limit:
+        raise _refused(f"{limit - position} bytes follow the last record")
+
+
+def _run(view: Bytes, position: int, size: int, stride: int, most: int) -> int:
+    """How many records behind the one at `position` have its length: by its number's bytes, at equal distances."""
+    if most <= 0:
+        return 0
+    same = np.ones(most, np.bool_)
+    for place in range(position, position + size):
+        same &= view[place + stride : place + stride * most + 1 : stride] == view[place]
+    return most if same.all() else int(np.argmin(same))
+
+
+def gathered(data: bytes, slices: Slices) -> pa.Array:
+    """The slices as a binary array: Arrow sees values and the gaps between them, and takes every second."""
+    count = len(slices.starts)
+    bounds = np.empty(2 * count + 1, np.int32)
+    bounds[0:-1:2] = slices.starts
+    bounds[1::2] = slices.starts + slices.lengths
+    bounds[-1] = bounds[-2] if count else 0
+    everything = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    whole = pa.Array.from_buffers(pa.binary(), 2 * count, everything)
+    chosen = np.arange(0, 2 * count, 2, dtype=np.int64)
+    return whole.take(pa.array(chosen, mask=slices.absent if slices.absent.any() else None))
+
+
+def headers(data: bytes, found: Columns) -> pa.Array:
+    """The headers of each record as a list of (key, value), null where there are none. Few records have any: those are
+    read one by one."""
+    counts, _ = _numbers(np.frombuffer(data, np.uint8), found.headers_at)
+    if not counts.any():
+        return pa.nulls(len(counts), HEADERS)
+    rows: list[list[dict[str, object]] | None] = [None] * len(counts)
+    for row in np.flatnonzero(counts).tolist():
+        listed = record_format.headers_at(data, int(found.headers_at[row]), int(found.ends[row]))
+        rows[row] = [{"key": key, "value": value} for key, value in listed]
+    return pa.array(rows, HEADERS)
