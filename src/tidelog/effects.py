@@ -68,6 +68,29 @@ class Sync(NamedTuple):
     files: Sequence[File]
 
 
+class Stretch(NamedTuple):
+    """A part of a log file of `size` bytes: the batches that begin in [start, end). The first one's base offset is
+    `expected`, its last one `last`, where that is known (-1: not). `gaps`: offsets may be missing. `epochs`: the
+    leader epochs, each with its first offset."""
+
+    file: File
+    start: int
+    end: int
+    size: int
+    expected: int
+    last: int
+    gaps: bool
+    epochs: Sequence[tuple[int, int]]
+
+
+class Examine(NamedTuple):
+    """See off the loop whether the batches are what was written; answered by `examined(token, verdict)`, which is what
+    `log.integrity.examination.examine` says, or by `disk_failed`."""
+
+    token: int
+    stretch: Stretch
+
+
 class Replace(NamedTuple):
     """`Disk.replace` off the loop; answered by `synced(token)` or `disk_failed`."""
 
@@ -142,6 +165,7 @@ class Append(NamedTuple):
     batch: bytes
 
 
+Effect = Send | Close | Pause | Connect | Sync | Examine | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
 Effect = Send | Close | Pause | Admit | Connect | Sync | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
 
 

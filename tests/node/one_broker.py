@@ -8,7 +8,8 @@ from collections import deque
 from random import Random
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import Close, Connect, Event, Pause, Replace, Send, Stop, Store, Sync
+from tidelog.effects import Close, Connect, Event, Examine, Pause, Replace, Send, Stop, Store, Sync
+from tidelog.log.integrity.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320
@@ -76,6 +77,7 @@ class OneBroker:
         self.session = Tree().session()
         self.store_answers = True
         self.stores, self.syncs, self.events, self.asked = deque(), deque(), [], []
+        self.examinations = deque()
         self.answers, self.closed, self.paused = {}, [], {}
         self.stopped = None
         self.requests, self._waiting = 0, {}
@@ -92,7 +94,11 @@ class OneBroker:
 
     def give(self, name, *arguments):
         self._carry_out(getattr(self.node, name)(*arguments, self.now))
-        while self.store_answers and self.stores:
+        while (self.store_answers and self.stores) or self.examinations:
+            if self.examinations:
+                token, stretch = self.examinations.popleft()
+                self._carry_out(self.node.examined(token, examine(stretch), self.now))
+                continue
             store = self.stores.popleft()
             self._carry_out(self.node.store_result(store.token, self.session.apply(store.operations), self.now))
         self.node.check_invariants()
@@ -104,6 +110,8 @@ class OneBroker:
                     self.stores.append(effect)
                 case Sync():
                     self.syncs.append(effect)
+                case Examine():
+                    self.examinations.append(effect)
                 case Event():
                     self.events.append(effect)
                 case Send(connection, parts) if connection > 0:

@@ -63,6 +63,10 @@ class EchoNode:
         self.remember("disk_failed", token, folder, reason)
         return []
 
+    def examined(self, token, verdict, now):
+        self.remember("examined", token, verdict)
+        return []
+
     def disk_full(self, folder, reason, now):
         self.remember("disk_full", folder, reason)
         return []

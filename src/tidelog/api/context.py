@@ -16,6 +16,7 @@ from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
+from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
@@ -162,6 +163,10 @@ class Broker(Protocol):
 
     def disk_refused(self, failure: DiskFailed) -> None:
         """A log folder refused: its partitions go offline, or, where it is full, take nothing more for now."""
+
+    def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
+        """What is read there may be rotten: NONE where that is being found out, and the partition has news then, else
+        what to answer."""
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         """Ask the controller for this change of the in-sync set."""

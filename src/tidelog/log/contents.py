@@ -324,6 +324,10 @@ class Contents:
         """The files given out when the log ended at `offset` were synced; whether the recovery point moved."""
         return self._durability.complete(offset, self.log_end_offset)
 
+    def changed_in_place(self, segment: Segment) -> None:
+        """Bytes of an old segment were mended; they are synced with the next flush."""
+        self._durability.change(segment.path(names.LOG))
+
     def close(self, *, clean: bool = True) -> None:
         """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
         if clean and not self.failed:

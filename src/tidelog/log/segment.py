@@ -11,6 +11,7 @@ from contextlib import suppress
 from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.log import names
 from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from tidelog.log.integrity.memory import Soundness
 from tidelog.log.scan import find, walk
 from tidelog.log.tail import Place, Tail
 from tidelog.log.transactions import Aborted, TransactionIndex
@@ -55,7 +56,8 @@ class Segment:
 
     __slots__ = (
         "_file", "_offsets", "_own_indexes", "_times", "_timestamp", "_transactions", "base_offset", "created", "disk",
-        "first_timestamp", "folder", "has_aborted", "index_interval", "size", "suffix", "tail", "unindexed", "warm",
+        "first_timestamp", "folder", "has_aborted", "index_interval", "size", "sound", "suffix", "tail", "unindexed",
+        "warm",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,7 @@ class Segment:
         self.index_interval = index_interval
         self.warm = warm
         self.suffix = ""
+        self.sound = Soundness()
         self.first_timestamp = -1
         self.unindexed = 0
         self.tail: Tail | None = None
@@ -151,6 +154,7 @@ class Segment:
     def activate(self) -> None:
         """From now on this segment is appended to: its indexes stay in memory until it is rolled."""
         self.tail = Tail()
+        self.sound = Soundness(self.size)
         self._timestamp = self.largest_timestamp
         last = self.offsets.last
         self.unindexed = self.size - (last[1] if last else 0)
@@ -167,6 +171,7 @@ class Segment:
         assert self.tail is None, self
         self.warm.discard(self)
         self.close_file()
+        self.sound = Soundness()
         self._offsets = self._times = self._transactions = None
 
     def close_file(self) -> None:
@@ -354,6 +359,7 @@ class Segment:
             return offset
         self.file.truncate(found.position)
         self.size = found.position
+        self.sound.trusted = min(self.sound.trusted, self.size)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
         self.transactions.truncate(offset)

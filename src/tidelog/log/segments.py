@@ -16,13 +16,15 @@ from tidelog.ports import Disk
 class Segments:
     """Never empty once the log is open."""
 
-    __slots__ = ("_bases", "_items", "active", "disk", "folder", "index_interval", "warm")
+    __slots__ = ("_bases", "_items", "active", "disk", "faulty", "folder", "index_interval", "warm")
 
     def __init__(self, disk: Disk, folder: str, index_interval: int, warm: Warm) -> None:
         self.disk = disk
         self.folder = folder
         self.index_interval = index_interval
         self.warm = warm
+        self.faulty: set[int] = set()
+        """Bases of segments in which rot was found."""
         self._items: list[Segment] = []
         self._bases: list[int] = []
         self.active: Segment

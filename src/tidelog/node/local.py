@@ -18,6 +18,7 @@ from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Admit, Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
+from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
 from tidelog.node.chronicle import Chronicle
@@ -32,6 +33,7 @@ from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
 from tidelog.node.throttles import ReplicationThrottles
 from tidelog.node.upkeep.cleaning import Uncleanable
+from tidelog.node.upkeep.integrity import Integrity
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
@@ -74,6 +76,7 @@ class LocalBroker:
         self.throttles = ReplicationThrottles(self.broker_id, self.replicas)
         self.throttles.configure(config, 0)
         self.fetching = Fetching(self.broker_id, config, self.replicas, effects, self.throttles.follower)
+        self.integrity = Integrity(self.broker_id, self.replicas, effects, lambda: self.image.brokers, lambda: self.now)
         self.in_sync = InSyncChanges(
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
@@ -217,6 +220,9 @@ class LocalBroker:
         proposal = partition.rejoin(self.now, self.broker_epoch, self.eligible)
         if proposal is not None:
             self.propose(partition.name, proposal)
+
+    def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
+        return self.integrity.examine(partition, found)
 
     def disk_refused(self, failure: DiskFailed) -> None:
         self.replicas.refused(failure)

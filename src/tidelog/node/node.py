@@ -13,6 +13,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
+from tidelog.log.integrity.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, forwarding, isr, verifying
 from tidelog.node.coordinating import Coordinating
@@ -21,6 +22,7 @@ from tidelog.node.local import LocalBroker
 from tidelog.node.peers import VERSIONS, Peers
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
+from tidelog.node.upkeep import integrity
 from tidelog.node.upkeep.upkeep import Upkeep
 from tidelog.node.waiting import Waiting
 from tidelog.partition.leader import Leader
@@ -86,6 +88,7 @@ class Node:
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
             markers.OWNER: lambda token, answer: broker.transactions.answered(token, answer, self.now),
             verifying.OWNER: broker.verifying.answered,
+            integrity.OWNER: broker.integrity.answered,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
             UNATTENDED: lambda _token, _answer: None,
         }
@@ -179,6 +182,11 @@ class Node:
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> list[Effect]:
         self._at(now)
         self.upkeep.failed(token, folder, reason, now)
+        return self._finish()
+
+    def examined(self, token: int, verdict: Verdict, now: Time) -> list[Effect]:
+        self._at(now)
+        self.broker.integrity.examined(token, verdict)
         return self._finish()
 
     def disk_full(self, folder: str, reason: str, now: Time) -> list[Effect]:
@@ -377,8 +385,7 @@ class Node:
         self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
 
     def _broker_moved(self, broker_id: int) -> None:
-        """It is gone, or elsewhere: no answer will come on the connections to where it was."""
-        self.peers.drop(broker_id)
+        self.peers.drop(broker_id)  # no answer will come from where it was
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
         """Where a broker is reached; the controller knows of a new one before anybody is told."""

@@ -11,7 +11,7 @@ from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
-from tidelog.node.folders import (
+from tidelog.node.upkeep.folders import (
     DELETING,
     NO_MARKS,
     Marks,

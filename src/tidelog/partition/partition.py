@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.integrity import soundness
 from tidelog.log.log import Appended, Log
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.model import Time as Moment
@@ -37,38 +38,11 @@ class Assignment(NamedTuple):
 class Traffic:
     """What went through a replica since this broker opened it: from and to clients, from and to other replicas."""
 
-    __slots__ = ("bytes_in", "bytes_out", "records_in", "replicated_in", "replicated_out")
-
-    def __init__(self) -> None:
-        self.records_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.replicated_in = 0
-        self.replicated_out = 0
-
-
-class Partition:
-    """A replica held by this broker."""
-
     __slots__ = (
-        "broker_id",
-        "changed",
-        "config",
-        "epoch",
-        "failed",
-        "flush_pending",
-        "full",
-        "generation",
-        "high_watermark",
-        "lag_ms",
-        "log",
-        "name",
-        "partition_epoch",
-        "replicas",
-        "role",
-        "sessions",
-        "traffic",
-    )
+        "broker_id", "bytes_in", "bytes_out", "changed", "config", "epoch", "failed", "flush_pending", "full",
+        "generation", "high_watermark", "lag_ms", "log", "name", "partition_epoch", "records_in", "replicas",
+        "replicated_in", "replicated_out", "role", "sessions", "traffic",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -337,10 +311,11 @@ class Partition:
     # Reading.
 
     def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
-        """For whoever may read here: of a replica that was told no role nobody knows whether it still is one."""
+        """For whoever may read here: of a replica that was told no role nobody knows whether it still is one. Unsound
+        where it must be seen first whether the bytes are what was written."""
         if self.role is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.log.read(offset, max_bytes, limit, at_least_one=at_least_one)
+        return soundness.read(self.log, offset, max_bytes, limit, at_least_one=at_least_one)
 
     @property
     def last_stable_offset(self) -> int:

@@ -26,9 +26,7 @@ from tidelog.shell.premises import Premises, Refusal
 from tidelog.shell.server import Server
 from tidelog.shell.store.places import StoreClosed, open_place, place_of, session_timeout_ms
 from tidelog.shell.store.thread import Session, StoreThread
-
-UNAWAITED = 0
-"""The token of disk work that nobody asked for."""
+from tidelog.shell.upkeep import UNAWAITED
 
 
 class Hosted:

@@ -15,6 +15,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Close, Connect, Effect, Event, Examine, Pause, Remove, Replace, Send, Stop, Store, Sync
+from tidelog.log.integrity.examination import Verdict
 from tidelog.effects import Admit, Close, Connect, Effect, Event, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
@@ -44,6 +46,8 @@ class Actor(Protocol):
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> Sequence[Effect]: ...
 
     def disk_full(self, folder: str, reason: str, now: Time) -> Sequence[Effect]: ...
+
+    def examined(self, token: int, verdict: Verdict, now: Time) -> Sequence[Effect]: ...
 
     def wake(self, now: Time) -> Sequence[Effect]: ...
 
@@ -81,6 +85,7 @@ class Server:
             Admit: self._traffic.doors.admit,
             Connect: self._connect,
             Sync: upkeep.sync,
+            Examine: upkeep.examine,
             Replace: upkeep.replace,
             Remove: upkeep.remove,
             Store: lambda store: submit(store.token, store.operations),
@@ -143,6 +148,9 @@ class Server:
 
     def disk_full(self, folder: str, reason: str) -> None:
         self.tell_later(self._node.disk_full, folder, reason)
+
+    def examined(self, token: int, verdict: Verdict) -> None:
+        self.tell_later(self._node.examined, token, verdict)
 
     def not_removed(self, reason: str) -> None:
         self.call(self.complain, "disk.remove", reason)

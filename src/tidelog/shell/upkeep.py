@@ -4,10 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from tidelog.effects import Remove, Replace, Sync
+from tidelog.effects import Examine, Remove, Replace, Sync
 from tidelog.errors import DiskFailed, DiskFull
+from tidelog.log.integrity.examination import Verdict, examine
 from tidelog.ports import Disk
 from tidelog.shell.chores import Chores
+
+UNAWAITED = 0
+"""The token of disk work that nobody asked for."""
 
 
 class Informed(Protocol):
@@ -18,6 +22,8 @@ class Informed(Protocol):
     def disk_failed(self, token: int, folder: str, reason: str) -> None: ...
 
     def disk_full(self, folder: str, reason: str) -> None: ...
+
+    def examined(self, token: int, verdict: Verdict) -> None: ...
 
     def not_removed(self, reason: str) -> None: ...
 
@@ -48,6 +54,20 @@ class Upkeep:
                 """The folder was removed or renamed meanwhile, and what the file would say with it."""
 
         self._submit(effect.token, effect.path, work)
+
+    def examine(self, effect: Examine) -> None:
+        """The bytes that are read are in the page cache then, for whoever asked."""
+        stretch = effect.stretch
+
+        def work() -> None:
+            try:
+                self._informed.examined(effect.token, examine(stretch))
+            except DiskFailed as failed:
+                self._informed.disk_failed(UNAWAITED, failed.folder, failed.reason)
+            except Exception as error:
+                self._informed.failed(error)
+
+        self._chores.submit("read", stretch.file.path, work)
 
     def remove(self, effect: Remove) -> None:
         def work() -> None:

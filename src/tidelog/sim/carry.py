@@ -10,6 +10,7 @@ from tidelog.effects import (
     Connect,
     Effect,
     Event,
+    Examine,
     FileSlice,
     Part,
     Pause,
@@ -18,9 +19,11 @@ from tidelog.effects import (
     Send,
     Stop,
     Store,
+    Stretch,
     Sync,
 )
 from tidelog.errors import DiskFailed, DiskFull
+from tidelog.log.integrity.examination import examine
 from tidelog.ports import File, Operation, StoreResult
 from tidelog.sim.disk import PowerCut
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from tidelog.sim.store import Session
 
 UNKNOWN = StoreResult("unknown")
+EXAMINATION = (20, 2_000)
+"""Microseconds that a thread takes to read a stretch of a log."""
 
 
 class Carrier:
@@ -64,6 +69,8 @@ class Carrier:
                 self.world.stopped(self.life.host, reason)
             case Event():
                 self.world.happened(self.life.host, effect)
+            case Examine(token, stretch):
+                self.life.after(self.drawn(EXAMINATION), partial(self.examine, token, stretch))
             case Sync() | Replace() | Remove():
                 delay = self.drawn(self.world.faults.sync_delay) * self.life.host.trouble.sync_factor
                 self.life.after(delay, partial(self.disk_work, effect))
@@ -118,6 +125,14 @@ class Carrier:
         else:
             if not isinstance(effect, Remove):
                 self.life.give("synced", effect.token)
+
+    def examine(self, token: int, stretch: Stretch) -> None:
+        try:
+            verdict = examine(stretch)
+        except DiskFailed as failure:
+            self.life.give("disk_failed", 0, failure.folder, failure.reason)
+        else:
+            self.life.give("examined", token, verdict)
 
     def do_disk_work(self, effect: Sync | Replace | Remove) -> None:
         disk = self.life.host.disk

@@ -4,7 +4,8 @@ from tidelog.api.context import Context
 from tidelog.api.records.leaders import MOVED, find, present_leader
 from tidelog.api.records.sessions import Wanted
 from tidelog.effects import FileSlice
-from tidelog.errors import ErrorCode
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.integrity.soundness import Unsound
 from tidelog.partition.partition import Partition
 from tidelog.wire.messages.records.fetch import AbortedTransaction, LeaderIdAndEpoch, PartitionData
 
@@ -30,6 +31,19 @@ def refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData:
         leader, epoch = present_leader(context.broker, *wanted.name)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     return answer
+
+
+def piece(
+    context: Context, partition: Partition, wanted: Wanted, max_bytes: int, limit: int, *, first: bool
+) -> FileSlice | None:
+    """What the fetcher reads; None where there is nothing, or not yet: it is being examined for rot."""
+    try:
+        return partition.read(wanted.offset, max_bytes, limit, at_least_one=first)
+    except Unsound as unsound:
+        code = context.broker.examine(partition, unsound)
+        if code:
+            raise ApiError(code) from unsound
+        return None
 
 
 def aborted(partition: Partition, offset: int, piece: FileSlice, limit: int) -> list[AbortedTransaction]:

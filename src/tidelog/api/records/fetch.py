@@ -31,6 +31,8 @@ from tidelog.wire.messages.records.fetch import (
 CONSUMER = -1
 READ_COMMITTED = 1
 FOLLOWER_READS_SINCE = 11
+EXAMINED_WITHIN_MS = 5_000
+"""How long a fetch may wait for old records to be read and found sound, whatever it allows for new ones to come."""
 
 
 @dataclass(slots=True)
@@ -131,16 +133,18 @@ def _record_progress(reader: Reader, context: Context) -> None:
 
 def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
     outcome = _collect(context, reader)
+    examining = outcome.short and not (outcome.size or outcome.urgent)
+    deadline = reader.deadline + EXAMINED_WITHIN_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
-    if enough or context.now.mono >= reader.deadline:
+    if (enough and not examining) or context.now.mono >= deadline:
         return _response(context, reader, outcome)
     if reader.session is not None:
         patient = reader.is_follower and not context.broker.config.replica_selector_class
-        return Later((Signal(reader.session.news_key(patient=patient)),), reader.deadline, _answer_or_wait, (reader,))
+        return Later((Signal(reader.session.news_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
     conditions = [
         Readable(name, wanted.leader_epoch, wanted.offset, reader.min_bytes) for name, wanted in reader.wanted.items()
     ]
-    return Later(conditions, reader.deadline, _answer_or_wait, (reader,))
+    return Later(conditions, deadline, _answer_or_wait, (reader,))
 
 
 def _collect(context: Context, reader: Reader) -> Outcome:
@@ -260,7 +264,7 @@ def _take(
     if left <= 0 and not first:
         outcome.short.add(wanted.name)
         return b""
-    piece = partition.read(wanted.offset, max(left, 0), limit, at_least_one=first)
+    piece = answers.piece(context, partition, wanted, max(left, 0), limit, first=first)
     if piece is None:
         if wanted.offset < limit:
             outcome.short.add(wanted.name)

@@ -1,0 +1,132 @@
+"""What is known of the soundness of a segment's bytes, and what of a read may be given out."""
+
+from tidelog.effects import FileSlice, Stretch
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.integrity.examination import UNKNOWN, Fault, Verdict
+from tidelog.log.log import Log
+from tidelog.log.segment import Segment
+from tidelog.wire.records import HEADER_BYTES, header
+
+AHEAD_BYTES = 4 * 1024 * 1024
+"""So much is examined at once, so that who reads on meets what is known already."""
+
+
+class Unsound(Exception):
+    """A read that must not be answered with the bytes that are there: `stretch` is to be examined first, or `fault`
+    was found."""
+
+    def __init__(self, segment: Segment, stretch: Stretch | None = None, fault: Fault | None = None) -> None:
+        super().__init__(f"{segment}: {fault or stretch}")
+        self.segment = segment
+        self.stretch = stretch
+        self.fault = fault
+
+
+def read(log: Log, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
+    """As `Log.read`, as far as what is there is sound. Unsound where nothing of it is known to be."""
+    check_readable(log, offset)
+    try:
+        piece = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
+    except ApiError as error:
+        raise suspicion(log, offset, error) from error
+    return None if piece is None else sound_part(log, offset, piece)
+
+
+def sound_part(log: Log, offset: int, piece: FileSlice) -> FileSlice:
+    """As much of what was read for this offset as is sound; Unsound where nothing of it is known to be."""
+    active = log.segments.active
+    if piece.position >= active.sound.trusted and offset >= active.base_offset:
+        return piece
+    segment = _segment_of(log, offset, piece)
+    sound, end = segment.sound, piece.position + piece.length
+    if end > sound.trusted:
+        end = max(piece.position + 1, sound.trusted)
+    way = segment.offsets.floor(offset)
+    wall = sound.wall(way)
+    if not sound.stretches.cover(way, min(end, wall)):
+        raise _unexamined(log, segment, offset, end)
+    misleading = sound.first_fault(way, piece.position)
+    if misleading is not None and (wall < piece.position or not _begins_by(piece, offset)):
+        raise Unsound(segment, fault=misleading)
+    fault = sound.first_fault(piece.position, end)
+    if fault is None:
+        return piece
+    if fault.position <= piece.position:
+        raise Unsound(segment, fault=fault)
+    return piece._replace(length=fault.position - piece.position)
+
+
+def check_readable(log: Log, offset: int) -> None:
+    """Unsound where a batch before `offset`, on the way to it, is known to have lost its length."""
+    if log.segments.faulty:
+        segment = log.segments[log.segments.floor(offset)]
+        fault = segment.sound.obstacle(offset)
+        if fault is not None:
+            raise Unsound(segment, fault=fault)
+
+
+def suspicion(log: Log, offset: int, error: ApiError) -> Exception:
+    """Instead of `error`, by which a read ended: what is damaged on the way to the offset is to be examined."""
+    if error.code != ErrorCode.CORRUPT_MESSAGE:
+        return error
+    segment = log.segments[log.segments.floor(offset)]
+    way = segment.offsets.floor(offset)
+    fault = segment.sound.first_fault(way, segment.size)
+    if fault is not None:
+        return Unsound(segment, fault=fault)
+    is_known = segment.sound.stretches.cover(way, segment.size)
+    return error if is_known else _unexamined(log, segment, offset, segment.size)
+
+
+def learn(log: Log, segment: Segment, stretch: Stretch, verdict: Verdict) -> None:
+    """What an examination came to."""
+    segment.sound.stretches.add(stretch.start, verdict.end)
+    for fault in verdict.faults:
+        segment.sound.faults[fault.position] = fault
+        log.segments.faulty.add(segment.base_offset)
+
+
+def believe(log: Log, segment: Segment, start: int, end: int) -> None:
+    """These bytes are sound after all, or again."""
+    sound = segment.sound
+    sound.stretches.add(start, end)
+    for position in [position for position in sound.faults if start <= position < end]:
+        del sound.faults[position]
+    if not sound.faults:
+        log.segments.faulty.discard(segment.base_offset)
+
+
+def _begins_by(piece: FileSlice, offset: int) -> bool:
+    """Whether the piece begins at or below the offset: no batch before it was overlooked."""
+    return header(piece.file.read(piece.position, HEADER_BYTES)).base_offset <= offset
+
+
+def _segment_of(log: Log, offset: int, piece: FileSlice) -> Segment:
+    """Those before it, in which nothing was found, must be sound, too."""
+    number = log.segments.floor(offset)
+    while (segment := log.segments[number]).file is not piece.file:
+        way = segment.offsets.floor(offset)
+        fault = segment.sound.first_fault(way, segment.size)
+        if fault is not None:
+            raise Unsound(segment, fault=fault)
+        if not segment.sound.stretches.cover(way, segment.size):
+            raise _unexamined(log, segment, offset, segment.size)
+        number += 1
+    return segment
+
+
+def _unexamined(log: Log, segment: Segment, offset: int, end: int) -> Unsound:
+    """From the last index entry on, where a batch is known to begin."""
+    start = segment.offsets.floor(offset)
+    last = segment.offsets.offset_from(start) if start else None
+    stretch = Stretch(
+        segment.file,
+        start,
+        min(max(end, start + AHEAD_BYTES), segment.size),
+        segment.size,
+        expected=segment.base_offset if not start else UNKNOWN,
+        last=UNKNOWN if last is None else last,
+        gaps="compact" in log.config.cleanup_policy,
+        epochs=tuple((entry.epoch, entry.start_offset) for entry in log.epochs),
+    )
+    return Unsound(segment, stretch)

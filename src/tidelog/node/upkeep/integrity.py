@@ -1,0 +1,190 @@
+"""Rot in old segments: examined when somebody reads there, told of, and mended with the bytes of another replica.
+
+Whoever reads meanwhile is told KAFKA_STORAGE_ERROR, which clients answer by asking again; CORRUPT_MESSAGE where nobody
+has the bytes. Only committed records are asked of others (as a consumer), so nothing is mended with what may go.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from itertools import count
+
+from tidelog.effects import Ask, Effect, Event, Examine, Stretch
+from tidelog.errors import DiskFailed, ErrorCode
+from tidelog.log.integrity.examination import Fault, Verdict
+from tidelog.log.integrity.soundness import Unsound, believe, learn
+from tidelog.log.integrity.splice import splice
+from tidelog.log.log import Log
+from tidelog.log.segment import Segment
+from tidelog.model import NO_LEADER, Time
+from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.partition import Partition
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+
+OWNER = "repair"
+FETCH_BYTES = 8 * 1024 * 1024
+WAIT_MS = 2_000
+RETRY_MS = 30_000
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A segment as it was when somebody read it: what is learned of it later is of no use if the log was cut since."""
+
+    partition: Partition
+    log: Log
+    segment: Segment
+    cuts: int
+
+    @property
+    def stands(self) -> bool:
+        log = self.log
+        is_same = self.partition.log is log and not log.failed and log.cuts == self.cuts
+        return is_same and self.segment in list(log.segments)
+
+
+@dataclass(slots=True, eq=False)
+class Repair:
+    """One bad batch. `asked`: brokers that did not have it, or have not answered; `retry_at`: when all are asked
+    again."""
+
+    place: Place
+    fault: Fault
+    asked: list[int] = field(default_factory=list)
+    retry_at: int | None = None
+
+
+class Integrity:
+    """`repairs` is what an operator should look at."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: HeldReplicas,
+        effects: list[Effect],
+        alive: Callable[[], Collection[int]],
+        now: Callable[[], Time],
+    ) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._effects = effects
+        self._alive = alive
+        self._now = now
+        self._tokens = count(1)
+        self._examining: dict[int, tuple[Place, Stretch]] = {}
+        self._asking: dict[int, Repair] = {}
+        self.repairs: dict[tuple[Segment, int], Repair] = {}
+
+    def __repr__(self) -> str:
+        return f"<Integrity {len(self._examining)} examined, {len(self.repairs)} faults>"
+
+    def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
+        """Somebody cannot read there: NONE where an examination will tell (the partition then has news), else why."""
+        place = Place(partition, partition.log, found.segment, partition.log.cuts)
+        if found.stretch is not None:
+            self._examine(place, found.stretch)
+            return ErrorCode.NONE
+        assert found.fault is not None
+        repair = self.repairs.get((found.segment, found.fault.position))
+        if repair is None or not repair.place.stands:
+            repair = self._begin(place, found.fault)
+        elif repair.retry_at is not None and repair.retry_at <= self._now().mono:
+            repair.asked, repair.retry_at = [], None
+            self._ask_next(repair)
+        return ErrorCode.KAFKA_STORAGE_ERROR if repair.retry_at is None else ErrorCode.CORRUPT_MESSAGE
+
+    def _examine(self, place: Place, stretch: Stretch) -> None:
+        for other, under_way in self._examining.values():
+            if other.segment is place.segment and (under_way.start, under_way.end) == (stretch.start, stretch.end):
+                return
+        token = next(self._tokens)
+        self._examining[token] = place, stretch
+        self._effects.append(Examine(token, stretch))
+
+    def examined(self, token: int, verdict: Verdict) -> None:
+        place, stretch = self._examining.pop(token)
+        if place.stands:
+            learn(place.log, place.segment, stretch, verdict)
+            for fault in verdict.faults:
+                if (place.segment, fault.position) not in self.repairs:
+                    self._tell("log.rot", place, fault, level="error")
+                    self._begin(place, fault)
+        place.partition.mark_news()
+
+    # Mending.
+
+    def _begin(self, place: Place, fault: Fault) -> Repair:
+        repair = self.repairs[place.segment, fault.position] = Repair(place, fault)
+        self._ask_next(repair)
+        return repair
+
+    def _ask_next(self, repair: Repair) -> None:
+        partition = repair.place.partition
+        first = [] if partition.leader_id in (NO_LEADER, self._broker_id) else [partition.leader_id]
+        target = next(
+            (
+                broker
+                for broker in (*first, *partition.replicas)
+                if broker != self._broker_id and broker not in repair.asked and broker in self._alive()
+            ),
+            None,
+        )
+        if target is None:
+            self._give_up(repair)
+            return
+        repair.asked.append(target)
+        token = next(self._tokens)
+        self._asking[token] = repair
+        self._effects.append(Ask(target, _request(partition, repair.fault), OWNER, token))
+
+    def answered(self, token: int, response: FetchResponse | None) -> None:
+        repair = self._asking.pop(token)
+        place = repair.place
+        if not place.stands:
+            self.repairs.pop((place.segment, repair.fault.position), None)
+            return
+        records = response.responses[0].partitions[0].records if response and response.responses else None
+        try:
+            mended = splice(place.log, place.segment, repair.fault, records) if isinstance(records, _BYTES) else None
+        except DiskFailed as failure:
+            self._replicas.refused(failure)
+            return
+        if mended is None:
+            self._ask_next(repair)
+            return
+        del self.repairs[place.segment, repair.fault.position]
+        if mended:
+            self._tell("log.repaired", place, repair.fault, source=repair.asked[-1], bytes=mended)
+        place.partition.mark_news()
+
+    def _give_up(self, repair: Repair) -> None:
+        """Nobody has it. What only offsets and epochs cast doubt on is believed then."""
+        place, fault = repair.place, repair.fault
+        if fault.sure:
+            repair.retry_at = self._now().mono + RETRY_MS
+            self._tell("log.unrepairable", place, fault, level="error")
+        else:
+            believe(place.log, place.segment, fault.position, fault.position + max(1, fault.length))
+            del self.repairs[place.segment, fault.position]
+        place.partition.mark_news()
+
+    def _tell(self, kind: str, place: Place, fault: Fault, *, level: str = "warning", **more: int) -> None:
+        fields = {
+            "partition": str(place.partition.name),
+            "segment": place.segment.base_offset,
+            "position": fault.position,
+            "offset": fault.offset,
+            "reason": fault.reason,
+            **more,
+        }
+        self._effects.append(Event(kind, fields, level=level))
+
+
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def _request(partition: Partition, fault: Fault) -> FetchRequest:
+    wanted = FetchPartition(
+        partition=partition.name.partition, fetch_offset=max(0, fault.offset), partition_max_bytes=FETCH_BYTES
+    )
+    topic = FetchTopic(topic=partition.name.topic, topic_id=partition.log.topic_id, partitions=[wanted])
+    return FetchRequest(max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, session_epoch=-1, topics=[topic])

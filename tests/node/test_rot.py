@@ -1,0 +1,158 @@
+"""A bit that turned in an old segment: found when read, told of, mended from another replica, never given out."""
+
+import pytest
+
+from tests.node.one_broker import TOPIC_ID, OneBroker
+from tidelog.errors import ErrorCode
+from tidelog.node.upkeep.integrity import RETRY_MS
+from tidelog.wire import codec
+from tidelog.wire.messages.records.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from tidelog.wire.records import batches
+
+PATH = "/data/t-0/00000000000000000000.log"
+STORAGE, CORRUPT = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE
+
+
+def leader(replicas=(0, 1, 2), **more):
+    """A leader with three committed batches in a segment that is rolled; what its file holds."""
+    broker = OneBroker(min_insync_replicas=1)
+    broker.lead(isr=(0,), replicas=replicas, **more)
+    for text in ("a", "b", "c"):
+        broker.produce(text)
+    broker.partition().log.roll(broker.now)
+    assert broker.partition().high_watermark == 3
+    return broker, broker.disk.read(PATH)
+
+
+def turn(broker, position):
+    broker.disk.inode(PATH).cached[position] ^= 0x10
+
+
+def consume(broker, offset=0, max_wait_ms=500):
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return broker.send(FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, session_epoch=-1,
+                                    topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])]))  # fmt: skip
+
+
+def consumed(broker, number):
+    data = broker.answers[number].responses[0].partitions[0]
+    return data.error_code, bytes(data.records or b"")
+
+
+def repairs(broker):
+    """The requests to others for what is missing here, with their connections."""
+    return [(connection, header, request) for connection, (header, request) in broker.asked
+            if isinstance(request, FetchRequest) and request.replica_state.replica_id == -1]  # fmt: skip
+
+
+def dial(broker):
+    """Whoever the broker wants to reach is there."""
+    broker.give("connected", broker.dialled, "REPLICATION", "", "")
+
+
+def answer(broker, records, code=0):
+    connection, header, _ = repairs(broker)[-1]
+    data = PartitionData(partition_index=0, error_code=code, high_watermark=3, records=records)
+    response = FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])])
+    parts = codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)
+    broker.give("receive", connection, [memoryview(bytearray(b"".join(parts)[4:]))])
+
+
+def kinds(broker):
+    return [event.kind for event in broker.events if event.kind.startswith("log.")]
+
+
+def test_what_is_sound_is_examined_once_and_given_out_at_once_from_then_on():
+    broker, good = leader()
+    assert consumed(broker, consume(broker)) == (0, good)
+    turn(broker, 64)
+    assert consumed(broker, consume(broker)) != (0, good), "it is in the page cache, and believed until it is reopened"
+
+
+@pytest.mark.parametrize("position", [3, 9, 13, 16, 24, 64])
+def test_rot_is_mended_from_another_replica_and_no_wrong_byte_is_read(position):
+    broker, good = leader()
+    second = len(good) // 3
+    turn(broker, second + position)
+    asked = consume(broker)
+    if asked in broker.answers:
+        assert good.startswith(consumed(broker, asked)[1])
+    assert kinds(broker) == ["log.rot"]
+    assert consumed(broker, consume(broker, 1)) == (STORAGE, b"")
+    dial(broker)
+    ((_, _, request),) = repairs(broker)
+    assert request.topics[0].partitions[0].fetch_offset == 1
+    answer(broker, good[second:])
+    assert broker.disk.read(PATH) == good
+    assert kinds(broker) == ["log.rot", "log.repaired"]
+    assert consumed(broker, consume(broker, 1))[1] in (good[second:], good)
+
+
+def test_followers_do_not_get_it_either():
+    broker, good = leader()
+    turn(broker, 64)
+    assert bytes(broker.fetch_as(1, 0).records) == b"", "it is examined first"
+    assert broker.fetch_as(1, 0).error_code == STORAGE
+    dial(broker)
+    answer(broker, good)
+    assert bytes(broker.fetch_as(1, 0).records) == good
+
+
+def test_one_replica_after_the_other_is_asked_and_in_the_end_it_is_said_that_nobody_has_it():
+    broker, good = leader()
+    turn(broker, 64)
+    consume(broker)
+    dial(broker)
+    answer(broker, b"", code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    dial(broker)
+    assert len(repairs(broker)) == 2
+    rotten = broker.disk.read(PATH)
+    answer(broker, rotten[: len(good) // 3])
+    assert kinds(broker) == ["log.rot", "log.unrepairable"]
+    assert consumed(broker, consume(broker)) == (CORRUPT, b"")
+    assert consumed(broker, consume(broker, 1)) == (0, good[len(good) // 3 :]), "what follows is read"
+    assert broker.partition().log.log_end_offset == 3
+    broker.passes(RETRY_MS + 1)
+    assert consumed(broker, consume(broker)) == (STORAGE, b"")
+    answer(broker, good)
+    assert consumed(broker, consume(broker)) == (0, good)
+
+
+def test_without_another_replica_it_is_told_at_once():
+    broker, _ = leader(replicas=(0,))
+    turn(broker, 64)
+    assert consumed(broker, consume(broker)) == (CORRUPT, b"")
+    assert kinds(broker) == ["log.rot", "log.unrepairable"]
+    assert broker.partition().log.log_end_offset == 3
+
+
+def test_what_no_checksum_contradicts_is_believed_where_nobody_knows_better():
+    broker, good = leader(replicas=(0,), epoch=2)
+    turn(broker, 15)  # the leader epoch of the first batch
+    number = consume(broker)
+    broker.passes(1_000)
+    number = consume(broker)
+    code, data = consumed(broker, number)
+    assert code == 0
+    assert len(list(batches(data))) == 3
+    assert data != good
+    assert broker.stopped is None
+
+
+def test_what_was_cut_off_meanwhile_is_not_mended():
+    broker, good = leader()
+    turn(broker, 64)
+    consume(broker)
+    dial(broker)
+    broker.partition().truncate_to(0)
+    answer(broker, good)
+    assert broker.partition().log.log_end_offset == 0
+    assert "log.repaired" not in kinds(broker)
+    assert not broker.node.broker.integrity.repairs
