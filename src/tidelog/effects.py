@@ -165,8 +165,23 @@ class Append(NamedTuple):
     batch: bytes
 
 
-Effect = Send | Close | Pause | Connect | Sync | Examine | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
-Effect = Send | Close | Pause | Admit | Connect | Sync | Replace | Remove | Store | Stop | Event | Ask | Reply | Append
+Effect = (
+    Send
+    | Close
+    | Pause
+    | Admit
+    | Connect
+    | Sync
+    | Examine
+    | Replace
+    | Remove
+    | Store
+    | Stop
+    | Event
+    | Ask
+    | Reply
+    | Append
+)
 
 
 # Conditions: what a deferred answer waits for. Each names the leader epoch it was born in, so that a change of leader

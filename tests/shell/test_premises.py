@@ -7,8 +7,8 @@ import pytest
 
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
-from tidelog.shell.store.places import SqlitePlace, place_of
 from tidelog.shell.premises import Premises
+from tidelog.shell.store.places import SqlitePlace, place_of
 from tidelog.shell.supervisor import up
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"

@@ -15,9 +15,22 @@ from functools import partial
 from typing import Any, Protocol
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import Close, Connect, Effect, Event, Examine, Pause, Remove, Replace, Send, Stop, Store, Sync
+from tidelog.effects import (
+    Admit,
+    Close,
+    Connect,
+    Effect,
+    Event,
+    Examine,
+    Pause,
+    Remove,
+    Replace,
+    Send,
+    Stop,
+    Store,
+    Sync,
+)
 from tidelog.log.integrity.examination import Verdict
-from tidelog.effects import Admit, Close, Connect, Effect, Event, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.chores import Chores
