@@ -38,10 +38,22 @@ class Assignment(NamedTuple):
 class Traffic:
     """What went through a replica since this broker opened it: from and to clients, from and to other replicas."""
 
+    __slots__ = ("bytes_in", "bytes_out", "records_in", "replicated_in", "replicated_out")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.replicated_in = 0
+        self.replicated_out = 0
+
+
+class Partition:
+    """A replica held by this broker."""
+
     __slots__ = (
-        "broker_id", "bytes_in", "bytes_out", "changed", "config", "epoch", "failed", "flush_pending", "full",
-        "generation", "high_watermark", "lag_ms", "log", "name", "partition_epoch", "records_in", "replicas",
-        "replicated_in", "replicated_out", "role", "sessions", "traffic",
+        "broker_id", "changed", "config", "epoch", "failed", "flush_pending", "full", "generation", "high_watermark",
+        "lag_ms", "log", "name", "partition_epoch", "replicas", "role", "sessions", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -70,10 +82,8 @@ class Traffic:
         self.replicas: tuple[int, ...] = ()
         self.role: Leader | Follower | None = None
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.failed = False
-        self.full = False
-        """Whether its folder has no room: nothing is appended, all is served."""
-        self.flush_pending = False
+        self.failed = self.flush_pending = False
+        self.full = False  # its folder has no room: nothing is appended, all is served
         self.traffic = Traffic()
         self.sessions: dict[int, dict[TopicPartition, None]] = {}
         """Fetch sessions that read this partition: session id → its set of partitions with news."""
@@ -311,8 +321,7 @@ class Traffic:
     # Reading.
 
     def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
-        """For whoever may read here: of a replica that was told no role nobody knows whether it still is one. Unsound
-        where it must be seen first whether the bytes are what was written."""
+        """For whoever may read: of a replica without a role nobody knows whether it still is one. May be Unsound."""
         if self.role is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return soundness.read(self.log, offset, max_bytes, limit, at_least_one=at_least_one)
