@@ -40,6 +40,7 @@ ALLOWED = (
     Allowed(
         "Failures that have a code of their own", r"^bad names \[DescribeTopicPartitions", r"error_code$|operations$"
     ),
+    Allowed("Failures that have a code of their own", r"^c: fetch of nobody", r"error_code$"),
     Allowed("Failures that have a code of their own", r"^replace twice \[AlterConfigs", r"^$"),
     Allowed("Limits below zero", r"max_bytes -1 \[Fetch|^an unknown isolation level \[Fetch", r""),
     Allowed("Whole batches", r"max_bytes 100 \[Fetch", r"records$"),

@@ -13,6 +13,7 @@ OPTIONS = {
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
 }
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 

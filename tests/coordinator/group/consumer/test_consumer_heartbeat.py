@@ -49,7 +49,7 @@ def test_an_assignor_that_is_not_served():
 def test_a_member_that_joins_is_told_all_and_later_only_what_is_new():
     people = People()
     member = people.member("a").join()
-    assert (member.epoch, member.last.heartbeat_interval_ms, member.last.member_id) == (1, 5000, "a")
+    assert (member.epoch, member.last.heartbeat_interval_ms, member.last.member_id) == (2, 5000, "a")
     assert member.has == {("t", number) for number in range(4)}
     assert member.idle().assignment is None
     again = member.beat(rebalance_timeout_ms=1000, subscribed_topic_names=["t"])
@@ -74,9 +74,9 @@ def test_a_member_waits_until_the_other_gave_up_what_it_is_to_get():
     assert first.told == {(people.cluster.id("t"), number) for number in (0, 1)}
     second.beat()
     assert (second.has, people.state()) == (set(), "Reconciling")
-    assert first.beat().member_epoch == 1
-    first.give_up()
     assert first.beat().member_epoch == 2
+    first.give_up()
+    assert first.beat().member_epoch == 3
     second.beat()
     assert (second.has, people.state()) == ({("t", 2), ("t", 3)}, "Stable")
 
@@ -84,22 +84,34 @@ def test_a_member_waits_until_the_other_gave_up_what_it_is_to_get():
 @pytest.mark.parametrize(
     ("epoch", "owned", "code"),
     [
-        (2, None, ErrorCode.NONE),
-        (1, [0, 1], ErrorCode.NONE),
-        (1, [], ErrorCode.NONE),
-        (1, [0, 2], ErrorCode.FENCED_MEMBER_EPOCH),
-        (1, None, ErrorCode.FENCED_MEMBER_EPOCH),
-        (3, None, ErrorCode.FENCED_MEMBER_EPOCH),
+        (3, None, ErrorCode.NONE),
+        (2, [0, 1], ErrorCode.NONE),
+        (2, [], ErrorCode.NONE),
+        (2, [0, 2], ErrorCode.FENCED_MEMBER_EPOCH),
+        (2, None, ErrorCode.FENCED_MEMBER_EPOCH),
+        (1, [], ErrorCode.FENCED_MEMBER_EPOCH),
+        (0, None, ErrorCode.INVALID_REQUEST),
+        (4, None, ErrorCode.FENCED_MEMBER_EPOCH),
     ],
 )
 def test_the_epoch_before_counts_while_the_member_has_nothing_else(epoch, owned, code):
     people = People()
     first, second = people.member("a").join(), people.member("b").join()
     people.settle(first, second)
-    assert first.epoch == 2
+    assert first.epoch == 3
     assert first.has == {("t", 0), ("t", 1)}
     said = None if owned is None else [TopicPartitions(topic_id=people.cluster.id("t"), partitions=owned)]
     assert people.beat(member_id="a", member_epoch=epoch, topic_partitions=said).error_code == code
+
+
+def test_who_begins_anew_under_its_own_name_keeps_what_is_its_own():
+    people = People()
+    member = people.member("a").join()
+    other = people.member("b").join()
+    people.settle(member, other)
+    had, member.epoch = member.has, 0
+    assert member.beat().error_code == ErrorCode.NONE
+    assert (member.has, member.epoch) == (had, 3)
 
 
 def test_who_is_unknown():
@@ -185,11 +197,11 @@ def test_assignments_are_not_computed_more_often_than_the_interval_allows():
     people = People({"group.consumer.assignment.interval.ms": "1000"})
     first = people.member("a").join()
     second = people.member("b").join()
-    assert (second.epoch, second.has) == (1, set())
+    assert (second.epoch, second.has) == (2, set())
     assert people.state() == "Assigning"
     people.pass_time(1000)
     people.settle(first, second)
-    assert (len(first.has), len(second.has), first.epoch) == (2, 2, 2)
+    assert (len(first.has), len(second.has), first.epoch) == (2, 2, 3)
 
 
 # Topics.
@@ -220,7 +232,7 @@ def test_topics_that_nobody_subscribes_to_change_nothing():
     people.cluster.make("other", 3)
     people.change_topics("other", "t", "u")
     member.idle()
-    assert (people.log.end, member.epoch) == (end, 1)
+    assert (people.log.end, member.epoch) == (end, 2)
 
 
 def test_a_change_of_topics_that_could_not_be_written_is_not_forgotten():

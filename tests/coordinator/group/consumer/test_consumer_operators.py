@@ -44,10 +44,10 @@ def test_a_group_is_described():
     people.member("a", instance="i", topics=("t", "u", "none")).join(rack_id="r")
     people.member("b", topics=(), pattern="t", assignor="range").join()
     (group,) = people.described("g")
-    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 2, 2)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 3, 3)
     assert group.assignor_name == "range"
     first, second = group.members
-    assert (first.member_id, first.instance_id, first.rack_id, first.member_epoch) == ("a", "i", "r", 1)
+    assert (first.member_id, first.instance_id, first.rack_id, first.member_epoch) == ("a", "i", "r", 2)
     assert (first.client_id, first.client_host, first.member_type) == ("client", "/127.0.0.1", 1)
     assert first.subscribed_topic_names == ["none", "t", "u"]
     assert (second.subscribed_topic_names, second.subscribed_topic_regex) == ([], "t")
@@ -95,30 +95,30 @@ def commit(people, member, epoch, *numbers, version=10, group="g", topic="t"):
 
 @pytest.fixture
 def two():
-    """Two members at epoch 3; `a` has had partition 0 since epoch 1 and 1 since epoch 3."""
+    """One member at epoch 4, which has had partition 0 since epoch 2 and 1 since epoch 4."""
     people = People(cluster=Cluster(t=2))
     a = people.member("a").join()
     b = people.member("b").join()
     people.settle(a, b)
     b.leave()
     people.settle(a)
-    assert a.epoch == 3
-    assert list(people.consumer_group().members["a"].current.assigned.values()) == [1, 3]
+    assert a.epoch == 4
+    assert list(people.consumer_group().members["a"].current.assigned.values()) == [2, 4]
     return people
 
 
 @pytest.mark.parametrize(
     ("member", "epoch", "numbers", "version", "code"),
     [
-        ("a", 3, (0, 1), 10, ErrorCode.NONE),
-        ("a", 3, (0,), 8, ErrorCode.UNSUPPORTED_VERSION),
-        ("a", 4, (0,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 4, (0, 1), 10, ErrorCode.NONE),
+        ("a", 4, (0,), 8, ErrorCode.UNSUPPORTED_VERSION),
+        ("a", 5, (0,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 3, (0,), 10, ErrorCode.NONE),
         ("a", 2, (0,), 10, ErrorCode.NONE),
-        ("a", 1, (0,), 10, ErrorCode.NONE),
-        ("a", 0, (0,), 10, ErrorCode.STALE_MEMBER_EPOCH),
-        ("a", 2, (0, 1), 10, ErrorCode.STALE_MEMBER_EPOCH),
-        ("a", 2, (5,), 10, ErrorCode.STALE_MEMBER_EPOCH),
-        ("b", 3, (0,), 10, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 1, (0,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 3, (0, 1), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 3, (5,), 10, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 4, (0,), 10, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, (0,), 10, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
@@ -137,10 +137,10 @@ def test_anybody_commits_for_a_group_that_nobody_is_in(two):
     ("member", "epoch", "code"),
     [
         (None, -1, ErrorCode.NONE),
-        ("a", 3, ErrorCode.NONE),
-        ("a", 2, ErrorCode.STALE_MEMBER_EPOCH),
-        ("b", 3, ErrorCode.UNKNOWN_MEMBER_ID),
-        (None, 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 4, ErrorCode.NONE),
+        ("a", 3, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 4, ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, 4, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 @pytest.mark.parametrize("stable", [False, True])
@@ -154,9 +154,9 @@ def test_who_may_ask_for_positions(two, member, epoch, code, stable):
     ("member", "epoch", "code"),
     [
         ("", -1, ErrorCode.NONE),
-        ("a", 3, ErrorCode.NONE),
-        ("a", 4, ErrorCode.STALE_MEMBER_EPOCH),
-        ("b", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 4, ErrorCode.NONE),
+        ("a", 5, ErrorCode.STALE_MEMBER_EPOCH),
+        ("b", 4, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
 def test_producers_commit_for_members(two, member, epoch, code):
@@ -177,7 +177,7 @@ def delete(people, group="g"):
 
 
 def test_a_group_is_deleted_when_nobody_is_in_it(two):
-    commit(two, "a", 3, 0)
+    commit(two, "a", 4, 0)
     assert delete(two) == ErrorCode.NON_EMPTY_GROUP
     two.beat(member_id="a", member_epoch=-1)
     assert delete(two) == ErrorCode.NONE
@@ -185,11 +185,11 @@ def test_a_group_is_deleted_when_nobody_is_in_it(two):
     assert two.positions("g") == {}
     assert delete(two) == ErrorCode.GROUP_ID_NOT_FOUND
     assert two.failover().listed() == {}
-    assert two.member("a").join().epoch == 1
+    assert two.member("a").join().epoch == 2
 
 
 def test_positions_are_deleted_in_topics_that_nobody_subscribes_to(two):
-    commit(two, "a", 3, 0)
+    commit(two, "a", 4, 0)
     topic = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition()])
     request = OffsetDeleteRequest(group_id="g", topics=[topic])
     assert two.ask(request).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -201,8 +201,8 @@ def test_positions_are_deleted_in_topics_that_nobody_subscribes_to(two):
 def test_positions_of_a_group_stay_while_it_subscribes_and_go_with_it_when_nobody_does():
     people = People({"offsets.retention.minutes": "10"}, cluster=Cluster(t=1, u=1))
     member = people.member("a").join()
-    assert commit(people, "a", 1, 0) == ErrorCode.NONE
-    assert commit(people, "a", 1, 0, topic="u") == ErrorCode.NONE
+    assert commit(people, "a", 2, 0) == ErrorCode.NONE
+    assert commit(people, "a", 2, 0, topic="u") == ErrorCode.NONE
     for _ in range(60):
         people.pass_time(30_000)
         member.idle()

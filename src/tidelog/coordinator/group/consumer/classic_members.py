@@ -97,7 +97,7 @@ def _subscription(before: Subscription, joining: Joining, said: ConsumerProtocol
         client_id=joining.client_id,
         client_host=joining.client_host,
         topics=frozenset(said.topics),
-        pattern="" if before.pattern else before.pattern,
+        pattern="",
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         classic=ClassicSide(request.session_timeout_ms, tuple(joining.protocols)),
     )

@@ -11,6 +11,8 @@ from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.records import Regex
 
 NO_PLACES: frozenset[Place] = frozenset()
+FIRST_EPOCH = 1
+"""Of a group that has no members yet: its first member joins in the next."""
 
 
 class ConsumerGroupState(Enum):
@@ -25,7 +27,7 @@ class ConsumerGroupState(Enum):
 class Target(NamedTuple):
     """Since which group epoch the target assignment stands, and when (wall milliseconds) it was computed."""
 
-    epoch: int = 0
+    epoch: int = FIRST_EPOCH
     timestamp: int = 0
 
 
@@ -34,7 +36,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.target = Target()
         self.members: dict[str, Member] = {}

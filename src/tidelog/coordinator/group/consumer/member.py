@@ -45,7 +45,7 @@ class Subscription(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     topics: frozenset[str] = frozenset()
-    pattern: str | None = None
+    pattern: str = ""
     rebalance_timeout_ms: int = NO_TIMEOUT
     assignor: str | None = None
     classic: ClassicSide | None = None

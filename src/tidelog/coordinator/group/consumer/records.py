@@ -79,7 +79,7 @@ def subscription_from(value: wire.ConsumerGroupMemberMetadataValue) -> Subscript
         client_id=value.client_id,
         client_host=value.client_host,
         topics=frozenset(value.subscribed_topic_names),
-        pattern=value.subscribed_topic_regex,
+        pattern=value.subscribed_topic_regex or "",
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         assignor=value.server_assignor,
         classic=None if classic is None else _classic_from(classic),

@@ -30,7 +30,7 @@ def update(machine: GroupMachine, draft: Draft, member: Member, subscription: Su
         if subscription.pattern and subscription.pattern != before.pattern:
             compile_pattern(subscription.pattern)
         draft.add(member_change(group_id, member.member_id, subscription))
-    pattern_changed = (subscription.pattern or "") != (before.pattern or "")
+    pattern_changed = subscription.pattern != before.pattern
     changed = subscription.topics != before.topics or pattern_changed
     is_fresh = machine.consumers.is_fresh(draft.group)
     outdated = _patterns_are_outdated(machine, draft.group)
@@ -85,7 +85,6 @@ def _resolve(machine: GroupMachine, draft: Draft, *, everything: bool) -> None:
     for pattern in [pattern for pattern in group.regexes if pattern not in patterns]:
         draft.add(regex_tombstone(group.group_id, pattern))
     for pattern in patterns:
-        assert pattern is not None
         if everything or pattern not in group.regexes:
             draft.add(regex_change(group.group_id, pattern, _resolved(machine, pattern)))
 
