@@ -52,8 +52,9 @@ def test_the_marker_is_written_when_the_metadata_comes(broker):
     assert end(broker) == 1, "the transaction is not complete"
     broker.live(0, 1, topic_states=[state(TRANSACTION_TOPIC, leader=0, epoch=1), state(NEW, leader=1, epoch=0)])
     broker.passes(200)
-    broker.give("connected_to", broker.dialled) if hasattr(broker.node, "connected_to") else None
-    assert broker.node.transactions is not None
+    broker.give("connected", broker.dialled, "REPLICATION", "broker-1", "")
+    (marker,) = markers(broker)[-1].markers
+    assert [(topic.name, topic.partition_indexes) for topic in marker.topics] == [(NEW, [0])]
 
 
 def test_a_topic_that_the_metadata_does_not_tell_of_is_gone(broker):

@@ -19,7 +19,7 @@ from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Admit, Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
-from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, Endpoint, Time, TopicPartition
+from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
 from tidelog.node.chronicle import Chronicle
 from tidelog.node.configs import ConfigMirror
@@ -197,14 +197,13 @@ class LocalBroker:
 
     # What handlers and coordinators ask for.
 
-    def leader_of(self, partition: TopicPartition) -> int | None:
-        """NO_LEADER where nobody leads, None where the partition is gone: the cluster has the topic of transactions,
-        so this broker was told of all topics, and not this one."""
-        topic = self.image.topics.get(partition.topic)
-        found = None if topic is None else topic.partitions.get(partition.partition)
+    def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:
+        """NO_LEADER where nobody leads, None where the partition is gone. Roles come before metadata: only what tells
+        of this broker's `office` in this epoch tells of every topic, too, that was there before."""
+        found, held = self.image.partition(*partition), self.image.partition(*office)
         if found is not None:
             return found.leader if found.leader in self.image.brokers else NO_LEADER
-        return None if TRANSACTION_TOPIC in self.image.topics else NO_LEADER
+        return NO_LEADER if held is None or held.leader_epoch < epoch else None
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.replicas.topic_name(topic_id) or self.image.topic_names.get(topic_id)

@@ -38,7 +38,7 @@ class Ledger:
         self.ids = count(100) if not batches else count(1000)
         self.coordinator = TransactionCoordinator(
             BrokerConfig({"transaction.state.log.num.partitions": "1", **(options or {})}),
-            find=self.leaders.get,
+            find=lambda partition, *_: self.leaders.get(partition),
             next_id=lambda: next(self.ids),
         )
         self.now = now

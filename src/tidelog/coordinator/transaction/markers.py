@@ -28,8 +28,9 @@ IN_FLIGHT = 5
 DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
 OVERTAKEN = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
-Find = Callable[[TopicPartition], int | None]
-"""The broker that leads a partition, NO_LEADER where none does at present, None where the partition is gone."""
+Find = Callable[[TopicPartition, TopicPartition, int], int | None]
+"""The broker that leads a partition, NO_LEADER where none does at present, None where the partition is gone. Asked with
+the coordinator's own partition and leader epoch, since a new one may not have heard of everything yet."""
 
 
 class Work(NamedTuple):
@@ -59,7 +60,7 @@ class Markers:
         gone: list[TopicPartition] = []
         leaderless = False
         for partition in partitions:
-            leader = self._find(partition)
+            leader = self._find(partition, machine.shard.partition, machine.shard.epoch)
             if leader is None:
                 gone.append(partition)
             elif leader == NO_LEADER:
