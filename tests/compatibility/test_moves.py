@@ -1,0 +1,303 @@
+"""Replicas that move between four broker processes: by Kafka's own tools and ours, under load and kills, and topics that
+are deleted while they cannot be (seed 004)."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.compatibility.support import Load, Topic, assert_exact, awaited, controller_of, stored
+from tidelog.cli.main import run
+from tidelog.shell.supervisor import Supervisor
+
+pytestmark = pytest.mark.processes
+
+BROKERS = 4
+REPLICAS = int(os.environ.get("TIDELOG_MOVED_REPLICAS", "40"))
+"""How many replicas move under load; 500 gives the figures of bench/RESULTS.md."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("moves")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder):
+    overrides = {
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "50",
+        "replica.lag.time.max.ms": "5000",
+        "auto.leader.rebalance.enable": "false",
+    }
+    with Supervisor(folder, brokers=BROKERS, port=0, overrides=overrides) as running:
+        yield running
+
+
+@pytest.fixture
+def tidelog(cluster, capsys):
+    """`tidelog("topics", "--list")` → its output; it must succeed."""
+
+    def call(command, *arguments, code=0):
+        capsys.readouterr()
+        assert run([command, "--bootstrap-server", cluster.bootstrap, *arguments]) == code, capsys.readouterr()
+        return "".join(capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def tool(kafka_tool, cluster):
+    def call(name, *arguments):
+        return kafka_tool(name, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+    return call
+
+
+@pytest.fixture
+def file(tmp_path):
+    """`file({...})`: the path of a JSON file."""
+
+    def write(content):
+        path = tmp_path / f"{time.monotonic_ns()}.json"
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    return write
+
+
+def wishes(moves):
+    """{(topic, partition): replicas} as Kafka's JSON."""
+    entries = [{"topic": t, "partition": p, "replicas": list(replicas)} for (t, p), replicas in moves.items()]
+    return {"version": 1, "partitions": entries}
+
+
+def fill(cluster, topic, count, size=1000, partition=0):
+    small = {"linger.ms": 5, "batch.num.messages": 10}  # a batch is copied whole, whatever the throttle
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **small})
+    for number in range(count):
+        producer.produce(topic, os.urandom(size // 2).hex(), key=str(number), partition=partition)
+        if number % 500 == 0:
+            producer.flush()
+    assert producer.flush(60) == 0
+
+
+def settled(tidelog):
+    awaited(lambda: "No partition reassignments found." in tidelog("reassign-partitions", "--list"), "all moves end")
+
+
+def replicas(tidelog, topic):
+    lines = tidelog("topics", "--describe", "--topic", topic).splitlines()
+    return {
+        int(line.split("Partition: ")[1].split("\t")[0]): line.split("Replicas: ")[1].split("\t")[0]
+        for line in lines
+        if "Leader: " in line
+    }
+
+
+def held(folder, topic):
+    """The folders of replicas of the topic, by broker."""
+    found = [path for path in Path(folder).rglob(f"{topic}-[0-9]*") if path.is_dir() and "delete" not in path.name]
+    return sorted({int(part.removeprefix("broker-")) for p in found for part in p.parts if part.startswith("broker-")})
+
+
+@pytest.mark.kafka
+def test_kafkas_reassignment_tool(cluster, tool, tidelog, file, folder):
+    tidelog("topics", "--create", "--topic", "moved", "--replica-assignment", "0:1,1:0")
+    for partition in (0, 1):
+        fill(cluster, "moved", 300, partition=partition)
+    topics = file({"topics": [{"topic": "moved"}], "version": 1})
+    command = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    proposed = tool(command, "--generate", "--topics-to-move-json-file", topics, "--broker-list", "2,3")
+    plan = file(json.loads(proposed.splitlines()[-1]))
+    done = tool(command, "--execute", "--reassignment-json-file", plan, "--throttle", "200000")
+    assert "The inter-broker throttle limit was set to 200000 B/s" in done
+    assert "Successfully started partition reassignments for moved-0,moved-1" in done
+    listed = tool(command, "--list")
+    assert listed.strip() == tidelog("reassign-partitions", "--list").strip() or "No partition" in listed
+    settled(tidelog)
+    verified = tool(command, "--verify", "--reassignment-json-file", plan)
+    assert "Reassignment of partition moved-0 is completed." in verified
+    assert "Clearing broker-level throttles on brokers 0,1,2,3" in verified
+    assert sorted(replicas(tidelog, "moved")) == [0, 1]
+    awaited(lambda: held(folder, "moved") == [2, 3], "the old replicas go")
+    back = file(wishes({("moved", 0): [0, 2], ("moved", 1): [1, 3]}))
+    tool(command, "--execute", "--reassignment-json-file", back, "--throttle", "1000")
+    assert "is still in progress" in tool(command, "--verify", "--reassignment-json-file", back)
+    cancelled = tool(command, "--cancel", "--reassignment-json-file", back)
+    assert "Successfully cancelled partition reassignments for: moved-0,moved-1" in cancelled
+    awaited(lambda: held(folder, "moved") == [2, 3], "what was begun goes")
+
+
+def test_throttles_are_gone_when_a_move_has_ended(cluster, tidelog, file):
+    tidelog("topics", "--create", "--topic", "paced", "--replica-assignment", "0:1")
+    fill(cluster, "paced", 400)
+    plan = file(wishes({("paced", 0): [2, 3]}))
+    began = time.monotonic()
+    tidelog("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "200000")
+    settled(tidelog)
+    assert time.monotonic() - began > 0.9 * 400_000 / 200_000 - 1, "faster than it may be"
+
+    def throttled():
+        asked = [("topics", "paced"), *(("brokers", str(broker)) for broker in range(BROKERS))]
+        shown = [tidelog("configs", "--describe", "--entity-type", kind, "--entity-name", name) for kind, name in asked]
+        return any("throttled" in text for text in shown)
+
+    awaited(lambda: not throttled(), "the throttles go")
+
+
+def test_the_offsets_topic_gets_three_replicas_and_keeps_what_it_holds(cluster, tidelog, file):
+    """Seed 004's example: every partition of __consumer_offsets from one replica to three."""
+    Topic(cluster.bootstrap, "kept", 1, copies=1)
+    groups = [f"group-{number}" for number in range(12)]
+    for group in groups:
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+        consumer.commit(offsets=[TopicPartition("kept", 0, 7)], asynchronous=False)
+        consumer.close()
+    wanted = {("__consumer_offsets", p): [(p + n) % BROKERS for n in range(3)] for p in range(50)}
+    plan = file(wishes(wanted))
+    tidelog("reassign-partitions", "--execute", "--reassignment-json-file", plan)
+    settled(tidelog)
+    assert replicas(tidelog, "__consumer_offsets") == {p: ",".join(map(str, r)) for (_, p), r in wanted.items()}
+    tidelog("leader-election", "--election-type", "preferred", "--all-topic-partitions")
+    victim = 1
+    cluster.kill(victim)
+    for group in groups:
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+        (committed,) = consumer.committed([TopicPartition("kept", 0)], timeout=60)
+        assert committed.offset == 7, group
+        consumer.close()
+    cluster.start_broker(victim)
+    cluster.wait_ready()
+
+
+def test_partitions_move_under_load_while_brokers_and_controllers_die(cluster, tidelog, file):
+    topic = Topic(cluster.bootstrap, "wandering", 3, min_insync_replicas="2")
+    with Load(cluster.bootstrap, topic) as load:
+        for turn in range(6):
+            load.await_more(100)
+            now = {p: [int(b) for b in text.split(",")] for p, text in replicas(tidelog, "wandering").items()}
+            target = {("wandering", p): [(b + 1) % BROKERS for b in own] for p, own in now.items()}
+            plan = file(wishes(target))
+            tidelog("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "50000000")
+            victim = controller_of(cluster.bootstrap) if turn % 2 else target["wandering", turn % 3][-1]
+            cluster.kill(victim)
+            load.await_more(100)
+            cluster.start_broker(victim)
+            cluster.wait_ready()
+            settled(tidelog)
+            assert replicas(tidelog, "wandering") == {p: ",".join(map(str, r)) for (_, p), r in target.items()}
+            awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all are in sync")
+        load.stop()
+        assert_exact(load, stored(cluster.bootstrap, topic))
+    assert len(load.acknowledged) > 1000
+
+
+def test_many_replicas_move_under_load(cluster, tidelog, file):
+    """TIDELOG_MOVED_REPLICAS=500 shows how long that takes (with -s)."""
+    many = Topic(cluster.bootstrap, "many", REPLICAS, copies=1, leader=0)
+    fill_many(cluster, "many", REPLICAS)
+    topic = Topic(cluster.bootstrap, "busy", 3, min_insync_replicas="2")
+    plan = file(wishes({("many", p): [1 + p % (BROKERS - 1)] for p in range(REPLICAS)}))
+    with Load(cluster.bootstrap, topic, pace_s=0.0005) as load:
+        load.await_more(100)
+        sent, began = len(load.acknowledged), time.monotonic()
+        tidelog("reassign-partitions", "--execute", "--reassignment-json-file", plan)
+        asked = time.monotonic()
+        settled(tidelog)
+        ended = time.monotonic()
+        acked = len(load.acknowledged) - sent
+        load.stop()
+        assert_exact(load, stored(cluster.bootstrap, topic))
+    figures = f"{REPLICAS} replicas: asked {asked - began:.2f} s, ended {ended - began:.2f} s"
+    sys.stderr.write(f"{figures}, {acked} records acknowledged meanwhile\n")
+    assert {isr[0] for isr in many.isrs().values()} == {1, 2, 3}
+    for partition in (0, REPLICAS - 1):
+        assert len(read_all(cluster, "many", partition)) == 20
+
+
+def fill_many(cluster, topic, partitions):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 20})
+    for partition in range(partitions):
+        for number in range(20):
+            producer.produce(topic, b"%d" % number * 100, partition=partition)
+        producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def read_all(cluster, topic, partition):
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "enable.partition.eof": True}
+        | {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error():
+            consumer.close()
+            return found
+        found.append(message.value())
+
+
+# Seed 004: topics that will not die.
+
+
+def test_a_topic_deleted_while_a_broker_is_down_goes_with_its_return(cluster, tidelog, folder):
+    tidelog("topics", "--create", "--topic", "stubborn", "--replica-assignment", "0:1:2")
+    fill(cluster, "stubborn", 10)
+    cluster.kill(2)
+    awaited(lambda: "Isr: 0,1\t" in tidelog("topics", "--describe", "--topic", "stubborn"), "broker 2 is missed")
+    tidelog("topics", "--delete", "--topic", "stubborn")
+    assert "stubborn" not in tidelog("topics", "--list").splitlines()
+    awaited(lambda: held(folder, "stubborn") == [2], "the living delete")
+    assert "marked for deletion" in tidelog("topics", "--create", "--topic", "stubborn", "--partitions", "1", code=1)
+    cluster.start_broker(2)
+    cluster.wait_ready()
+    awaited(lambda: held(folder, "stubborn") == [], "the broker that is back deletes")
+    created = ("topics", "--create", "--if-not-exists", "--topic", "stubborn", "--replica-assignment", "2")
+    awaited(lambda: "Created topic stubborn." in tidelog(*created), "the name is free")
+
+
+def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, file, folder):
+    tidelog("topics", "--create", "--topic", "leaving", "--replica-assignment", "0")
+    fill(cluster, "leaving", 300)
+    plan = file(wishes({("leaving", 0): [1]}))
+    tidelog("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "1000")
+    from tidelog.cli.cluster import connect
+    from tidelog.effects import CONTROLLER
+    from tidelog.errors import ErrorCode
+    from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    with connect(cluster.bootstrap) as admin:
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="leaving")], timeout_ms=1000)
+        assert admin.ask(request, CONTROLLER).responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert "leaving" in tidelog("topics", "--list").splitlines()
+    tidelog("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
+    awaited(lambda: "leaving" not in tidelog("topics", "--list").splitlines(), "the topic goes")
+    awaited(lambda: held(folder, "leaving") == [], "its files go")
+
+
+@pytest.mark.kafka
+def test_kafkas_election_tool_elects_uncleanly(cluster, tool, tidelog):
+    tidelog("topics", "--create", "--topic", "lost", "--replica-assignment", "2:3")
+    fill(cluster, "lost", 10)
+    cluster.kill(3)
+    awaited(lambda: "Isr: 2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 3 is missed")
+    cluster.kill(2)
+    cluster.start_broker(3)
+    awaited(lambda: "Leader: none" in tidelog("topics", "--describe", "--topic", "lost"), "nobody leads")
+    chosen = ("--topic", "lost", "--partition", "0")
+    done = tool("LeaderElectionCommand", "--election-type", "unclean", *chosen)
+    assert "Successfully completed leader election (UNCLEAN) for partitions lost-0" in done
+    cluster.start_broker(2)
+    cluster.wait_ready()
+    awaited(lambda: "Isr: 3,2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 2 follows")
+    done = tool("LeaderElectionCommand", "--election-type", "preferred", *chosen)
+    assert "Successfully completed leader election (PREFERRED) for partitions lost-0" in done
