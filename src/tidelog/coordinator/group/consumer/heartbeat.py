@@ -24,7 +24,6 @@ from tidelog.coordinator.group.consumer.member import (
 )
 from tidelog.coordinator.group.consumer.opening import open_group
 from tidelog.coordinator.group.consumer.places import Epochs, Place, listed, places
-from tidelog.coordinator.group.consumer.settings import settings
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (
@@ -109,7 +108,7 @@ def _heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, se
     response = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.current.epoch,
-        heartbeat_interval_ms=settings(machine, request.group_id).heartbeat_interval_ms,
+        heartbeat_interval_ms=machine.group_config(request.group_id).consumer_heartbeat_interval_ms,
     )
     if _wants_all(request) or member.current.assigned != before.current.assigned:
         response.assignment = _assignment(member.current.assigned)
@@ -136,6 +135,10 @@ def _member(
 def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Subscription:
     """What the request leaves out stays as it was; whoever sends a heartbeat speaks the consumer protocol."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    said = (names, request.subscribed_topic_regex, request.server_assignor, request.rack_id, before.classic)
+    same = (before.client_id, before.client_host, before.instance_id) == (*sender, request.instance_id)
+    if said == (None, None, None, None, None) and timeout_ms == NO_TIMEOUT and same:
+        return before  # a heartbeat that says nothing new is the usual one, and is to cost nothing
     return Subscription(
         instance_id=request.instance_id or before.instance_id,
         rack_id=request.rack_id or before.rack_id,

@@ -8,7 +8,6 @@ from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.consumer.fencing import fence
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.member import Current, Member, MemberState
-from tidelog.coordinator.group.consumer.settings import settings
 from tidelog.coordinator.group.consumer.timing import Deadline, key
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode
@@ -19,7 +18,8 @@ RETRY_MS = 500
 def watch(machine: GroupMachine, group_id: str, member: Member) -> None:
     """The member was heard of. One of the classic protocol says itself how long it may be silent."""
     classic = member.subscription.classic
-    timeout_ms = settings(machine, group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+    own_ms = None if classic is None else classic.session_timeout_ms
+    timeout_ms = machine.group_config(group_id).consumer_session_timeout_ms if own_ms is None else own_ms
     _set(machine, Deadline.SESSION, group_id, member.member_id, timeout_ms)
 
 

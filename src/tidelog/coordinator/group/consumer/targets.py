@@ -7,7 +7,6 @@ from tidelog.coordinator.group.consumer.assignors.spec import Spec, Subscriber
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
 from tidelog.coordinator.group.consumer.records import target_change, target_epoch_change
-from tidelog.coordinator.group.consumer.settings import settings
 from tidelog.coordinator.group.machine import GroupMachine
 
 
@@ -27,7 +26,7 @@ def assignor_name(machine: GroupMachine, group: ConsumerGroup) -> str:
 
 
 def _is_time(machine: GroupMachine, group: ConsumerGroup) -> bool:
-    interval_ms = settings(machine, group.group_id).assignment_interval_ms
+    interval_ms = machine.group_config(group.group_id).consumer_assignment_interval_ms
     return not group.target.timestamp or machine.wall >= group.target.timestamp + interval_ms
 
 
