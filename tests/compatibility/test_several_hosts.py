@@ -1,0 +1,140 @@
+"""Brokers on several hosts, each a network namespace, form a cluster over ZooKeeper on a fourth; cables are cut."""
+
+import json
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.compatibility.support import Load, Topic, assert_exact, awaited, stored
+from tests.ensemble import Server
+from tidelog.shell.chaos.network import Network
+from tidelog.shell.child import Child
+from tidelog.shell.supervisor import Supervisor, cluster_options
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
+
+ZOOKEEPER = 3
+"""The number of ZooKeeper's host; the brokers' are below it."""
+PORT, ZOOKEEPER_PORT = 9092, 2181
+
+
+class Hosts:
+    def __init__(self, network, folder):
+        self.network = network
+        self.folder = folder
+        self.server = Server(
+            folder / "zookeeper", ZOOKEEPER_PORT, network.address(ZOOKEEPER), prefix=network.prefix(ZOOKEEPER)
+        )
+        options = {
+            "zookeeper.connect": f"{self.server.address}/kafka",
+            "zookeeper.session.timeout.ms": "2000",
+            "replica.lag.time.max.ms": "2500",
+            "offsets.topic.num.partitions": "4",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        options |= cluster_options(folder, ZOOKEEPER, options)
+        self.brokers = Supervisor(folder, brokers=ZOOKEEPER, port=0, report=lambda line: None)
+        self.brokers.children = [self._child(number, options) for number in range(ZOOKEEPER)]
+
+    def _child(self, number, options):
+        home, log = self.folder / f"broker-{number}", self.folder / f"log-{number}"
+        prefix = self.network.prefix(number)
+        return Child(number, home, self.network.address(number), PORT, options, prefix=prefix, log=log)
+
+    def cut(self, one, other):
+        self.network.cut(one, other)
+        self.network.cut(other, one)
+
+    def mend(self, one, other):
+        self.network.mend(one, other)
+        self.network.mend(other, one)
+
+    def said(self, broker, what):
+        return what in (self.folder / f"log-{broker}").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    with Network(ZOOKEEPER + 1) as network:
+        hosts = Hosts(network, tmp_path_factory.mktemp("hosts"))
+        try:
+            hosts.server.start()
+            hosts.server.wait()
+            with hosts.brokers:
+                hosts.tree = KazooClient(f"{hosts.server.address}/kafka")
+                hosts.tree.start()
+                yield hosts
+                hosts.tree.stop()
+                hosts.tree.close()
+        finally:
+            hosts.server.stop()
+
+
+PROMPT = {"request.timeout.ms": 2000, "socket.timeout.ms": 3000, "socket.connection.setup.timeout.ms": 2000}
+"""A client that gives up soon what nobody will answer, and asks another broker."""
+
+
+def controller(hosts):
+    found = hosts.tree.exists("/controller") and json.loads(hosts.tree.get("/controller")[0])
+    return found["brokerid"] if found else None
+
+
+def registered(hosts):
+    return sorted(int(name) for name in hosts.tree.get_children("/brokers/ids"))
+
+
+def state(hosts, topic, partition=0):
+    """What the tree says, whatever the brokers that a client asks know."""
+    return json.loads(hosts.tree.get(f"/brokers/topics/{topic.name}/partitions/{partition}/state")[0])
+
+
+def all_in_sync(hosts, topic):
+    return all(sorted(state(hosts, topic, index)["isr"]) == [0, 1, 2] for index in range(topic.count))
+
+
+def test_a_controller_cut_off_from_zookeeper_stops_and_another_leads(hosts):
+    topic = Topic(hosts.brokers.bootstrap, "t", 3, min_insync_replicas="2")
+    old = controller(hosts)
+    with Load(hosts.brokers.bootstrap, topic, PROMPT) as load:
+        load.await_more(200)
+        hosts.cut(old, ZOOKEEPER)
+        awaited(lambda: controller(hosts) not in (None, old), "another controller")
+        awaited(lambda: hosts.said(old, "controller.resigned"), "the old one's resignation, although it heard nothing")
+        awaited(lambda: all(state(hosts, topic, index)["leader"] != old for index in range(3)), "leaders elsewhere")
+        load.await_more(200)
+        hosts.mend(old, ZOOKEEPER)
+        awaited(lambda: registered(hosts) == [0, 1, 2], "its registration")
+        awaited(lambda: all_in_sync(hosts, topic), "all replicas in sync")
+        load.await_more(200)
+        load.stop()
+        assert_exact(load, stored(hosts.brokers.bootstrap, topic))
+
+
+def test_a_leader_cut_off_from_everybody_loses_its_place_and_nothing_else_is_lost(hosts):
+    topic = Topic(hosts.brokers.bootstrap, "u", 1, min_insync_replicas="2")
+    old = topic.leader()
+    with Load(hosts.brokers.bootstrap, topic, PROMPT) as load:
+        load.await_more(200)
+        hosts.network.unplug(old)
+        awaited(lambda: state(hosts, topic)["leader"] not in (old, -1), "another leader")
+        load.await_more(200)
+        hosts.network.plug(old)
+        awaited(lambda: registered(hosts) == [0, 1, 2], "its registration")
+        awaited(lambda: all_in_sync(hosts, topic), "all replicas in sync")
+        load.stop()
+        assert_exact(load, stored(hosts.brokers.bootstrap, topic))
+
+
+def test_two_brokers_cut_off_from_each_other_but_not_from_zookeeper(hosts):
+    leader, follower = (number for number in (0, 1, 2) if number != controller(hosts))
+    topic = Topic(hosts.brokers.bootstrap, "v", 1, leader=leader, min_insync_replicas="2")
+    with Load(hosts.brokers.bootstrap, topic, PROMPT) as load:
+        load.await_more(200)
+        hosts.cut(leader, follower)
+        awaited(lambda: follower not in state(hosts, topic)["isr"], "a smaller in-sync set")
+        load.await_more(200)
+        hosts.mend(leader, follower)
+        awaited(lambda: all_in_sync(hosts, topic), "all replicas in sync")
+        assert state(hosts, topic)["leader_epoch"] == 0
+        load.stop()
+        assert_exact(load, stored(hosts.brokers.bootstrap, topic))
