@@ -84,6 +84,11 @@ class Contents:
             self._roll_ms = min(self._roll_ms, config.max_compaction_lag_ms)
 
     @property
+    def segment_bytes(self) -> int:
+        """The size at which a segment is full."""
+        return self._rules.segment_bytes
+
+    @property
     def recovery_point(self) -> int:
         return self._durability.recovery_point
 
@@ -134,16 +139,22 @@ class Contents:
     # Rolling.
 
     def roll(self, now: Time, base_offset: int = 0) -> None:
-        """Begin a new segment at the end of the log, or at `base_offset` if that is later."""
+        """Begin a new segment at the end of the log, or at `base_offset` if that is later.
+
+        Behind a cut it begins where the records end, not the log: that may have been cut in a hole, and to recovery a
+        hole between two segments is a segment that was lost, and what follows it goes."""
         self._check_usable()
         old = self.segments.active
-        base = max(self.log_end_offset, base_offset)
+        base = max(old.next_offset() if self._cut else self.log_end_offset, base_offset)
         if old.base_offset == base:
             self._cut = False
             return
         paths = old.write_indexes()
         self.producers.end_offset = base
-        paths.append(self.snapshots.write(self.producers))
+        try:
+            paths.append(self.snapshots.write(self.producers))
+        finally:
+            self.producers.end_offset = max(base, self.log_end_offset)
         try:
             self.segments.create(base, now.wall)
         except DiskFailed:
@@ -183,7 +194,7 @@ class Contents:
                 self._discard(self.segments.retire_from(keep))
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
-            self._begin_anew(end)
+            self._begin_anew()
             self._durability.truncate(end)
             self.log_end_offset = end
             self.cleaned_to = min(self.cleaned_to, end)
@@ -198,12 +209,12 @@ class Contents:
         self.snapshots.remove_outside(-1, end)
         self.producers = recovery.rebuild_producers(self.segments, self.snapshots, self.log_start_offset, end)
 
-    def _begin_anew(self, end: int) -> None:
+    def _begin_anew(self) -> None:
         active = self.segments.active
         self._cut = active.size > 0
         if not self._cut:
             self._discard(self.segments.retire_from(len(self.segments) - 1))
-            self.segments.create(end, active.created)
+            self.segments.create(active.base_offset, active.created)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Drop everything; the next record gets `offset`. `log_start_offset` where it is not the same."""
@@ -301,17 +312,8 @@ class Contents:
 
     def flush_due(self, now: Time) -> bool:
         """Whether what was appended is to be synced: by flush.messages, by flush.ms, or since a segment was rolled."""
-        durability = self._durability
-        durability.now = now.mono
-        if durability.due:
-            return True
-        if not durability.dirty:
-            return False
         rules = self._rules
-        return (
-            self.log_end_offset - durability.started >= rules.flush_messages
-            or now.mono - durability.since >= rules.flush_ms
-        )
+        return self._durability.is_due(self.log_end_offset, rules.flush_messages, rules.flush_ms, now.mono)
 
     def unsynced(self) -> list[File]:
         """The files to sync, in this order, so that everything up to the present log_end_offset is durable. When that

@@ -123,7 +123,7 @@ def within(names: dict[str, Entry], path: str) -> list[str]:
 def concerns(change: Change, folder: str) -> bool:
     kind, path, _ = change
     source = kind.removeprefix("rename:")
-    return parent_of(path) == folder or (source is not kind and parent_of(source) == folder)
+    return folder in (parent_of(path), parent_of(source))
 
 
 class SimFile:

@@ -4,7 +4,6 @@ import pytest
 
 from tests.sim.checks.support import NAME, ghosts, replica, state
 from tidelog.sim.checks import elections
-from tidelog.sim.checks.crashes import Crashes
 
 BEFORE = state()
 
@@ -63,21 +62,3 @@ def test_before_all_are_back_only_an_unclean_election_elects_and_allows_loss():
     assert ghost.rebase_after == 1
     with pytest.raises(AssertionError, match=r"^I17: .*may not"):
         elect(state(0, 2, (0,), (20,)), lives={0: 20})
-
-
-@pytest.mark.parametrize(("how", "clean"), [("kill", 10), ("stop", 9)])
-def test_a_broker_that_vouches_for_a_life_that_did_not_end_cleanly(how, clean):
-    crashes = Crashes()
-    crashes.check_registered(0, 9, -1)
-    crashes.end_life(0, "stop")
-    crashes.check_registered(0, 10, 9)
-    crashes.end_life(0, how)
-    with pytest.raises(AssertionError, match=r"^I17:"):
-        crashes.check_registered(0, 11, clean)
-
-
-def test_a_broker_that_ended_cleanly_may_say_so():
-    crashes = Crashes()
-    crashes.check_registered(0, 10, -1)
-    crashes.end_life(0, "stop")
-    crashes.check_registered(0, 11, 10)

@@ -98,7 +98,7 @@ def _learn_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest
 
 def _groups(log: Log, end: int) -> list[list[Segment]]:
     """Neighbours that are at most one segment together, so that small ones do not stay for ever."""
-    size_limit, index_limit = log.config.segment_bytes, log.config.segment_index_bytes
+    size_limit, index_limit = log.segment_bytes, log.config.segment_index_bytes
     groups: list[list[Segment]] = []
     total = total_index = 0
     for number, segment in enumerate(list(log.segments)[:-1]):

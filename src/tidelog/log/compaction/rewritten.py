@@ -44,8 +44,7 @@ class Rewritten:
     def take(self, survivor: Survivor, batch: BatchHeader) -> None:
         """What stays of `batch` comes next."""
         segment, length = self.segments[-1], len(survivor.data)
-        config = self._log.config
-        is_full = segment.size + len(self._buffer) + length > config.segment_bytes
+        is_full = segment.size + len(self._buffer) + length > self._log.segment_bytes
         is_far = batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         if (is_full and (segment.size or self._buffer)) or is_far:
             self._write()

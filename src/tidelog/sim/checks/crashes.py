@@ -1,7 +1,6 @@
 """I30: after a crash the recovered log is a prefix of the old one and holds all that was synced; a kill costs nothing,
 for the page cache survives. What lies below the recovery point is synced. The checkpoints that are replaced durably are
 whole.
-I17, in part: a broker that shows a clean shutdown has ended cleanly.
 
 What a truncation took may come back by a power loss as long as the cut was not synced, but never behind newer records:
 the log before a truncation counts as an old one, too.
@@ -50,13 +49,10 @@ class Remains:
 
 
 class Crashes:
-    """`ended` says how each broker's last life ended, and with which epochs it had registered. One that was cut short
-    in a wished stop may have left the proof of it already, which comes last."""
+    """What brokers that are down have left behind."""
 
     def __init__(self) -> None:
         self.remains: dict[tuple[int, TopicPartition], Remains] = {}
-        self.ended: dict[int, tuple[str, set[int]]] = {}
-        self._registered: dict[int, set[int]] = {}
 
     def __repr__(self) -> str:
         return f"Crashes({len(self.remains)} replicas down)"
@@ -105,19 +101,11 @@ class Crashes:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 
-    def end_life(self, broker: int, how: str, *, stopping: bool = False) -> None:
+    def end_life(self, broker: int, how: str) -> None:
         """A life that ended by a loss of power before it had recovered what an older one left has lost it, too."""
         for (held_by, _), remains in self.remains.items():
             if held_by == broker and how == POWER_LOSS:
                 remains.how = how
-        self.ended[broker] = "stop" if stopping else how, self._registered.pop(broker, set())
-
-    def check_registered(self, broker: int, epoch: int, clean_epoch: int) -> None:
-        how, epochs = self.ended.get(broker, ("nothing", set[int]()))
-        assert clean_epoch < 0 or (how == "stop" and clean_epoch in epochs), (
-            f"I17: broker {broker} shows that {clean_epoch} ended cleanly; its last life, of {epochs}, ended by {how}"
-        )
-        self._registered.setdefault(broker, set()).add(epoch)
 
 
 def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None:

@@ -92,8 +92,8 @@ class Ghosts:
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
         self.epochs: dict[int, int] = {}
         self.registered: dict[tuple[int, int], int] = {}
-        self.came: list[tuple[int, int, int]] = []
-        """(broker, epoch, clean epoch) of the registrations that are new in the tree."""
+        self.came: list[tuple[int, int, int, int]] = []
+        """(broker, session, epoch, clean epoch) of the registrations that are new in the tree."""
         self.topic_ids: dict[str, bytes] = {}
         self.doomed: set[str] = set()
         self.overrides: dict[str, Mapping[str, str]] = {}
@@ -151,7 +151,7 @@ class Ghosts:
         assert node.created >= last, f"I13: broker {broker} goes back from epoch {last} to {node.created}"
         clean_epoch = nodes.parse_registration(node.data).clean_epoch
         self.registered[broker, node.created] = clean_epoch
-        self.came.append((broker, node.created, clean_epoch))
+        self.came.append((broker, node.session, node.created, clean_epoch))
 
     def _take_topic(self, parts: list[str], node: Node, changed: list[TopicPartition]) -> None:
         topic = parts[0]

@@ -29,6 +29,7 @@ from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.groups import Groups
 from tidelog.sim.checks.overheard import Overheard
+from tidelog.sim.checks.registrations import Registrations
 from tidelog.sim.checks.replica import Batch, Replica, State, numbers_of
 from tidelog.sim.host import Host
 from tidelog.sim.network import End
@@ -48,6 +49,7 @@ class Suite:
         self.overheard = Overheard(self.ghosts, self.epoch_before)
         self.fetches = Fetches(self.overheard)
         self.crashes = crashes.Crashes()
+        self.registrations = Registrations()
         self.groups = Groups()
         self.replicas: dict[Key, Replica] = {}
         self._numbering: dict[Replica, numbering.Numbering] = {}
@@ -94,6 +96,8 @@ class Suite:
             self._fresh.discard(host.broker_id)
             if host.broker_id not in self._ailing:
                 self.crashes.check_gone(self.ghosts, host)
+        if host.life is not None and host.life.session is not None:
+            self.registrations.opened(host.life.session.session, host.lives)
         self.listen(host)
         self.overheard.step_over()
         self._cut.clear()
@@ -120,7 +124,8 @@ class Suite:
             replica = self.replicas.pop(key)
             self.crashes.end(self.ghosts, host, how, replica, failed=replica.partition.failed)
             self._numbering.pop(replica, None)
-        self.crashes.end_life(broker, how, stopping=host.was_stopping)
+        self.crashes.end_life(broker, how)
+        self.registrations.ended(broker, host.lives, how, stopping=host.was_stopping)
         self.overheard.forget(broker)
         self.fetches.forget(broker)
         self._fresh.discard(broker)
@@ -133,8 +138,8 @@ class Suite:
         before, versions, ids = dict(ghosts.states), dict(ghosts.partition_epochs), dict(ghosts.topic_ids)
         sessions = {host.life.session.session for host in world.hosts if host.life and host.life.session}
         changed = ghosts.read(world.tree, sessions)
-        for broker, epoch, clean_epoch in ghosts.came:
-            self.crashes.check_registered(broker, epoch, clean_epoch)
+        for came in ghosts.came:
+            self.registrations.check(*came)
         for name in changed:
             same = ids.get(name.topic) == ghosts.topic_ids.get(name.topic)
             self.state_changed(world, name, before.get(name) if same else None, versions.get(name, -1))

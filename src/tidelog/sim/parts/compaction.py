@@ -15,10 +15,10 @@ TOPIC = "keyed"
 SEGMENT = "internal.segment.bytes"
 """`segment.bytes` below its lower bound."""
 
-SIZES = (1_000, 1_500, 4_000, 4_000, 8_000)
+SIZES = (1_000, 1_000, 2_000, 8_000)
 INTERNAL_SIZES = (5_000, 5_000, 10_000)
 POLICIES = ("compact", "compact", "compact,delete")
-KEYS = (3, 10, 40)
+KEYS = (3, 30, 300, 300)
 RESIZES, READS = 0.7, 0.5
 RESIZED = (2 * SECOND, 8 * SECOND)
 
