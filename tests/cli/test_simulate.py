@@ -23,9 +23,24 @@ def test_seeds_run_and_are_summed_up(tidelog, nothing_happens):
     assert result.code == 0
     assert result.lines[0].startswith("simulate: seeds 3, 3.0 simulated hours in ")
     assert result.lines[0].endswith("steps 30, records acknowledged 15, partitions allowed to lose 0")
-    assert result.lines[1:3] == ["faults: kill 3", "states: broker killed 3"]
-    assert result.lines[3].startswith("never happened: became leader, became follower, ")
-    assert result.lines[4:] == ["broken 0 ok"]
+    assert result.lines[1].startswith("processor seconds of a seed: median 0.00, mean 0.00, most 0.00; ")
+    assert result.lines[2:4] == ["faults: 3: kill 3", "states: broker killed 3"]
+    assert result.lines[4].startswith("never happened: became leader, became follower, ")
+    assert result.lines[5:] == ["broken 0 ok"]
+
+
+def test_an_interrupted_run_sums_up_what_there_is(tidelog, monkeypatch):
+    def run(plan, prepared=None):
+        if plan.seed == 2:
+            raise KeyboardInterrupt
+        return outcome(plan)
+
+    monkeypatch.setattr(sim_run, "run", run)
+    result = tidelog("simulate", "--seeds", "5")
+    assert result.code == 130
+    assert "interrupted: what there is by now" in result.err
+    assert result.lines[0].startswith("simulate: seeds 2, 2.0 simulated hours in ")
+    assert result.lines[-1] == "broken 0 ok"
 
 
 def test_a_broken_seed_tells_how_to_repeat_it(tidelog, nothing_happens):

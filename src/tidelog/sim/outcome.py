@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Summary:
-    """`faults` counts by kind."""
+    """`faults` counts by kind; `cpu` are the processor seconds of each seed, where somebody measured them."""
 
     seeds: int = 0
     seconds: float = 0.0
@@ -53,6 +53,7 @@ class Summary:
     counts: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
     failures: list[Outcome] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1

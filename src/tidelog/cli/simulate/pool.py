@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from signal import SIG_DFL, SIGINT, SIGTERM, signal
 from typing import TypeVar
 
 Wish = TypeVar("Wish")
@@ -18,11 +20,22 @@ def ordered(
     if workers == 1:
         yield from map(work, due)
         return
-    with ProcessPoolExecutor(workers) as pool:
+    pool = ProcessPoolExecutor(workers, initializer=_end_when_interrupted)
+    try:
         running = [pool.submit(work, wish) for wish in islice(due, 2 * workers)]
         while running:
             yield running.pop(0).result()
             running.extend(pool.submit(work, wish) for wish in islice(due, 1))
+    except BrokenProcessPool:  # the interruption reached the workers first
+        raise KeyboardInterrupt from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_when_interrupted() -> None:
+    """A worker has nothing to say to Ctrl-C; whoever gave it work has."""
+    for each in (SIGINT, SIGTERM):
+        signal(each, SIG_DFL)
 
 
 def _until(wishes: Iterator[Wish], deadline: float | None) -> Iterator[Wish]:
