@@ -1,6 +1,7 @@
 """Three broker processes on ZooKeeper: what an operator does with zkCli, sessions that expire, and ZooKeeper away."""
 
 import json
+import os
 import shutil
 import signal
 import threading
@@ -127,6 +128,28 @@ def test_an_expired_session_is_followed_by_a_registration_with_a_higher_epoch(cl
     cluster.children[victim].signal(signal.SIGCONT)
     awaited(lambda: (cluster.epoch(victim) or 0) > before, "its registration")
     awaited(lambda: topic.isrs()[0] == [0, 1, 2], "its return into the in-sync set")
+
+
+def test_a_killed_broker_of_a_cluster_that_restarts_them_is_back_long_before_its_session_would_have_ended(
+    zookeeper, tmp_path
+):
+    chroot = f"/compatibility/{next(CHROOTS)}"
+    with Cluster(tmp_path, zookeeper.hosts, chroot, zookeeper_session_timeout_ms="60000") as cluster:
+        cluster.restart = True
+        read_fd, write_fd = os.pipe()
+        watching = threading.Thread(target=cluster.watch, args=(read_fd,))
+        watching.start()
+        try:
+            victim, epoch = cluster.controller(), cluster.read("/controller_epoch")
+            before = cluster.epoch(victim)
+            cluster.children[victim].signal(signal.SIGKILL)
+            awaited(lambda: cluster.read("/controller_epoch") > epoch, "another controller", within_s=30)
+            awaited(lambda: (cluster.epoch(victim) or 0) > before, "its registration", within_s=30)
+        finally:
+            os.write(write_fd, b"x")
+            watching.join()
+            os.close(read_fd)
+            os.close(write_fd)
 
 
 def test_a_stuck_deletion_is_freed_by_its_mark_the_folders_and_the_controller(cluster):

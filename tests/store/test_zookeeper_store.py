@@ -13,6 +13,7 @@ import pytest
 from tests.ensemble import Ensemble, free_ports
 from tests.store.conftest import end_session
 from tidelog.ports import Children, Create, Read, Watch, Write
+from tidelog.shell.store import last_life
 from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
 
 pytestmark = pytest.mark.zookeeper
@@ -22,9 +23,10 @@ TERM_MS = 2000
 
 OWNER = """
 import sys
+from pathlib import Path
 from tidelog.ports import Create
 from tidelog.shell.store.zookeeper_store import ZookeeperStore
-store = ZookeeperStore(sys.argv[1], "/a", session_timeout_ms=int(sys.argv[2]))
+store = ZookeeperStore(sys.argv[1], "/a", session_timeout_ms=int(sys.argv[2]), folder=Path(sys.argv[3]))
 assert store.apply([Create("/controller", b"theirs", ephemeral=True)]).outcome == "ok"
 print(store.session, flush=True)
 for line in sys.stdin:
@@ -82,10 +84,9 @@ def opened():
 
 
 @contextmanager
-def owner(hosts, term_ms):
-    child = subprocess.Popen(
-        [sys.executable, "-c", OWNER, hosts, str(term_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def owner(hosts, term_ms, folder="/dev/null"):
+    command = [sys.executable, "-c", OWNER, hosts, str(term_ms), str(folder)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         child.stdout.readline()
         yield child
@@ -119,6 +120,23 @@ def test_a_paused_process_loses_its_session_and_learns_it_when_it_goes_on(zookee
         child.stdin.flush()
         assert child.stdout.readline().split() == ["unknown", "unknown", "True"]
         assert watcher.apply(Read("/cluster/late")).values == (None,)
+
+
+def test_a_killed_process_leaves_a_session_that_its_heir_ends_at_once(zookeeper, opened, tmp_path):
+    watcher = opened(zookeeper.hosts)
+    with owner(zookeeper.hosts, 50_000, tmp_path):
+        assert (tmp_path / last_life.FILE).stat().st_mode & 0o77 == 0
+    assert watcher.apply(Read("/controller")).values[0].data == b"theirs"
+    heir = opened(zookeeper.hosts, folder=tmp_path)
+    assert heir.apply(Create("/controller", b"heir's", ephemeral=True)).outcome == "ok"
+    heir.store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"boot":"another","hosts":"h:1","session":1,"password":"00"}', "\xff"])
+def test_what_stands_in_the_file_of_another_machine_or_none_is_left_alone(content, tmp_path):
+    (tmp_path / last_life.FILE).write_text(content)
+    last_life.end(tmp_path)
 
 
 def test_a_process_that_does_no_work_loses_its_session_although_kazoos_thread_runs(zookeeper, opened):

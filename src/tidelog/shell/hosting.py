@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import uvloop
 
@@ -126,6 +127,7 @@ class Hosted:
                     place,
                     session_timeout_ms=self._term_ms,
                     connection_timeout_ms=self.config.zookeeper_connection_timeout_ms,
+                    folder=Path(self.config.folders[0]).absolute(),
                     notify=notify,
                     ticking=self._is_ticking,
                 )

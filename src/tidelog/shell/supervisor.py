@@ -15,6 +15,7 @@ from typing import Self
 
 from tidelog.shell.child import Child
 from tidelog.shell.readiness import is_complete, view_of
+from tidelog.shell.store import last_life
 
 READY_S = 60.0
 RETRY_S = 0.01
@@ -130,6 +131,7 @@ class Supervisor:
     def _ended(self, child: Child, wake_fd: int) -> None:
         pid = child.pid
         self._report(f"broker {child.number} (pid {pid}) ended {child.ended()}")
+        last_life.end(child.folder)
         if self.restart:
             pause_s = self._started_at[child.number] + CRASH_LOOP_S - time.monotonic()
             if pause_s > 0 and select.select([wake_fd], [], [], pause_s)[0]:

@@ -94,16 +94,19 @@ def open_place(
     session_timeout_ms: int,
     connection_timeout_ms: int | None = None,
     create: bool = True,
+    folder: Path | None = None,
     notify: Callable[[], None] = lambda: None,
     ticking: Callable[[], bool] = lambda: True,
 ) -> Session:
-    """A session with the store; StoreClosed where there can be none. `create`: it may be a new one."""
+    """A session with the store; StoreClosed where there can be none. `create`: it may be a new one. `folder` is the
+    broker's own and locked: a session that it left in ZooKeeper when it was killed is ended by that (`last_life`)."""
     if isinstance(place, ZookeeperPlace):
         return _open_zookeeper(
             place,
             session_timeout_ms=session_timeout_ms,
             connection_timeout_ms=connection_timeout_ms,
             create=create,
+            folder=folder,
             notify=notify,
             ticking=ticking,
         )
@@ -121,6 +124,7 @@ def _open_zookeeper(
     session_timeout_ms: int,
     connection_timeout_ms: int | None,
     create: bool,
+    folder: Path | None,
     notify: Callable[[], None],
     ticking: Callable[[], bool],
 ) -> Session:
@@ -135,6 +139,7 @@ def _open_zookeeper(
             session_timeout_ms=session_timeout_ms,
             connection_timeout_ms=connection_timeout_ms,
             create=create,
+            folder=folder,
             notify=notify,
             ticking=ticking,
         )

@@ -141,3 +141,14 @@ class Client:
         with suppress(*GONE, OSError):
             self._kazoo.stop()
             self._kazoo.close()
+
+
+def end_session(hosts: str, identity: tuple[int, bytes], within_s: float) -> None:
+    """End the session of another, of whom its password is known, if the servers can be reached in time."""
+    kazoo = KazooClient(hosts, client_id=identity, logger=_log)
+    if kazoo.start_async().wait(within_s):
+        with suppress(*GONE, OSError):
+            kazoo.stop()
+            kazoo.close()
+    else:
+        Thread(target=kazoo.stop, name="zookeeper-close", daemon=True).start()

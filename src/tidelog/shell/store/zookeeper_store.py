@@ -12,11 +12,13 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from threading import Event, Lock, Timer
 from typing import Any
 
 from tidelog.controller.tree import SKELETON
 from tidelog.ports import Change, Children, Create, Node, Operation, Query, Read, StoreResult, Watch, Write
+from tidelog.shell.store import last_life
 from tidelog.shell.store.zookeeper_client import GONE, Client, Unreachable
 from tidelog.shell.store.zookeeper_wire import (
     CONFLICTS,
@@ -48,6 +50,7 @@ class ZookeeperStore:
     """One session with the tree below `chroot` ("" or "/a/b") at `hosts` (`host:port,…`).
 
     `create`: a chroot that is missing is created, as Kafka's brokers do; else it is refused, as is one without a tree.
+    `folder`: where the session is written down while it lasts; one that a dead process left there is ended first.
     `notify` and `ticking` are `SqliteStore`'s.
     """
 
@@ -60,6 +63,7 @@ class ZookeeperStore:
         connection_timeout_ms: int | None = None,
         skeleton: Iterable[str] = SKELETON,
         create: bool = True,
+        folder: Path | None = None,
         notify: Callable[[], None] = lambda: None,
         ticking: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -82,6 +86,9 @@ class ZookeeperStore:
             lost=self._ended,
             ticking=ticking,
         )
+        self._folder = folder
+        if folder is not None:
+            last_life.end(folder)
         within_ms = connection_timeout_ms or session_timeout_ms
         try:
             self._client.start(within_ms / 1000)
@@ -94,6 +101,8 @@ class ZookeeperStore:
             raise
         self._began = True
         self.session: int = self._client.identity[0]
+        if folder is not None:
+            last_life.remember(folder, hosts, self._client.identity)
 
     def __repr__(self) -> str:
         how = "lost" if self.lost else "silent" if self.silent else "connected" if self._client.connected else "waiting"
@@ -136,6 +145,8 @@ class ZookeeperStore:
         self.closed = True
         self._reached.set()
         self._set_timer(None)
+        if self._folder is not None and (self._client.connected or self.lost):
+            last_life.forget(self._folder)
         self._client.close()
 
     # Carrying out
