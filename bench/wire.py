@@ -13,6 +13,7 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -21,7 +22,11 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataReque
 from tidelog.wire.records import Record, build
 
 PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 0, 2, 3, 19, 20, 44
-VERSIONS = {PRODUCE: 9, LIST_OFFSETS: 6, METADATA: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4, ALTER_CONFIGS: 1}
+FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 10, 11, 12, 14
+VERSIONS = {
+    PRODUCE: 9, LIST_OFFSETS: 6, METADATA: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4, ALTER_CONFIGS: 1,
+    FIND_COORDINATOR: 3, JOIN_GROUP: 7, HEARTBEAT: 4, SYNC_GROUP: 5,
+}  # fmt: skip
 TOPIC_RESOURCE = 2
 CLIENT = "bench"
 POLL_S = 0.005
@@ -51,6 +56,9 @@ class Client:
     def call(self, key: int, request: Any) -> Any:
         self.socket.sendall(frame(key, request))
         return self.answer(key)
+
+    def send(self, key: int, request: Any) -> None:
+        self.socket.sendall(frame(key, request))
 
     def answer(self, key: int) -> Any:
         data = self._read(int.from_bytes(self._read(4)))
@@ -156,6 +164,14 @@ def produce_to_all(port: int, topic: str, acks: int, avoid: int = -1) -> None:
             answer = client.call(PRODUCE, one_record(topic, partitions, acks))
         if any(each.error_code for found in answer.responses for each in found.partition_responses):
             raise NotYet("a partition refuses")
+
+
+def find_coordinator(port: int, group: str) -> None:
+    """NotYet while there is none."""
+    with Client(port) as client:
+        code = client.call(FIND_COORDINATOR, FindCoordinatorRequest(key=group)).error_code
+    if code:
+        raise NotYet(f"{group}: {ErrorCode(code).name}")
 
 
 def end_offsets(port: int, topic: str) -> int:

@@ -3,7 +3,18 @@
 from collections.abc import Callable, Iterator
 
 from bench.measure import Measure
-from bench.rows import compacting, growing, moving, producing, requesting, restarting, starting, transacting
+from bench.rows import (
+    compacting,
+    growing,
+    idling,
+    moving,
+    producing,
+    reassigning,
+    requesting,
+    restarting,
+    starting,
+    transacting,
+)
 
 Row = Callable[[float], Iterator[Measure]]
 """Takes a scale (1: full size) and yields measures as they are made."""
@@ -21,4 +32,6 @@ ROWS: dict[str, Row] = {
     "10": transacting.transactions,
     "11": compacting.compaction,
     "12": restarting.after_a_kill,
+    "13": idling.groups,
+    "14": reassigning.moves,
 }
