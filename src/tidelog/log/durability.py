@@ -90,6 +90,11 @@ class Durability:
         """Whether nothing waits to be handed over."""
         return not (self.dirty or self.names_changed or self._rolled or self._changed)
 
+    def is_due(self, end_offset: int, messages: int, ms: int, now: int) -> bool:
+        """Whether to flush at this moment (monotonic ms), and from now on."""
+        self.now = now
+        return self.due or (self.dirty and (end_offset - self.started >= messages or now - self.since >= ms))
+
     def roll(self, paths: list[str], *, due: bool = True) -> None:
         """A segment was rolled: these files are not written again, and are synced at once, whatever flush.messages
         says. What recovery rewrote is not `due`: it waits for the next flush."""
