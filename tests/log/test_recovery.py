@@ -26,7 +26,7 @@ from tidelog.log import names, recovery
 from tidelog.log.log import Log
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.sim.faults import Fault
-from tidelog.wire.records import header
+from tidelog.wire.records import header, stamp
 
 TINY = options(internal_segment_bytes=300, index_interval_bytes=0)
 
@@ -492,3 +492,33 @@ def test_walking_into_garbage_names_the_file():
     file = disk.open("/data/garbage")
     with pytest.raises(CorruptLog, match="/data/garbage"):
         list(recovery.walk(file, 0, 100))
+
+
+# Truncation into a hole.
+
+
+@pytest.mark.parametrize("held", [(0, 7), (0, 1, 7), (7,)])
+@pytest.mark.parametrize("roll_before_last", [False, True])
+def test_what_is_appended_after_a_truncation_into_a_hole_survives_a_kill(held, roll_before_last):
+    disk = sim_disk()
+    log = open_log(disk)
+    for offset in held:
+        if offset == 7 and roll_before_last:
+            log.roll(NOW)
+        log.append_as_follower(moved(batch(b"old"), offset), NOW)
+    log.truncate_to(4)
+    assert log.log_end_offset == 4
+    log.append_as_leader(batch(b"new"), 1, NOW)
+    log.check_invariants()
+    expected = read_batches(log)
+    disk.kill()
+    log = open_log(disk)
+    assert read_batches(log) == expected
+    assert log.log_end_offset == 5
+    log.check_invariants()
+
+
+def moved(data, offset):
+    moved_batch = bytearray(data)
+    stamp(moved_batch, 0, offset, 0)
+    return moved_batch

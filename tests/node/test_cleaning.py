@@ -1,7 +1,10 @@
 """Compaction as a broker does it: chosen by itself, in slices, written down, and told where it cannot be done."""
 
+from random import Random
+
 from tests.log.support import read_batches
 from tests.node.one_broker import OneBroker
+from tidelog.sim.disk import PowerCut
 from tidelog.wire.records import Record, build, header, records
 
 CHECKPOINT = "/data/cleaner-offset-checkpoint"
@@ -101,6 +104,9 @@ def test_a_log_that_is_deleted_in_the_middle_of_a_pass_is_let_go():
     broker = broker_with_a_full_log()
     while not any(sync.token < 0 for sync in broker.syncs):
         broker.passes(broker.node.next_deadline - broker.now.mono)
+        for sync in [sync for sync in broker.syncs if sync.token > 0]:
+            broker.syncs.remove(sync)
+            broker.give("synced", sync.token)
     broker.delete()
     while broker.syncs:
         broker.synced()
@@ -115,3 +121,59 @@ def test_a_topic_that_is_not_to_be_compacted_is_left_alone():
     assert told(broker, "log.compacted") == []
     assert len(keys(broker)) == 60
     assert all(header(data).count for data in read_batches(replica(broker).log))
+
+
+class NothingSurvives(Random):
+    """What a power loss leaves of what was not synced."""
+
+    def choice(self, options):
+        return options[0]
+
+    def random(self):
+        return 0.9
+
+
+def by_key(broker, end=1 << 40):
+    """key → the offset of its last record below `end`."""
+    found = [record for data in read_batches(replica(broker).log) for record in records(data)]
+    return {record.key: record.offset for record in found if record.offset < end}
+
+
+def cut_off_after(operations):
+    """Keys of durable records before a power loss within a compaction, and those after it; whether it came to that."""
+    broker = OneBroker(**{**COMPACTED, "log_segment_bytes": 250})
+    broker.lead(isr=(0,), replicas=(0,))
+    for number in range(9):
+        produce(broker, number)
+    while broker.syncs:
+        broker.synced()
+    durable = by_key(broker, replica(broker).log.recovery_point)
+    for number in range(9, 15):
+        produce(broker, number)
+    broker.disk.random = NothingSurvives()
+    broker.disk.operations_left = operations
+    try:
+        for _ in range(60):
+            broker.passes(10)
+            for sync in [sync for sync in broker.syncs if sync.token < 0]:  # those of rolled segments take longer
+                broker.syncs.remove(sync)
+                for file in sync.files:
+                    file.sync()
+                broker.give("synced", sync.token)
+        is_cut = False
+    except PowerCut:
+        is_cut = True
+    broker.disk.lose_power()
+    again = OneBroker(disk=broker.disk, **COMPACTED)
+    again.lead(isr=(0,), replicas=(0,))
+    return durable, by_key(again), is_cut
+
+
+def test_a_durable_record_is_not_replaced_by_one_that_a_power_loss_would_take():
+    operations, is_cut = 0, True
+    while is_cut:
+        before, after, is_cut = cut_off_after(operations)
+        assert before.keys() <= after.keys(), operations
+        assert all(after[key] >= offset for key, offset in before.items()), operations
+        operations += 1
+    assert operations > 10

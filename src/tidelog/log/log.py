@@ -187,10 +187,10 @@ class Log(Contents):
         )
 
     def _base_for(self, batch: BatchHeader) -> int:
-        """Where the log ends, even if offsets are missing up to the batch: to recovery, a hole between two segments
+        """0, where the log ends, even if offsets are missing up to the batch: to recovery, a hole between two segments
         is one that was lost, and it would drop what follows."""
         is_far = batch.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
-        return batch.base_offset if is_far else self.log_end_offset
+        return batch.base_offset if is_far else 0
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
         """Offsets ascend from the log's end. A log without records may begin inside a batch (its start, or its

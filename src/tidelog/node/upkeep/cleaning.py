@@ -120,7 +120,9 @@ class Cleaning:
         ]
 
     def _judged(self, partition: Partition, now: Time) -> Candidate:
-        return candidate(partition.log, partition.last_stable_offset, now.wall)
+        """Only durable records may replace durable ones: a power loss would leave neither."""
+        stable = min(partition.last_stable_offset, partition.log.recovery_point)
+        return candidate(partition.log, stable, now.wall)
 
     def _go_on(self, current: Pass, now: Time) -> None:
         """Work for a slice, or up to where something must be durable."""
