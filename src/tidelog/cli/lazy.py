@@ -33,8 +33,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """By its name in the table, or by that of the script that it stands for: `bin/kafka-topics.sh`."""
-        script = name.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat")
-        name = self._aliases.get(script, name)
+        script = name.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
+        name = self._aliases.get(script, script)
         if name not in self._table:
             return None
         module, _, attribute = self._table[name].place.partition(":")

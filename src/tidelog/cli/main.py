@@ -44,21 +44,16 @@ COMMANDS = {
 }
 
 SCRIPTS = {
-    "kafka-server-start": "broker",
-    "kafka-topics": "topics",
-    "kafka-configs": "configs",
-    "kafka-consumer-groups": "groups",
-    "kafka-get-offsets": "offsets",
-    "kafka-console-producer": "produce",
-    "kafka-console-consumer": "consume",
-    "kafka-dump-log": "dump-log",
-    "kafka-reassign-partitions": "reassign-partitions",
-    "kafka-leader-election": "leader-election",
-    "kafka-preferred-replica-election": "preferred-replica-election",
+    "server-start": "broker",
+    "consumer-groups": "groups",
+    "get-offsets": "offsets",
+    "console-producer": "produce",
+    "console-consumer": "consume",
     "zookeeper-shell": "metadata",
     "zkCli": "metadata",
 }
-"""Kafka's scripts by the command that does the same: `tidelog kafka-topics.sh …` is `tidelog topics …`."""
+"""Kafka's tools by the command that does the same, where that has another name: `tidelog kafka-get-offsets.sh …` is
+`tidelog offsets …`, and `tidelog kafka-topics.sh …` plainly `tidelog topics …`."""
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

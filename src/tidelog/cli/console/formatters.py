@@ -28,7 +28,7 @@ OLDER_NAMES = {
 
 def formatter(name: str, properties: Mapping[str, str]) -> Line:
     """The formatter of that name, also by the last part of it; UsageError for any other."""
-    wanted = OLDER_NAMES.get(name, name)
+    wanted = OLDER_NAMES.get(name.strip(), name.strip())
     named = {each.rpartition(".")[2]: each for each in (DEFAULT, NOTHING, OFFSETS, GROUPS, TRANSACTIONS)}
     wanted = named.get(wanted, wanted)
     if wanted == DEFAULT:
