@@ -309,6 +309,10 @@ def test_kafkas_command_finds_a_transaction_that_nobody_will_end(cluster, kafka_
     assert [row[:6] for row in found] == [[topic.name, "0", str(producer_id), "0", "-1", "0"]]
     kafka_tool(*command, "abort", "--topic", topic.name, "--partition", "0", "--start-offset", "0")
     assert kafka_tool(*command, "find-hanging", "--broker-id", "0").splitlines()[1:] == []
-    sender.abort_transaction(PATIENCE_S)
-    assert read(cluster.bootstrap, topic) == []
-    assert read(cluster.bootstrap, topic, "read_uncommitted") == ["hangs"]
+    kafka_tool(*command, "forceTerminateTransaction", "--transactionalId", f"{name}-known")
+    with pytest.raises(KafkaException):
+        sender.commit_transaction(PATIENCE_S)
+    assert state(cluster, f"{name}-known") == "Empty"
+    for partition, value in ((0, "hangs"), (1, "known")):
+        assert read(cluster.bootstrap, topic, partition=partition) == []
+        assert read(cluster.bootstrap, topic, "read_uncommitted", partition) == [value]
