@@ -80,6 +80,7 @@ def test_held_partitions_are_let_go_once():
     made, _ = throttle(1000, "*")
     made.spend(500, 0)
     assert made.next_deadline is None
+    assert made.free_at == 500
     made.held["p"] = None
     assert made.next_deadline == 500
     assert made.release(499) == []

@@ -13,6 +13,7 @@ PLANS = [
     Plan(0, generation="kip_279", seconds=2.5),
     Plan(5, kinds=("kill", "pause"), only=(1, 17), brokers=3, partitions=1, without=("operator", "group")),
     Plan(7, only=()),
+    Plan(8, moves=True),
 ]
 
 

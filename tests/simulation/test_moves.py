@@ -12,6 +12,8 @@ from tidelog.model import TopicPartition
 from tidelog.sim.clients.producer import Pace
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.plan import Plan
+from tidelog.sim.run import run
 from tidelog.wire.messages.cluster.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -181,3 +183,16 @@ def test_a_throttled_partition_does_not_hold_back_the_others_of_its_fetcher():
     assert not arrived(cluster, T0, (*old, new))
     assert quick.acked > 20
     assert len(cluster.suite.ghosts.states[TopicPartition("u", 0)].isr) == 4
+
+
+FOUND = {
+    5: "a partition that waited for its flush as well as for the throttle woke its broker without end",
+    7: "a leader that had not heard of a third replica was held to it",
+    11: "a leader that stayed through a move was taken for elected out of turn",
+}
+
+
+@pytest.mark.parametrize("seed", [*FOUND, *range(100, 112)])
+def test_drawn_seeds_pass_while_partitions_move(seed):
+    outcome = run(Plan(seed, moves=True))
+    assert outcome.ok, outcome.violation

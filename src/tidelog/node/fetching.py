@@ -146,6 +146,7 @@ class Fetching:
 
     def pump(self, now: Time) -> None:
         """Send a request on every fetcher that has something to ask and none under way."""
+        self._throttle.room(now.mono)
         for fetcher in list(self._fetchers.values()):
             self._wake_resting(fetcher, now.mono)
             if not fetcher.all:

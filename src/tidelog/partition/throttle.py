@@ -78,15 +78,17 @@ class Throttle:
 
     @property
     def free_at(self) -> int | None:
-        """From when on there is room; None where that is always, or never, so."""
-        if self.rate in (0, NO_LIMIT):
+        """From when on there is room, as of the last question for it; None where there was some, or never will be."""
+        if self._credit >= 0 or self.rate in (0, NO_LIMIT):
             return None
-        return self._at + max(0, -int(self._credit * 1000 // self.rate))
+        return self._at - int(self._credit * 1000 // self.rate)
 
     @property
     def next_deadline(self) -> int | None:
         """When `release` is due."""
-        return self.free_at if self.held else None
+        if not self.held or self.rate == 0:
+            return None
+        return self._at if self.free_at is None else self.free_at
 
     def release(self, now: int) -> list[TopicPartition]:
         """The partitions that were held, once there is room; also where the throttle was taken away meanwhile."""

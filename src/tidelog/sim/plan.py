@@ -10,7 +10,7 @@ SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Plan:
     """None is as the seed draws it. `seconds` are those with faults; `only` are the numbers of the faults that may
-    strike; `without` names parts of the workload (`workload.PARTS`) that are left out."""
+    strike; `without` names parts of the workload (`workload.PARTS`) that are left out; `moves`: partitions move."""
 
     seed: int
     generation: str = PRODUCTION
@@ -20,6 +20,7 @@ class Plan:
     brokers: int | None = None
     partitions: int | None = None
     without: tuple[str, ...] = ()
+    moves: bool = False
 
     def command(self) -> str:
         """What a person types to repeat it."""
@@ -34,4 +35,6 @@ class Plan:
         for option, number in (("--brokers", self.brokers), ("--partitions", self.partitions)):
             if number is not None:
                 words += [option, str(number)]
+        if self.moves:
+            words.append("--moves")
         return " ".join(quote(word) for word in words)

@@ -10,7 +10,7 @@ from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import PARTICULAR, Nemesis
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.parts import compaction
+from tidelog.sim.parts import compaction, moves
 from tidelog.sim.parts.drawing import dice_of
 from tidelog.sim.plan import Plan
 from tidelog.sim.workload import Workload
@@ -57,6 +57,9 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     compacted = dice_of(plan.seed, "compaction", plan.without)
     if compacted is not None:
         properties |= compaction.draw_properties(compacted)
+    if plan.moves:
+        properties |= moves.draw_properties(Random(f"{plan.seed} rates"))
+        brokers = max(brokers, moves.BROKERS)
     cluster = Cluster(
         plan.seed,
         brokers=plan.brokers or brokers,
@@ -70,7 +73,7 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
 def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     """The safety phase, in which everything may break, then the liveness phase, in which all must come right."""
     cluster.start()
-    workload = Workload(cluster, partitions=plan.partitions, without=plan.without)
+    workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=plan.moves)
     workload.start()
     nemesis.start()
     for _ in range(SCANS):

@@ -20,6 +20,7 @@ from tidelog.sim.operator import TOPIC as FLEETING
 from tidelog.sim.operator import Operator
 from tidelog.sim.parts.compaction import Compaction
 from tidelog.sim.parts.drawing import dice_of
+from tidelog.sim.parts.moves import Moves
 from tidelog.sim.parts.transactions import Transactions
 
 TOPIC = "t"
@@ -35,9 +36,16 @@ PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction")
 
 class Workload:
     """The clients of one seed. Everything is drawn when it is made. `partitions`: at most so many; `without`: parts
-    that are drawn, but left out."""
+    that are drawn, but left out; `moves`: partitions move, which is not drawn."""
 
-    def __init__(self, cluster: Cluster, *, partitions: int | None = None, without: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        partitions: int | None = None,
+        without: Collection[str] = (),
+        moves: bool = False,
+    ) -> None:
         self.cluster = cluster
         self.random = Random(cluster.world.random.getrandbits(64))
         drawn = self.random.choice((1, 1, 2, 3))
@@ -53,6 +61,7 @@ class Workload:
         self.compaction = Compaction(cluster, dice) if dice is not None else None
         dice = dice_of(seed, "transactions", without)
         self.transactions = self._transactions(dice, partitions) if dice is not None else None
+        self.moves = Moves(cluster, Random(f"{seed} moves")) if moves else None
 
     def _transactions(self, dice: Random, partitions: int | None) -> Transactions:
         compacted = self.compaction.names if self.compaction is not None else ()
@@ -90,6 +99,8 @@ class Workload:
             self.compaction.start()
         if self.transactions is not None:
             self.transactions.start()
+        if self.moves is not None:
+            self.moves.start()
 
     # Producers.
 
@@ -175,6 +186,8 @@ class Workload:
             self.compaction.stop()
         if self.transactions is not None:
             self.transactions.stop()
+        if self.moves is not None:
+            self.moves.stop()
 
     def settle(self) -> None:
         """What was begun ends well, on a healed cluster."""

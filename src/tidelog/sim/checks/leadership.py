@@ -16,9 +16,12 @@ from tidelog.sim.checks.replica import Batch, Replica, State
 
 
 def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
-    state, ghost = replica.state, ghosts.of(replica.partition.name)
+    name = replica.partition.name
+    state, ghost = replica.state, ghosts.of(name)
     assert state is not None
-    assigned = ghosts.assignments.get(replica.partition.name, ())
+    assigned = ghosts.assignments.get(name, ())
+    if state.leading and state.partition_epoch < ghosts.partition_epochs.get(name, -1):
+        assigned = replica.partition.replicas  # it has not heard yet of a reassignment
     ghost.min_in_sync = min(replica.partition.config.min_insync_replicas, max(1, len(assigned)))
     if state.leading:
         replica.led.add(state.epoch)
