@@ -89,7 +89,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def latest_timestamp(self) -> int:
-        """Of the records that are there; compaction leaves batches without any, whose header still tells of a time."""
+        """-1 where compaction left no record; the header still tells of a time then."""
         return self.max_timestamp if self.count else NO_TIMESTAMP
 
     @property
@@ -355,8 +355,7 @@ def build(
 _MARKER_KEY = Struct(">hh")  # version, type
 _MARKER_VALUE = Struct(">hi")  # version, coordinator epoch
 
-ABORT = 0
-COMMIT = 1
+ABORT, COMMIT = 0, 1
 
 
 class Marker(NamedTuple):
@@ -389,8 +388,7 @@ def build_marker(
 
 
 def read_marker(record: Record) -> Marker | None:
-    """The marker in a control record; None for a control record of another kind. ApiError INVALID_RECORD where it
-    is too short."""
+    """The marker in a control record; None for one of another kind. ApiError INVALID_RECORD where it is too short."""
     if record.key is None or len(record.key) < _MARKER_KEY.size:
         raise ApiError(ErrorCode.INVALID_RECORD, "a control record without a type")
     _version, kind = _MARKER_KEY.unpack_from(record.key)
