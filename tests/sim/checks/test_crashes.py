@@ -45,6 +45,23 @@ def test_a_kill_costs_nothing():
         recover(crashed("kill"), *OLD[:2])
 
 
+@pytest.mark.parametrize(("epoch", "isr", "may_be_cut"), [(1, None, True), (1, (1,), False), (-1, None, False)])
+def test_only_a_follower_may_have_been_truncating_when_it_was_killed(epoch, isr, may_be_cut):
+    host, crashes = machine(), Crashes()
+    host.disk.operations_left = -1
+    crashes.end(ghosts(), host, "kill", replica(1, OLD, epoch=epoch, isr=isr), failed=False)
+    assert crashes.remains[1, NAME].kept_to == (0 if may_be_cut else 15)
+
+
+def test_a_compacted_log_must_reach_as_far_as_it_was_sure():
+    """Of its batches nothing is known."""
+    crashes, found = crashed("kill"), replica(1)
+    crashes.remains[1, NAME].replica.log.skip_to(15)
+    found.log.skip_to(10)
+    with pytest.raises(AssertionError, match=r"^I30: .* ends below 15"):
+        crashes.check_recovered(machine(), found)
+
+
 def test_what_a_cut_took_may_come_back_but_nothing_behind_it():
     recover(crashed("power loss", cut=10), *OLD)
     crashes = Crashes()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tidelog.log.names import LOG
 from tidelog.model import TopicPartition
+from tidelog.partition.truncation import KIP_320
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Batch, Replica, State
 from tidelog.sim.disk import SimDisk
@@ -26,7 +27,7 @@ Identity = tuple[int, int, int, int]
 @dataclass(slots=True)
 class Remains:
     """A replica whose broker is down. `synced_to`: below it everything was said to be durable. `torn`: it died within a
-    step that nobody has seen the end of."""
+    step that nobody has seen the end of; `cutting`: it may have truncated its log in it."""
 
     replica: Replica
     topic_id: bytes
@@ -35,6 +36,7 @@ class Remains:
     torn: bool
     failed: bool
     erasures: int
+    cutting: bool = False
 
     @property
     def held_to(self) -> int:
@@ -43,8 +45,8 @@ class Remains:
 
     @property
     def kept_to(self) -> int:
-        """The end of what must be there again; one that was killed within a step may have been truncating."""
-        whole = self.how != POWER_LOSS and not self.failed and not (self.torn and self.how == KILLED)
+        """The end of what must be there again."""
+        whole = self.how != POWER_LOSS and not self.failed and not (self.cutting and self.how == KILLED)
         return self.replica.log.end if whole else self.synced_to
 
 
@@ -63,13 +65,13 @@ class Crashes:
             return
         left = host.disk.operations_left
         torn = how in ENDED_WITHIN_A_STEP or (left is not None and left < 0)
-        synced_to = state.recovery_point
-        if torn and not state.leading:  # it may have been truncating
+        synced_to, cutting = state.recovery_point, torn and may_truncate(replica)
+        if cutting:
             synced_to = (
                 min(synced_to, ghosts.of(name).true_high_watermark) if ghosts.in_sync(name, host.broker_id) else 0
             )
         self.remains[host.broker_id, name] = Remains(
-            replica, replica.partition.log.topic_id, how, synced_to, torn, failed, host.disk.erasures
+            replica, replica.partition.log.topic_id, how, synced_to, torn, failed, host.disk.erasures, cutting
         )
 
     def check_recovered(self, host: Host, replica: Replica) -> None:
@@ -84,6 +86,9 @@ class Crashes:
         )
         if replica.partition.log.folder in host.disk.rotten:
             return
+        assert replica.log.end >= old.kept_to, (
+            f"I30: {replica!r} ends below {old.kept_to}, up to where {old.replica!r} was sure ({old.how})"
+        )
         kept = [batch for batch in old.replica.log.batches if start < batch.end <= old.kept_to]
         missing = set(identities(kept, start)) - set(found)
         assert not missing, (
@@ -106,6 +111,14 @@ class Crashes:
         for (held_by, _), remains in self.remains.items():
             if held_by == broker and how == POWER_LOSS:
                 remains.how = how
+
+
+def may_truncate(replica: Replica) -> bool:
+    """Whether its log may be cut in the next step: leaders keep what they have, and so does who knows of no leader yet,
+    but for the generation that cuts as soon as it hears of one."""
+    state = replica.state
+    knows_a_leader = state is not None and (state.epoch >= 0 or replica.partition.generation is not KIP_320)
+    return state is not None and not state.leading and knows_a_leader
 
 
 def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None:

@@ -189,6 +189,7 @@ class Suite:
         new, gone = self.follow_log(host, replica, before)
         if before is None and host.broker_id in self._fresh:
             self.crashes.check_recovered(host, replica)
+            transactions.check_keys(self.ghosts.of(partition.name), replica, host.disk)
         crashes.check_durable(replica, before, host.disk)
         ghosts, cut = self.ghosts, bool(gone)
         leadership.check(ghosts, replica, before)
