@@ -129,6 +129,8 @@ class Carrier:
     def examine(self, token: int, stretch: Stretch) -> None:
         try:
             verdict = examine(stretch)
+        except PowerCut:
+            self.world.cut_off(self.life.host)
         except DiskFailed as failure:
             self.life.give("disk_failed", 0, failure.folder, failure.reason)
         else:
