@@ -4,6 +4,7 @@ idempotent acks=all load: what was acknowledged stays, the other folders and bro
 
 import json
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tidelog.shell.supervisor import Supervisor
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
 
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 STORAGE_ERROR = "org.apache.kafka.common.errors.KafkaStorageException"
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
@@ -129,6 +131,40 @@ def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, desc
         assert not after[str(folders[2][0])][0]
         expected = [[2] if each in lost else [0, 1] for each in range(6)]
         awaited(lambda: list(topic.isrs().values()) == expected, "every replica that can be in sync")
+        load.stop()
+        assert_exact(load, stored(supervisor.bootstrap, topic))
+
+
+def test_kafkas_tool_moves_replicas_between_folders_under_load(tmp_path, kafka_tool):
+    with ExitStack() as exits:
+        supervisor = Supervisor(tmp_path, overrides=QUICK, port=0)
+        folders = {broker: [str(tmp_path / f"logs-{broker}-{name}") for name in "ab"] for broker in range(3)}
+        for broker, named in folders.items():
+            on(supervisor, broker, *named)
+        exits.enter_context(supervisor)
+        topic = Topic(supervisor.bootstrap, "t", 2, leader=0, min_insync_replicas="2", segment_bytes="1048576")
+        load = exits.enter_context(Load(supervisor.bootstrap, topic))
+        load.await_more(2_000)
+        wishes = [
+            {"topic": "t", "partition": index, "replicas": [0, 1, 2],
+             "log_dirs": [named[1 - index] for named in folders.values()]}
+            for index in range(2)
+        ]  # fmt: skip
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": wishes}))
+        asked = ("--bootstrap-server", supervisor.bootstrap, "--reassignment-json-file", str(plan))
+        kafka_tool(REASSIGN, *asked, "--execute")
+
+        def is_complete() -> bool:
+            told = kafka_tool(REASSIGN, *asked, "--verify", "--preserve-throttles")
+            return told.count("is currently in the expected state") + told.count("completed successfully") >= 6
+
+        awaited(is_complete, "the tool to find all replicas in their new folders")
+        load.await_more(500)
+        for wish in wishes:
+            for path in wish["log_dirs"]:
+                assert (Path(path) / f"t-{wish['partition']}" / "partition.metadata").exists()
+        assert topic.isrs() == {0: [0, 1, 2], 1: [0, 1, 2]}
         load.stop()
         assert_exact(load, stored(supervisor.bootstrap, topic))
 

@@ -17,6 +17,7 @@ from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
+from tidelog.log.log import Log
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
@@ -72,6 +73,10 @@ class Replicas(Protocol):
     def __iter__(self) -> Iterator[Partition]: ...
 
     def folder_of(self, partition: TopicPartition) -> str: ...
+
+    @property
+    def futures(self) -> Mapping[TopicPartition, tuple[Log, str]]:
+        """Copies that are to take a replica's place, and the folders they are in."""
 
     def usage(self, folder: str) -> tuple[int, int]:
         """(total, usable) bytes of the folder's file system; DiskFailed where the folder failed."""
@@ -160,6 +165,10 @@ class Broker(Protocol):
         """Make the going of deleted replicas last: a power loss would bring them back, and nobody would miss them."""
 
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
+
+    def move_replica(self, partition: TopicPartition, folder: str) -> None:
+        """To another log folder of this broker, or, where it is not here yet, have it created there. ApiError with
+        Kafka's code; DiskFailed."""
 
     def disk_refused(self, failure: DiskFailed) -> None:
         """A log folder refused: its partitions go offline, or, where it is full, take nothing more for now."""

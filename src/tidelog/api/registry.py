@@ -87,6 +87,7 @@ APIS: dict[int, Api] = {
         ),
         _api(32, "DescribeConfigs", 1, 4, "topics.describe_configs", "Topic or Cluster DESCRIBE_CONFIGS"),
         _api(33, "AlterConfigs", 0, 2, "topics.alter_configs", "Topic or Cluster ALTER_CONFIGS"),
+        _api(34, "AlterReplicaLogDirs", 1, 2, "cluster.alter_replica_log_dirs", "Cluster ALTER"),
         _api(35, "DescribeLogDirs", 1, 5, "cluster.describe_log_dirs", "Cluster DESCRIBE"),
         _api(37, "CreatePartitions", 0, 3, "topics.create_partitions", "Topic ALTER"),
         _api(42, "DeleteGroups", 0, 2, "groups.delete_groups", "Group DELETE"),

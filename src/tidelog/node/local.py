@@ -34,6 +34,7 @@ from tidelog.node.store import StoreCalls
 from tidelog.node.throttles import ReplicationThrottles
 from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.upkeep.integrity import Integrity
+from tidelog.node.upkeep.relocating import Relocations
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
@@ -77,6 +78,9 @@ class LocalBroker:
         self.throttles.configure(config, 0)
         self.fetching = Fetching(self.broker_id, config, self.replicas, effects, self.throttles.follower)
         self.integrity = Integrity(self.broker_id, self.replicas, effects, lambda: self.image.brokers, lambda: self.now)
+        self.relocations = Relocations(
+            lambda: self.config, self.replicas, effects, entropy=entropy, examine=self.integrity.examine
+        )
         self.in_sync = InSyncChanges(
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
@@ -222,6 +226,9 @@ class LocalBroker:
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         return self.integrity.examine(partition, found)
+
+    def move_replica(self, partition: TopicPartition, folder: str) -> None:
+        self.relocations.begin(partition, folder, self.now)
 
     def disk_refused(self, failure: DiskFailed) -> None:
         self.replicas.refused(failure)

@@ -173,10 +173,7 @@ class Node:
 
     def synced(self, token: int, now: Time) -> list[Effect]:
         self._at(now)
-        partition = self.upkeep.synced(token, now)
-        if partition is not None:
-            partition.advance(now, self.broker.eligible)
-            self.broker.fetching.follow(partition)
+        self.upkeep.synced(token, now)
         return self._finish()
 
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> list[Effect]:

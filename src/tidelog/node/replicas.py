@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
@@ -13,9 +14,12 @@ from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
 from tidelog.node.upkeep.folders import (
     DELETING,
+    FUTURE,
     NO_MARKS,
     Marks,
     doubt,
+    finish_moves,
+    futures,
     partitions,
     read_marks,
     renew,
@@ -61,6 +65,10 @@ class HeldReplicas:
         self.live_folders = list(config.folders)
         self.full: set[str] = set()
         """Live folders without room."""
+        self.futures: dict[TopicPartition, tuple[Log, str]] = {}
+        """Copies that are to take a replica's place, and the folders they are in."""
+        self.preferred: dict[TopicPartition, str] = {}
+        """Where replicas that are not here yet are to be created."""
         self.changed: dict[TopicPartition, bool] = {}
         self.gone: list[Partition] = []
         """Deleted since the node last looked."""
@@ -97,6 +105,8 @@ class HeldReplicas:
         """Open every log, recovering those that were not closed cleanly. A folder that refuses goes offline; a log that
         contradicts itself stays as it is, is not served, and keeps this broker from vouching for what it holds."""
         epochs = []
+        with suppress(DiskFailed, FileNotFoundError):  # whatever refuses does so again below
+            finish_moves(self._disk, [folder for folder in self.live_folders if self._disk.exists(folder)])
         for folder in list(self.live_folders):
             try:
                 epochs.append(self._load_folder(folder, now))
@@ -159,7 +169,8 @@ class HeldReplicas:
         may_be_offline = len(self.live_folders) < len(self._config.folders) and not is_new
         if not self.live_folders or may_be_offline or self._corrupt.get(name) == topic_id:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        folder = self._roomiest()
+        wished = self.preferred.pop(name, "")
+        folder = wished if wished in self.live_folders else self._roomiest()
         path = f"{folder}/{name}"
         set_aside(self._disk, path)
         try:
@@ -175,6 +186,7 @@ class HeldReplicas:
         if len(self.live_folders) == 1:
             return self.live_folders[0]
         held = Counter(self._folders.values())
+        held.update(folder for _, folder in self.futures.values())
         return min(self.live_folders, key=lambda folder: (folder in self.full, held[folder]))
 
     def _open(
@@ -193,6 +205,71 @@ class HeldReplicas:
             warm=self._warm,
             **how,
         )
+
+    # Moves between folders.
+
+    def open_future(self, partition: Partition, folder: str, mark: str, now: Time) -> Log:
+        """An empty copy of the replica, in another folder."""
+        name = partition.name
+        return self._open(f"{folder}/{name}.{mark}{FUTURE}", name, partition.log.topic_id, now)
+
+    def open_futures(self, now: Time) -> Iterator[tuple[Partition, str, str, Log]]:
+        """(replica, folder, mark, copy) for every copy that a life before left; those without a replica go, unless it
+        may be in a folder that is offline."""
+        for folder in list(self.live_folders):
+            try:
+                points = read_marks(self._disk, folder)
+                for name, path, mark in list(futures(self._disk, folder)):
+                    partition = self._partitions.get(name)
+                    if partition is not None and self._folders[name] != folder and name not in self.futures:
+                        with suppress(CorruptLog):
+                            copy = self._open(path, name, partition.log.topic_id, now, points)
+                            yield partition, folder, mark, copy
+                            continue
+                    if len(self.live_folders) == len(self._config.folders):
+                        self._disk.remove(path)
+            except DiskFailed as failure:
+                self.refused(failure)
+
+    def exchange(self, partition: Partition, copy: Log, folder: str, mark: str, now: Time) -> str:
+        """The copy is the replica from now on; the path of the one before, to be removed later. Half of this is no
+        state to go on from: where the disk refuses in the middle, the replica has failed."""
+        name, old, before = partition.name, partition.log, self._folders[partition.name]
+        copy.close(clean=True)
+        self._write_checkpoints(partition, copy, folder)
+        try:
+            doomed = old.retire(f"{name}.{mark}{DELETING}")
+            self._disk.sync_folder(before)
+            own = f"{folder}/{name}"
+            set_aside(self._disk, own)
+            self._disk.rename(copy.folder, own)
+            self._disk.sync_folder(folder)
+            marks = Marks({}, {name: copy.recovery_point}, {name: copy.log_start_offset}, {})
+            log = self._open(own, name, old.topic_id, now, marks, clean=True)
+        except DiskFailed as failure:
+            partition.fail()
+            raise DiskFailed(failure.folder, failure.reason) from failure
+        log.producers, log.cleaned_to = old.producers, min(old.cleaned_to, log.log_end_offset)
+        self._folders[name], partition.log = folder, log
+        partition.full, partition.flush_pending = folder in self.full, False
+        self.futures.pop(name, None)
+        self.truncated = True
+        partition.mark_news()
+        return doomed
+
+    def _write_checkpoints(self, partition: Partition, copy: Log, folder: str) -> None:
+        """As they will be with the copy in the replica's place."""
+        before, old = self._folders[partition.name], partition.log
+        self._folders[partition.name], partition.log = folder, copy
+        try:
+            for file, content in (
+                (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
+                (checkpoints.RECOVERY_POINTS, self.recovery_points(folder)),
+                (checkpoints.START_OFFSETS, self.starts(folder)),
+            ):
+                self._disk.replace(f"{folder}/{file}", content)
+        finally:
+            self._folders[partition.name], partition.log = before, old
 
     def sync_folders(self) -> None:
         """Make new folders of replicas last, and their going: before the controller hears of it."""
@@ -267,7 +344,8 @@ class HeldReplicas:
         return checkpoints.format_offsets({p.name: p.high_watermark for p in self.within(folder)})
 
     def recovery_points(self, folder: str) -> bytes:
-        return checkpoints.format_offsets({p.name: p.log.recovery_point for p in self.within(folder)})
+        points = {name: copy.recovery_point for name, (copy, home) in self.futures.items() if home == folder}
+        return checkpoints.format_offsets({**points, **{p.name: p.log.recovery_point for p in self.within(folder)}})
 
     def starts(self, folder: str) -> bytes:
         return checkpoints.format_offsets(

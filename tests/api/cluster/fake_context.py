@@ -23,6 +23,7 @@ class FakeReplicas(list):
     """Partitions in folders; `failed` folders have no usage."""
 
     failed = ()
+    futures = {}
 
     def folder_of(self, name):
         return next(folder for folder, partition in list.__iter__(self) if partition.name == name)

@@ -2,7 +2,8 @@
 
 from tidelog.api.context import Context
 from tidelog.errors import DiskFailed, ErrorCode
-from tidelog.partition.partition import Partition
+from tidelog.log.log import Log
+from tidelog.model import TopicPartition
 from tidelog.wire.messages.cluster.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -11,33 +12,42 @@ from tidelog.wire.messages.cluster.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+Topics = dict[str, list[DescribeLogDirsPartition]]
+
 
 def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+    replicas = context.broker.replicas
     wanted = (
         None
         if request.topics is None
         else {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
     )
-    held: dict[str, list[Partition]] = {folder: [] for folder in context.broker.config.folders}
-    for partition in context.broker.replicas:
-        if wanted is None or tuple(partition.name) in wanted:
-            held.setdefault(context.broker.replicas.folder_of(partition.name), []).append(partition)
+    held: dict[str, Topics] = {folder: {} for folder in context.broker.config.folders}
+    for partition in replicas:
+        name = partition.name
+        if wanted is not None and tuple(name) not in wanted:
+            continue
+        lag = max(0, partition.high_watermark - partition.log.log_end_offset)
+        _add(held.setdefault(replicas.folder_of(name), {}), name, partition.log, lag)
+        if name in replicas.futures:
+            copy, folder = replicas.futures[name]
+            lag = max(0, partition.log.log_end_offset - copy.log_end_offset)
+            _add(held.setdefault(folder, {}), name, copy, lag, is_future=True)
     return DescribeLogDirsResponse(results=[_folder(folder, found, context) for folder, found in held.items()])
 
 
-def _folder(folder: str, partitions: list[Partition], context: Context) -> DescribeLogDirsResult:
+def _add(topics: Topics, name: TopicPartition, log: Log, lag: int, *, is_future: bool = False) -> None:
+    topics.setdefault(name.topic, []).append(
+        DescribeLogDirsPartition(
+            partition_index=name.partition, partition_size=log.size, offset_lag=lag, is_future_key=is_future
+        )
+    )
+
+
+def _folder(folder: str, topics: Topics, context: Context) -> DescribeLogDirsResult:
     usage = _usage(folder, context)
     if usage is None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder)
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.name.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=partition.name.partition,
-                partition_size=partition.log.size,
-                offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
-            )
-        )
     return DescribeLogDirsResult(
         log_dir=folder,
         topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()],

@@ -49,7 +49,6 @@ class ReplicationOptions(Options):
         at_least=0,
         dynamic=CLUSTER_WIDE,
         internal=True,
-        ignored=True,
     )
 
     fetch_max_bytes = integer(57_671_680, "Most bytes in one answer to a fetch.", at_least=1024)

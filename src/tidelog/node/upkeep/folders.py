@@ -1,6 +1,6 @@
 """The log folders of a broker: their checkpoints, and what is found in them at start."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ DOUBTFUL = ".tidelog-doubtful"
 
 DELETING = "-delete"
 STRAY = "-stray"
+FUTURE = "-future"
+"""Ends the name of a copy that is to be the replica in its folder: `topic-0.<mark>-future`."""
 RENEWED_BYTES = 1 << 20
 
 
@@ -67,7 +69,7 @@ def renew(disk: Disk, folder: str) -> None:
     if not disk.exists(f"{folder}/{DOUBTFUL}"):
         return
     points = _offsets(disk, folder, checkpoints.RECOVERY_POINTS)
-    for name, path, _ in partitions(disk, folder):
+    for name, path, _ in [*partitions(disk, folder), *futures(disk, folder)]:
         logs = sorted(file for file in disk.list(path) if names.is_kind(file, names.LOG))
         below = [file for file in logs if (names.offset_of(file) or 0) <= points.get(name, 0)]
         others = [file for file in disk.list(path) if not names.is_kind(file, names.LOG)]
@@ -102,6 +104,25 @@ def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, b
             with suppress(CorruptLog):
                 topic_id = checkpoints.read_partition_metadata(disk.read(metadata), metadata)
                 yield TopicPartition(topic, int(number)), path, topic_id
+
+
+def finish_moves(disk: Disk, folders: Sequence[str]) -> None:
+    """A copy whose mark is also that of a deleted folder has taken the replica's place, but for its name."""
+    for folder in folders:
+        for name, path, mark in list(futures(disk, folder)):
+            own = f"{folder}/{name}"
+            if any(disk.exists(f"{other}/{name}.{mark}{DELETING}") for other in folders) and not disk.exists(own):
+                disk.rename(path, own)
+                disk.sync_folder(folder)
+
+
+def futures(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, str]]:
+    """(partition, the copy's folder, its mark) for all copies that this folder holds."""
+    for name in disk.list(folder):
+        stem, dot, mark = name.removesuffix(FUTURE).rpartition(".")
+        topic, dash, number = stem.rpartition("-")
+        if name.endswith(FUTURE) and dot and dash and number.isdecimal():
+            yield TopicPartition(topic, int(number)), f"{folder}/{name}", mark
 
 
 def set_aside(disk: Disk, path: str) -> None:

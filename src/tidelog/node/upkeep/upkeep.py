@@ -8,7 +8,6 @@ from tidelog.node.upkeep.cleaning import Cleaning
 from tidelog.node.upkeep.jobs import Jobs
 from tidelog.node.upkeep.room import Room
 from tidelog.node.upkeep.syncing import Syncing
-from tidelog.partition.partition import Partition
 from tidelog.ports import Disk
 
 
@@ -18,12 +17,13 @@ class Upkeep:
     def __init__(self, broker: LocalBroker, disk: Disk, effects: list[Effect], out: list[Effect]) -> None:
         config, replicas = broker.config, broker.replicas
         self._replicas = replicas
-        self._fetching = broker.fetching
+        self._broker = broker
         self.jobs = Jobs(config, replicas, broker.in_sync, effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(replicas, out)
         self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
         self.room = Room(replicas, disk, effects, self._has_room)
-        self._clocked = (self.jobs, self.syncing, self.cleaning, self.room)
+        self.relocations = broker.relocations
+        self._clocked = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations)
 
     def __repr__(self) -> str:
         return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.room!r}>"
@@ -31,6 +31,7 @@ class Upkeep:
     def start(self, now: Time) -> None:
         self.jobs.start(now)
         self.cleaning.start(now)
+        self.relocations.resume(now)
 
     def configure(self, config: BrokerConfig) -> None:
         """Options changed while the broker runs."""
@@ -43,18 +44,24 @@ class Upkeep:
 
     @property
     def next_deadline(self) -> int | None:
-        return min((due for part in self._clocked if (due := part.next_deadline) is not None), default=None)
+        return min([due for part in self._clocked if (due := part.next_deadline) is not None], default=None)
 
-    def synced(self, token: int, now: Time) -> Partition | None:
-        """The partition of which more is durable now, if any."""
+    def synced(self, token: int, now: Time) -> None:
+        """By a sync that a partition waited for, its high watermark may move, and it may fetch on."""
         if token < 0:
             self.cleaning.synced(token, now)
-        return self.syncing.done(token, now)
+        if self.relocations.synced(token, now):
+            return
+        partition = self.syncing.done(token, now)
+        if partition is not None:
+            partition.advance(now, self._broker.eligible)
+            self._broker.fetching.follow(partition)
 
     def failed(self, token: int, folder: str, reason: str, now: Time) -> None:
         """A failed fsync is final: the folder goes offline."""
         self.syncing.failed(token)
         self.cleaning.sync_failed(token, now)
+        self.relocations.sync_failed(token)
         self._replicas.folder_failed(folder, reason)
 
     def full(self, folder: str, reason: str) -> None:
@@ -65,7 +72,7 @@ class Upkeep:
     def _has_room(self, folder: str) -> None:
         self.jobs.note_truncation()
         for partition in self._replicas.within(folder):
-            self._fetching.follow(partition)
+            self._broker.fetching.follow(partition)
 
     def close(self) -> None:
         self.cleaning.close()

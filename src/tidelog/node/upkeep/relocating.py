@@ -1,0 +1,224 @@
+"""Replicas that move to another folder of their broker (KIP-113): copied into a `-future` log while they go on, which
+takes their place when it has caught up.
+
+1. The copy grows in slices, as a follower of the replica beside it. 2. It is synced. 3. Once it has caught up again,
+the new folder's checkpoints are written, the replica's old folder gets the name of a deleted one, the copy its own,
+each durable before the next. A crash before 3 leaves a copy that goes on; within 3, a deleted folder whose mark is that
+of the copy says that the copy is the replica (`folders.finish_moves`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Effect, Event, Remove, Sync
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
+from tidelog.log.integrity import soundness
+from tidelog.log.integrity.soundness import Unsound
+from tidelog.log.log import Log
+from tidelog.model import Time, TopicPartition
+from tidelog.node.replicas import HeldReplicas
+from tidelog.node.upkeep.folders import DELETING, FUTURE
+from tidelog.partition.partition import Partition
+
+SLICE_BYTES = 512 * 1024
+SECOND_MS = 1_000
+RETRY_MS = 1_000
+EXAMINED_MS = 5
+"""About what it takes to examine what is to be read next."""
+FIRST_TOKEN = 1 << 40
+
+
+@dataclass(slots=True, eq=False)
+class Relocation:
+    """`mark` is in the copy's name. `source`: the log that is copied; the replica may get another one. `synced`: the
+    copy was, once it had caught up. `token`: the sync under way."""
+
+    partition: Partition
+    source: Log
+    copy: Log
+    folder: str
+    mark: str
+    cuts: int
+    synced: bool = False
+    token: int | None = None
+    due: int = 0
+
+
+class Relocations:
+    """All moves of a broker. `examine` is told of a read that must be examined first."""
+
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        replicas: HeldReplicas,
+        effects: list[Effect],
+        *,
+        entropy: Callable[[int], bytes],
+        examine: Callable[[Partition, Unsound], ErrorCode],
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._effects = effects
+        self._entropy = entropy
+        self._examine = examine
+        self._tokens = count(FIRST_TOKEN)
+        self._moves: dict[TopicPartition, Relocation] = {}
+
+    def __repr__(self) -> str:
+        return f"<Relocations of {sorted(map(str, self._moves))}>"
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min((move.due for move in self._moves.values() if move.token is None), default=None)
+
+    # What operators ask for.
+
+    def begin(self, name: TopicPartition, folder: str, now: Time) -> None:
+        """Move the replica there, or, where it is not here yet, create it there. ApiError with Kafka's code."""
+        if folder not in self._config().folders:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+        if folder not in self._replicas.live_folders:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        partition = self._replicas.get(*name)
+        if partition is None:
+            self._replicas.preferred[name] = folder
+            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
+        if partition.failed:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        under_way = self._moves.get(name)
+        if under_way is not None and under_way.folder != folder:
+            self._abandon(under_way)
+        if name not in self._moves and self._replicas.folder_of(name) != folder:
+            mark = self._entropy(16).hex()
+            self._start(partition, folder, mark, self._replicas.open_future(partition, folder, mark, now), now)
+
+    def resume(self, now: Time) -> None:
+        """Go on with what the life before was moving."""
+        for partition, folder, mark, copy in self._replicas.open_futures(now):
+            self._start(partition, folder, mark, copy, now)
+
+    def _start(self, partition: Partition, folder: str, mark: str, copy: Log, now: Time) -> None:
+        source = partition.log
+        self._replicas.futures[partition.name] = copy, folder
+        self._moves[partition.name] = Relocation(partition, source, copy, folder, mark, cuts=-1, due=now.mono)
+        self._tell("replica.moving", partition.name, folder)
+
+    def _tell(self, kind: str, name: TopicPartition, folder: str, level: str = "info", **more: str) -> None:
+        self._effects.append(Event(kind, {"partition": str(name), "folder": folder, **more}, level=level))
+
+    # Copying.
+
+    def wake(self, now: Time) -> None:
+        for move in list(self._moves.values()):
+            if move.token is None and move.due <= now.mono:
+                self._step(move, now)
+
+    def _step(self, move: Relocation, now: Time) -> None:
+        if not self._stands(move):
+            self._abandon(move)
+            return
+        try:
+            copied = self._copy(move, now)
+            if copied is not None:
+                rate = self._config().replica_alter_log_dirs_io_max_bytes_per_second
+                move.due = now.mono + (copied * SECOND_MS // rate if rate and copied else RETRY_MS)
+            elif move.synced:
+                self._settle(move, now)
+            else:
+                move.token = next(self._tokens)
+                self._effects.append(Sync(move.token, move.copy.unsynced()))
+        except DiskFailed as failure:
+            self._replicas.refused(failure)
+            move.due = now.mono + RETRY_MS
+        except Unsound as found:
+            code = self._examine(move.partition, found)
+            move.due = now.mono + (RETRY_MS if code else EXAMINED_MS)
+        except (ApiError, CorruptLog) as error:
+            self._tell("replica.not_moved", move.partition.name, move.folder, "error", reason=str(error))
+            self._abandon(move)
+
+    def _stands(self, move: Relocation) -> bool:
+        name, live = move.partition.name, self._replicas.live_folders
+        is_here = self._replicas.get(*name) is move.partition and move.partition.log is move.source
+        return is_here and not move.partition.failed and not move.copy.failed and move.folder in live
+
+    def _copy(self, move: Relocation, now: Time) -> int | None:
+        """The bytes that were copied; None where there is nothing more."""
+        source, copy = move.source, move.copy
+        if source.cuts != move.cuts:
+            before = copy.log_end_offset
+            _agree(source, copy)
+            move.cuts = source.cuts
+            self._replicas.truncated = self._replicas.truncated or copy.log_end_offset < before
+        if copy.log_end_offset < source.log_start_offset:
+            copy.truncate_fully_and_start_at(source.log_start_offset)
+        copy.advance_start(source.log_start_offset)
+        end = source.log_end_offset
+        if copy.log_end_offset == end:
+            return None
+        piece = soundness.read(source, copy.log_end_offset, SLICE_BYTES, end, at_least_one=True)
+        if piece is None:  # the source was cut in a hole, and offsets at its end have no records: more will come
+            return 0
+        data = piece.file.read(piece.position, piece.length)
+        copy.append_as_follower(data, now)
+        return piece.length
+
+    def synced(self, token: int, now: Time) -> bool:
+        """Whether this was a sync of a copy."""
+        for move in self._moves.values():
+            if move.token == token:
+                move.token, move.synced, move.due = None, True, now.mono
+                move.copy.mark_synced(move.copy.log_end_offset)
+        return token >= FIRST_TOKEN
+
+    def sync_failed(self, token: int) -> None:
+        """Its folder is offline."""
+        for move in list(self._moves.values()):
+            if move.token == token:
+                self._abandon(move)
+
+    # The end.
+
+    def _settle(self, move: Relocation, now: Time) -> None:
+        name = move.partition.name
+        for epoch, start_offset in move.source.epochs:
+            if epoch > move.copy.epochs.latest:
+                move.copy.assign_epoch(epoch, start_offset)
+        try:
+            doomed = self._replicas.exchange(move.partition, move.copy, move.folder, move.mark, now)
+        except DiskFailed:
+            if not move.partition.failed:
+                self._abandon(move)
+            self._moves.pop(name, None)
+            raise
+        del self._moves[name]
+        self._effects.append(Remove(doomed))
+        self._tell("replica.moved", name, move.folder)
+
+    def _abandon(self, move: Relocation) -> None:
+        """The copy goes, if its folder lets it."""
+        name = move.partition.name
+        self._moves.pop(name, None)
+        self._replicas.futures.pop(name, None)
+        try:
+            doomed = move.copy.retire(f"{name}.{move.mark}{FUTURE}{DELETING}")
+        except (DiskFailed, FileNotFoundError):
+            return
+        self._effects.append(Remove(doomed))
+
+
+def _agree(source: Log, copy: Log) -> None:
+    """Cut off what the source has no more, by epochs as a follower does: it may have other records there by now."""
+    while copy.log_end_offset > copy.log_start_offset:
+        asked = min(copy.epochs.latest, source.epochs.latest)
+        if asked < 0:
+            copy.truncate_fully_and_start_at(source.log_start_offset)
+            return
+        epoch, end = source.epochs.end_offset_for(asked, source.log_end_offset)
+        if epoch == copy.epochs.latest:
+            copy.truncate_to(end)
+            return
+        _, own_end = copy.epochs.end_offset_for(epoch, copy.log_end_offset)
+        copy.truncate_to(min(end, own_end))

@@ -1,0 +1,248 @@
+"""Replicas that move between folders: what is copied, what is asked meanwhile, and a crash at every operation."""
+
+from random import Random
+
+import pytest
+
+from tests.log.support import read_batches
+from tests.node.one_broker import TOPIC, OneBroker
+from tidelog.errors import ErrorCode
+from tidelog.sim.disk import PowerCut, SimDisk
+from tidelog.sim.faults import Fault
+from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.wire.records import Record, build
+
+FOLDERS = ("/a", "/b")
+
+
+def broker_of(disk=None, count=12, **options):
+    """A leader whose only replica has `count` batches in several segments in /a."""
+    options = {"folders": FOLDERS, "min_insync_replicas": 1, "log_segment_bytes": 250, **options}
+    broker = OneBroker(disk=disk or SimDisk(list(FOLDERS), Random(3)), **options)
+    broker.lead(isr=(0,), replicas=(0,))
+    for number in range(count):
+        assert broker.produced(broker.produce(f"m{number}"))[0] == 0
+    return broker
+
+
+def move(broker, folder, index=0):
+    topic = AlterReplicaLogDirTopic(name=TOPIC, partitions=[index])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=folder, topics=[topic])])
+    ((result,),) = (each.partitions for each in broker.ask(request, version=2).results)
+    return result.error_code
+
+
+def described(broker):
+    """folder → [(is future, size, lag)] of the partition."""
+    answer = broker.ask(DescribeLogDirsRequest(topics=None), version=4)
+    return {
+        each.log_dir: [(found.is_future_key, found.partition_size, found.offset_lag)
+                       for topic in each.topics for found in topic.partitions]
+        for each in answer.results
+    }  # fmt: skip
+
+
+def goes_on(broker, ms=3_000):
+    for _ in range(ms // 10):
+        broker.passes(10)
+        while broker.syncs:
+            broker.synced()
+
+
+def held(broker):
+    return read_batches(broker.partition().log)
+
+
+def folders_with_it(disk):
+    return [name for name in sorted(disk.names) if name.rpartition("/")[2].startswith("t-0") and name.count("/") == 2]
+
+
+def home(broker):
+    return broker.node.replicas.folder_of(broker.name())
+
+
+def test_a_replica_moves_with_all_that_it_knows_and_serves_meanwhile():
+    broker = broker_of()
+    batch = build([Record(0, 1, None, b"idempotent")], producer_id=5, producer_epoch=0, base_sequence=0)
+    broker.produce(records=batch)
+    assert home(broker) == "/a"
+    before, epochs = held(broker), list(broker.partition().log.epochs)
+    assert move(broker, "/b") == 0
+    broker.passes(1)
+    [(is_future, _, _)] = described(broker)["/b"]
+    assert is_future
+    broker.produce("while it moves")
+    goes_on(broker)
+    assert home(broker) == "/b"
+    assert described(broker)["/a"] == []
+    assert [found[0] for found in described(broker)["/b"]] == [False]
+    assert folders_with_it(broker.disk) == ["/b/t-0"] or broker.disk.exists("/b/t-0")
+    assert held(broker)[:-1] == before
+    assert list(broker.partition().log.epochs) == epochs
+    assert broker.partition().high_watermark == 14
+    assert broker.produced(broker.produce(records=batch)) == (0, 12), "its producers are known"
+    assert broker.produced(broker.produce("after"))[0] == 0
+    kinds = [event.kind for event in broker.events if event.kind.startswith("replica.")]
+    assert kinds == ["replica.moving", "replica.moved"]
+
+
+def test_it_stays_moved_after_a_restart():
+    broker = broker_of()
+    before = held(broker)
+    move(broker, "/b")
+    goes_on(broker)
+    broker.give("stop")
+    broker.passes(10_000)
+    again = broker_of(disk=broker.disk, count=0)
+    assert home(again) == "/b"
+    assert held(again) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "index", "code"),
+    [
+        ("/c", 0, ErrorCode.LOG_DIR_NOT_FOUND),
+        ("b", 0, ErrorCode.LOG_DIR_NOT_FOUND),
+        ("/b", 7, ErrorCode.REPLICA_NOT_AVAILABLE),
+        ("/a", 0, ErrorCode.NONE),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_as_kafka_does(path, index, code):
+    broker = broker_of(count=1)
+    assert move(broker, path, index) == code
+    assert not broker.node.replicas.futures
+
+
+def test_a_folder_that_failed_is_no_place_to_move_to():
+    broker = broker_of(count=1)
+    broker.give("disk_failed", 0, "/b", "EIO")
+    assert move(broker, "/b") == ErrorCode.KAFKA_STORAGE_ERROR
+    broker = broker_of(count=1)
+    broker.give("disk_failed", 0, "/a", "EIO")
+    assert move(broker, "/b") == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_replica_that_comes_later_is_created_where_it_was_wished():
+    broker = broker_of(count=1)
+    for index in (1, 2, 3):
+        assert move(broker, "/a", index) == ErrorCode.REPLICA_NOT_AVAILABLE
+        broker.lead(isr=(0,), replicas=(0,), index=index)
+        assert broker.partition(index).log.folder == f"/a/t-{index}"
+
+
+def test_another_wish_replaces_the_first_and_the_present_folder_ends_the_move():
+    broker = broker_of()
+    move(broker, "/b")
+    broker.passes(1)
+    assert move(broker, "/a") == 0
+    goes_on(broker)
+    assert home(broker) == "/a"
+    assert not broker.node.replicas.futures
+
+
+def test_a_topic_that_is_deleted_takes_its_copy_along():
+    broker = broker_of()
+    move(broker, "/b")
+    broker.passes(1)
+    broker.delete()
+    goes_on(broker)
+    assert not broker.node.replicas.futures
+    assert not [name for name in broker.disk.list("/b") if name.endswith("-future")]
+
+
+def test_what_is_cut_off_in_the_middle_is_not_in_the_copy():
+    broker = broker_of(count=4)
+    move(broker, "/b")
+    broker.passes(20)
+    assert broker.node.replicas.futures[broker.name()][0].log_end_offset == 4
+    broker.partition().truncate_to(2)
+    broker.lead(isr=(0,), replicas=(0,), epoch=3, partition_epoch=3)
+    for text in ("other 2", "other 3", "other 4"):
+        broker.produce(text)
+    expected = held(broker)
+    goes_on(broker)
+    assert home(broker) == "/b"
+    assert held(broker) == expected
+
+
+def test_a_move_to_a_folder_that_fails_leaves_the_replica_where_it_is():
+    broker = broker_of()
+    move(broker, "/b")
+    broker.disk.faults.append(Fault("write", "/b/"))
+    goes_on(broker)
+    assert home(broker) == "/a"
+    assert not broker.partition().failed
+    assert broker.produced(broker.produce("m"))[0] == 0
+    assert broker.node.replicas.live_folders == ["/a"]
+
+
+def test_a_move_to_a_folder_without_room_waits():
+    broker = broker_of()
+    move(broker, "/b")
+    broker.disk.faults.append(Fault("write", "/b/", "ENOSPC"))
+    goes_on(broker)
+    assert home(broker) == "/a"
+    assert broker.produced(broker.produce("m"))[0] == 0
+    broker.disk.faults.clear()
+    goes_on(broker, 5_000)
+    assert home(broker) == "/b"
+
+
+def crash(after, how):
+    """A life that is cut short by so many disk operations within a move, and the next one; whether it came to that."""
+    broker = broker_of(count=5)
+    before = held(broker)
+    while broker.syncs:
+        broker.synced()
+    for path in sorted(broker.disk.names):
+        if broker.disk.names[path] is not None:
+            broker.disk.open(path).sync()
+    broker.disk.operations_left = after
+    is_cut = True
+    try:
+        move(broker, "/b")
+        goes_on(broker, 200)
+        is_cut = False
+    except PowerCut:
+        pass
+    getattr(broker.disk, how)()
+    again = broker_of(disk=broker.disk, count=0)
+    assert held(again) == before, after
+    goes_on(again)
+    assert held(again) == before, after
+    final = [name for name in folders_with_it(again.disk) if name.endswith("/t-0")]
+    assert final == [again.partition().log.folder], after
+    assert not [name for name in folders_with_it(again.disk) if name.endswith("-stray")]
+    assert again.produced(again.produce("after"))[0] == 0
+    return is_cut, home(again)
+
+
+@pytest.mark.parametrize("how", ["kill", "lose_power"])
+def test_a_crash_at_any_operation_loses_nothing_and_leaves_one_replica(how):
+    after, homes = 0, set()
+    while True:
+        is_cut, where = crash(after, how)
+        homes.add(where)
+        if not is_cut:
+            break
+        after += 1
+    assert after > 60
+    assert where == "/b"
+    assert homes == {"/a", "/b"}
+
+
+def test_a_copy_whose_replica_is_in_a_folder_that_is_offline_waits_for_it():
+    broker = broker_of(count=5)
+    move(broker, "/b")
+    broker.passes(1)
+    broker.disk.kill()
+    broker.disk.faults.append(Fault("*", "/a"))
+    again = OneBroker(disk=broker.disk, folders=FOLDERS, min_insync_replicas=1)
+    again.lead(isr=(0,), replicas=(0,))
+    assert again.partition() is None, "it may be in the folder that is offline"
+    assert [name for name in again.disk.list("/b") if name.endswith("-future")]
