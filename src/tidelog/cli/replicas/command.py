@@ -26,6 +26,7 @@ BELONGS = {
     "throttle": ("execute",),
     "replica-alter-log-dirs-throttle": ("execute",),
     "additional": ("execute",),
+    "disallow-replication-factor-change": ("execute",),
     "timeout": ("execute", "cancel"),
     "preserve-throttles": ("verify", "cancel"),
     "progress": ("list", "verify"),
@@ -59,6 +60,7 @@ NEEDED = {
 @click.option(
     "--timeout", type=int, help="Milliseconds until a move between folders must have begun; 10000 if left out."
 )
+@flag("disallow-replication-factor-change", "Refuse moves that change how many replicas a partition has.")
 @flag("preserve-throttles", "Leave throttles as they are.")
 @flag("progress", "Also say how many bytes are left, and until when. Kafka's tool does not know this.")
 def reassign_partitions(**given: Any) -> None:

@@ -101,14 +101,17 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     return dict(found)
 
 
-def format_wishes(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """A reassignment file, as Kafka's tools print it."""
+def format_wishes(
+    replicas: Mapping[TopicPartition, Sequence[int]], folders: Mapping[Replica, str] | None = None
+) -> str:
+    """A reassignment file, as Kafka's tools print it; the folders of replicas where they are known."""
+    known = folders or {}
     entries = [
         {
             "topic": topic,
             "partition": partition,
             "replicas": list(replicas[topic, partition]),  # type: ignore[index]
-            "log_dirs": [ANY_FOLDER] * len(replicas[topic, partition]),  # type: ignore[index]
+            "log_dirs": [known.get(Replica(b, topic, partition), ANY_FOLDER) for b in replicas[topic, partition]],  # type: ignore[index]
         }
         for topic, partition in sorted(replicas)
     ]

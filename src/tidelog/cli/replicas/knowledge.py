@@ -87,5 +87,17 @@ def held(admin: Admin, brokers: Iterable[int]) -> dict[Replica, list[Held]]:
     return found
 
 
+def folders_of(admin: Admin, replicas: Mapping[TopicPartition, Iterable[int]]) -> dict[Replica, str]:
+    """Where the replicas stand on their brokers, as far as these live."""
+    brokers = {broker for own in replicas.values() for broker in own} & racks(admin).keys()
+    return {
+        replica: each.folder
+        for replica, holdings in held(admin, brokers).items()
+        if (replica.topic, replica.partition) in replicas
+        for each in holdings
+        if not each.future
+    }
+
+
 def size_of(holdings: Mapping[Replica, list[Held]], replica: Replica) -> int:
     return next((each.size for each in holdings.get(replica, ()) if not each.future), 0)

@@ -11,7 +11,7 @@ from tidelog.cli.cluster import reason
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas import folders, progress, throttles
 from tidelog.cli.replicas.files import Wishes, duplicates, format_wishes, read_topics, read_wishes
-from tidelog.cli.replicas.knowledge import Ongoing, ongoing, racks, replicas_of
+from tidelog.cli.replicas.knowledge import Ongoing, folders_of, ongoing, racks, replicas_of
 from tidelog.client.admin import ANY
 from tidelog.controller.placement import Start, place
 from tidelog.model import TopicPartition
@@ -52,7 +52,7 @@ def generate(admin: Admin, given: Mapping[str, Any]) -> None:
         start = Start(random.randrange(max(1, len(brokers))), random.randrange(max(1, len(brokers))))  # noqa: S311
         placed = place(brokers, len(own), len(current[own[0]]), start)
         proposed.update(zip(own, placed, strict=True))
-    click.echo(f"Current partition replica assignment\n{format_wishes(current)}\n")
+    click.echo(f"Current partition replica assignment\n{format_wishes(current, folders_of(admin, current))}\n")
     click.echo(f"Proposed partition reassignment configuration\n{format_wishes(proposed)}")
 
 
@@ -73,8 +73,10 @@ def start(
     *,
     throttle: int | None = None,
     folder_throttle: int | None = None,
+    free: bool = True,
 ) -> None:
-    """Set the throttles, then start the moves; Refused where one cannot be."""
+    """Set the throttles, then start the moves; Refused where one cannot be. Without `free` partitions must keep their
+    number of replicas."""
     proposed = wishes.replicas
     known = racks(admin)
     strangers = [broker for replicas in proposed.values() for broker in replicas if broker not in known]
@@ -83,7 +85,7 @@ def start(
     current = {p: r for p, r in replicas_of(admin, (t for t, _ in proposed)).items() if p in proposed}
     if missing := proposed.keys() - current.keys():
         raise Refused(f"Unable to find partition: {', '.join(map(str, sorted(missing)))}")
-    click.echo(f"Current partition replica assignment\n\n{format_wishes(current)}\n")
+    click.echo(f"Current partition replica assignment\n\n{format_wishes(current, folders_of(admin, current))}\n")
     click.echo("Save this to use as the --reassignment-json-file option during rollback")
     throttled, folders_throttled = throttle is not None and throttle >= 0, (folder_throttle or -1) >= 0
     if throttled or folders_throttled:
@@ -92,20 +94,23 @@ def start(
         throttles.throttle(admin, throttles.paths(running, proposed, current), throttle)
     if folder_throttle is not None and folders_throttled:
         throttles.throttle_folders(admin, {replica.broker for replica in wishes.folders}, folder_throttle)
-    failed = alter(admin, proposed)
+    failed = alter(admin, proposed, free=free)
     if failed:
         raise Refused("Error reassigning partition(s):\n" + _lines(failed))
     listed = ",".join(map(str, sorted(proposed)))
     click.echo(f"Successfully started partition reassignment{_s(proposed)} for {listed}")
 
 
-def alter(admin: Admin, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, str]:
+def alter(
+    admin: Admin, wanted: Mapping[TopicPartition, Sequence[int] | None], *, free: bool = True
+) -> dict[TopicPartition, str]:
     """Start these moves, or cancel those that are None; why those failed that did."""
     topics: dict[str, ReassignableTopic] = {}
     for (topic, partition), replicas in sorted(wanted.items(), key=lambda item: item[0]):
         entry = ReassignablePartition(partition_index=partition, replicas=None if replicas is None else list(replicas))
         topics.setdefault(topic, ReassignableTopic(name=topic, partitions=[])).partitions.append(entry)
-    response = admin.ask(AlterPartitionReassignmentsRequest(topics=list(topics.values())), ANY)
+    request = AlterPartitionReassignmentsRequest(topics=list(topics.values()), allow_replication_factor_change=free)
+    response = admin.ask(request, ANY)
     if response.error_code:
         raise Refused(reason(response.error_code, response.error_message))
     return {
