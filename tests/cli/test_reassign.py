@@ -6,6 +6,7 @@ import time
 import pytest
 
 from tidelog.shell.transport import Producer
+from tidelog.testing import Cluster
 
 PATIENCE_S = 30
 
@@ -100,6 +101,45 @@ def test_a_slow_move_is_listed_with_what_is_left_and_cancelled(cluster, on, file
     assert replicas(on, "held") == ["0"]
     cancelled = on("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
     assert "None of the specified partition reassignments are active." in cancelled.lines
+
+
+def test_the_replication_factor_may_be_held(on, file):
+    on.create("three", "--replica-assignment", "0:1")
+    plan = file(wishes(("three", 0, [0, 1, 2])))
+    chosen = ("--reassignment-json-file", plan)
+    refused = on("reassign-partitions", "--execute", *chosen, "--disallow-replication-factor-change")
+    assert refused.code == 1
+    assert "The replication factor is changed from 2 to 3" in refused.err
+    assert on("reassign-partitions", "--execute", *chosen).code == 0
+    settled(on)
+    assert replicas(on, "three") == ["0,1,2"]
+
+
+def test_replicas_move_between_folders(tidelog, tmp_path, file):
+    with Cluster(brokers=1, log_dirs=f"{tmp_path}/a,{tmp_path}/b") as cluster:
+
+        def on(command, *arguments):
+            return tidelog(command, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+        assert on("topics", "--create", "--topic", "housed", "--replica-assignment", "0").code == 0
+        send(cluster, "housed")
+        here, there = f"{tmp_path}/a", f"{tmp_path}/b"
+        if not (tmp_path / "a" / "housed-0").exists():
+            here, there = there, here
+        entry = {"topic": "housed", "partition": 0, "replicas": [0], "log_dirs": [there]}
+        plan = file({"version": 1, "partitions": [entry]})
+        chosen = ("--reassignment-json-file", plan)
+        done = on("reassign-partitions", "--execute", *chosen, "--replica-alter-log-dirs-throttle", "100000000")
+        assert f"Successfully started moving log directory to {there} for replica housed-0 with broker 0 " in done.lines
+        deadline = time.monotonic() + PATIENCE_S
+        while "completed successfully" not in (verified := on("reassign-partitions", "--verify", *chosen)).out:
+            assert time.monotonic() < deadline, verified
+        assert "Reassignment of replica housed-0-0 completed successfully." in verified.lines
+        assert "Clearing broker-level throttles on broker 0" in verified.lines
+        wrong = file({"version": 1, "partitions": [entry | {"log_dirs": ["/nowhere"]}]})
+        refused = on("reassign-partitions", "--execute", "--reassignment-json-file", wrong)
+        assert refused.code == 1
+        assert "Failed to alter dir for housed-0-0" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,14 @@ def execute(admin: Admin, given: Mapping[str, Any]) -> None:
     running = ongoing(admin)
     if running and not given["additional"]:
         raise Refused(EXISTING)
-    start(admin, wishes, running, throttle=given["throttle"], folder_throttle=given["replica_alter_log_dirs_throttle"])
+    start(
+        admin,
+        wishes,
+        running,
+        throttle=given["throttle"],
+        folder_throttle=given["replica_alter_log_dirs_throttle"],
+        free=not given["disallow_replication_factor_change"],
+    )
     if wishes.folders:
         folders.move(admin, wishes.folders, time.monotonic() + _timeout_ms(given) / 1000)
 
