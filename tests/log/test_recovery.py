@@ -243,6 +243,19 @@ def test_epochs_are_learned_from_the_batches_where_the_checkpoint_is_lost(damage
     assert disk.read(f"{FOLDER}/leader-epoch-checkpoint") == b"0\n3\n0 0\n1 5\n2 10\n"
 
 
+@pytest.mark.parametrize(("start", "kept"), [(3, (0, 0)), (7, (1, 5)), (11, (2, 10))])
+def test_epochs_below_a_start_that_was_forgotten_are_known_again(start, kept):
+    """The epochs were cut with the deletion, and the start is one of before: seed 100027."""
+    disk = sim_disk()
+    log, held = segmented(disk, close=False)
+    log.advance_start(start)
+    log.close()
+    assert next(iter(log.epochs)) == (kept[0], start)
+    log = open_log(disk, TINY, recovery_point=12, clean=True)
+    assert list(log.epochs) == [(0, 0), (1, 5), (2, 10)]
+    check_epochs(log, held)
+
+
 def test_epochs_of_a_lost_tail_go_with_it():
     disk = sim_disk()
     log, held = segmented(disk, close=False)

@@ -55,6 +55,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     believed = min(recovery_point, segments[first].base_offset) if unsure else 2**63 - 1
     if entries is None:
         _learn_epochs(segments, first, epochs)
+    epochs = _with_forgotten(segments, log_start_offset, epochs)
     if unsure:
         repaired += _trim_overlap(segments, first, recovery_point)
         repaired += _recover(segments, first, epochs)
@@ -202,6 +203,24 @@ def _learn_epochs(segments: Segments, count: int, epochs: EpochCache) -> None:
         with suppress(CorruptLog):
             for batch in walk(segment.file, 0, segment.size):
                 note_epoch(epochs, batch)
+
+
+def _with_forgotten(segments: Segments, start: int, epochs: EpochCache) -> EpochCache:
+    """A start of the log that was not written down before a crash is one of before again, while the epochs were cut
+    with it: what they had below is learned again, or the log could not be told from one that parted from it there."""
+    earliest = epochs.earliest
+    if earliest is None or not segments or earliest.start_offset <= max(start, segments.base_offset):
+        return epochs
+    whole = EpochCache()
+    for segment in list(segments)[: segments.floor(earliest.start_offset) + 1]:
+        with suppress(CorruptLog):
+            for batch in walk(segment.file, 0, segment.size):
+                if batch.base_offset >= earliest.start_offset:
+                    break
+                note_epoch(whole, batch)
+    for entry in epochs:
+        whole.assign(*entry)
+    return whole
 
 
 def note_epoch(epochs: EpochCache, batch: BatchHeader) -> None:

@@ -6,7 +6,9 @@ It looks at what is sent, where whole frames are known, and pairs answers with r
 from collections.abc import Iterator
 from typing import Any
 
+from tidelog.errors import ApiError
 from tidelog.sim.network import End, Link
+from tidelog.sim.trace import mark
 from tidelog.wire import codec
 from tidelog.wire.records import batches
 
@@ -62,5 +64,7 @@ def shown(value: Any) -> str:
 def batches_shown(value: bytes | memoryview) -> str:
     if len(value) == 16 or len(value) < 61:
         return bytes(value).hex()
-    found = (f"{b.base_offset}+{b.last_offset_delta + 1}@{b.leader_epoch}" for b in batches(value))
-    return f"<{' '.join(found)}>"
+    try:
+        return f"<{' '.join([f'{b.base_offset}+{b.last_offset_delta + 1}@{b.leader_epoch}' for b in batches(value)])}>"
+    except ApiError:  # other bytes than records
+        return mark(value)
