@@ -16,6 +16,7 @@ from tidelog.model import id_bytes
 from tidelog.wire import codec
 from tidelog.wire.message import fields, versions_of
 from tidelog.wire.messages import SCHEMAS
+from tidelog.wire.messages.groups.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 VECTORS = Path(__file__).parent / "vectors"
 HOMES = {
@@ -98,3 +99,21 @@ def test_every_message_outside_kio_has_vectors():
             known = versions_of(cls.__versions__)
             wanted |= {(cls.__name__, version) for version in range(known.low, known.high + 1)}
     assert covered == wanted
+
+
+def test_a_tagged_structure_may_be_null():
+    """As Kafka's class writes it; the vectors have defaults and values only."""
+    message = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id="",
+        client_id="c",
+        client_host="h",
+        subscribed_topic_names=["t"],
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=5,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    data = bytes.fromhex("00010263026802027401000000050001000100")
+    assert codec.encode(message, 0) == data
+    assert codec.decode(ConsumerGroupMemberMetadataValue, 0, data) == message

@@ -106,7 +106,8 @@ class _Decoder(Source):
         mark = self.fresh("k")
         self.fixed("b", mark)
         self.flush()
-        with self.block(f"if {mark} < 0:"):
+        null = f"{mark} < 0" if field.tag is None else f"not {mark}"  # a tagged one counts its presence
+        with self.block(f"if {null}:"):
             self.line(f"{name} = None")
         with self.block("else:"):
             self.line(f"{name} = {self.structure(field.element)}")

@@ -113,7 +113,7 @@ class _Encoder(Source):
             return
         self.flush()
         with self.block(f"if {name} is None:"):
-            self.line("w.append(255)")
+            self.line(f"w.append({255 if field.tag is None else 0})")  # a tagged one counts its presence
         with self.block("else:"):
             self.fixed("B", "1")
             self.structure(name, field.element)
