@@ -54,7 +54,7 @@ def kafka_tool(kafka_libs: str) -> Callable[..., str]:
 
     def run(name: str, *arguments: str, given: str = "", within_s: float = 60) -> str:
         main = name if "." in name else f"org.apache.kafka.tools.{name}"
-        command = ["java", "-Xmx256m", "-cp", kafka_libs, main, *arguments]
+        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka_libs, main, *arguments]
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=within_s, check=False)
         if done.returncode != 0:
             pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")

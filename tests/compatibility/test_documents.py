@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.compatibility.stores import PARAMS, running
 from tests.compatibility.support import awaited, controller_of
 from tidelog.cli.main import run
-from tidelog.shell.supervisor import Supervisor
 
 pytestmark = pytest.mark.processes
 
@@ -26,25 +26,11 @@ IN_WORDS = {
 """What the documents say in words, or do with other programs, and the command for it."""
 
 
-@dataclass
-class Store:
-    """A cluster's memory: what --zookeeper says of it, and what --metadata does."""
-
-    cluster: Supervisor
-    place: str
-    url: str
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+@pytest.fixture(scope="module", params=PARAMS)
 def store(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
-    options = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.replication.factor": "1"}
-    place, url = str(folder), f"sqlite:{folder}/metadata.sqlite"
-    if request.param == "zookeeper":
-        place = request.getfixturevalue("zookeeper").hosts + "/documents"
-        url, options["zookeeper.connect"] = f"zookeeper://{place}", place
-    with Supervisor(folder, brokers=3, port=0, overrides=options, report=lambda _: None) as cluster:
-        yield Store(cluster, place, url)
+    with running(request, folder, "documents", **{"offsets.topic.replication.factor": "1"}) as found:
+        yield found
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tidelog.shell.readiness import view_of
 from tidelog.shell.store.places import Place, SqlitePlace, StoreClosed, open_place, parse_connect, parse_place
 
 SESSION_MS = 10_000
+CONNECT_MS = 3000
 FILE = "metadata.sqlite"
 
 
@@ -47,7 +48,7 @@ def _is_broker(text: str) -> bool:
 
 
 def _brokers_in(place: Place) -> str:
-    store = open_place(place, session_timeout_ms=SESSION_MS, create=False)
+    store = open_place(place, session_timeout_ms=SESSION_MS, connection_timeout_ms=CONNECT_MS, create=False)
     try:
         listed = store.apply([Children(tree.BROKER_IDS)])
         names = [str(name) for value in listed.values for name in value or ()]

@@ -12,21 +12,31 @@ from tidelog.config.quotas import CLIENT_ID, IP, OF_ADDRESSES, OF_CLIENTS, USER
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tidelog.wire.messages.cluster.describe_client_quotas import EntryData as EntryWithQuotas
 
 EXACT, DEFAULT, ANY_NAME = 0, 1, 2
 TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
 WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 
-def describe(admin: Admin, entities: Sequence[Entity]) -> None:
-    """A line for each entity of just these types that has quotas."""
+def _entries(admin: Admin, entities: Sequence[Entity]) -> list[EntryWithQuotas]:
+    """The entities of just these types that have quotas."""
     components = [
         ComponentData(entity_type=TYPES[kind], match_type=_match(name), match=name or None) for kind, name in entities
     ]
     response = admin.ask(DescribeClientQuotasRequest(components=components, strict=True), ANY)
     if response.error_code:
         raise Refused(reason(response.error_code, response.error_message))
-    for entry in response.entries or ():
+    return list(response.entries or ())
+
+
+def _set_now(admin: Admin, entities: Sequence[Entity]) -> set[str]:
+    return {value.key for entry in _entries(admin, entities) for value in entry.values}
+
+
+def describe(admin: Admin, entities: Sequence[Entity]) -> None:
+    """A line for each entity that has quotas."""
+    for entry in _entries(admin, entities):
         named = {part.entity_type: part.entity_name for part in entry.entity}
         who = ", ".join(_who(kind, named[kind]) for kind in (USER, CLIENT_ID, IP) if kind in named)
         click.echo(f"Quota configs for {who} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
@@ -48,6 +58,9 @@ def alter(admin: Admin, entities: Sequence[Entity], *, set_: Mapping[str, str], 
     if unknown:
         kinds = " and ".join(entity.kind for entity in entities)
         raise Refused(f"{', '.join(unknown)}: no quota of {kinds}; there are {', '.join(allowed)}.")
+    absent = set(remove) - _set_now(admin, entities) if remove else set()
+    if absent:
+        raise Refused(f"{', '.join(sorted(absent))}: not set, so it cannot be removed.")
     ops = [OpData(key=name, value=_number(name, text)) for name, text in set_.items()]
     ops += [OpData(key=name, remove=True) for name in remove]
     entity = [EntityData(entity_type=TYPES[kind], entity_name=name or None) for kind, name in entities]

@@ -78,13 +78,14 @@ def _entities(admin: Admin, kind: str) -> list[str]:
         return sorted(topic.name or "" for topic in metadata(admin).topics)
     if kind in ("brokers", "broker-loggers"):
         return [str(broker) for broker in sorted(broker.node_id for broker in metadata(admin, []).brokers)]
+    found = set(_groups(admin)) if kind == "groups" else set()
     request = ListConfigResourcesRequest(resource_types=[KINDS[kind].number])
     try:
-        return sorted(each.resource_name for each in admin.ask(request, ANY).config_resources)
+        found.update(each.resource_name for each in admin.ask(request, ANY).config_resources)
     except ApiError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
-    return _groups(admin) if kind == "groups" else []
+    return sorted(found)
 
 
 def _groups(admin: Admin) -> list[str]:
