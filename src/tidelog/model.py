@@ -24,6 +24,15 @@ class Time(NamedTuple):
     wall: int
 
 
+def earliest(*moments: int | None) -> int | None:
+    """The first of these monotonic milliseconds, None where there is none. It is asked for after every input."""
+    first = None
+    for moment in moments:
+        if moment is not None and (first is None or moment < first):
+            first = moment
+    return first
+
+
 class TopicPartition(NamedTuple):
     topic: str
     partition: int

@@ -15,7 +15,7 @@ from tidelog.controller.reign import Reign
 from tidelog.controller.term import Term
 from tidelog.effects import Effect, Event, Reply, Store
 from tidelog.errors import ErrorCode
-from tidelog.model import Endpoint, Time
+from tidelog.model import Endpoint, Time, earliest
 from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
 
 RETRY_MS = 100
@@ -134,10 +134,7 @@ class Controller:
     @property
     def next_deadline(self) -> int | None:
         """When to call `wake`, in monotonic milliseconds."""
-        reigning = self.reign.next_deadline if self.reign else None
-        if self.retry_at is None or reigning is None:
-            return reigning if self.retry_at is None else self.retry_at
-        return min(self.retry_at, reigning)
+        return earliest(self.retry_at, self.reign.next_deadline if self.reign is not None else None)
 
     def _store(self, operations: list[Operation], resume: Callable[[StoreResult], None]) -> None:
         self.last_token += 1

@@ -35,7 +35,7 @@ from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
 from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
-from tidelog.model import Time
+from tidelog.model import Time, earliest
 from tidelog.ports import Check, StoreResult
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
@@ -159,9 +159,10 @@ class Reign:
     @property
     def next_deadline(self) -> int | None:
         term = self.term
-        deadlines = [term.journal.retry_at, term.pushes.next_deadline, self.logs.retry_at, self.rebalance_at]
-        deadlines += [settling.deadline for settling in self.settling]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        settled = [settling.deadline for settling in self.settling] if self.settling else ()
+        return earliest(
+            term.journal.retry_at, term.pushes.next_deadline, self.logs.retry_at, self.rebalance_at, *settled
+        )
 
     def end(self) -> list[Effect]:
         """Resignation: what was asked and is not decided is for another controller; what is decided is answered."""

@@ -82,7 +82,7 @@ class Coordinator(Generic[M]):
     @property
     def next_deadline(self) -> int | None:
         """Monotonic milliseconds before which `wake` has nothing to do."""
-        return self._shards.next_deadline
+        return self._shards.desk.timers.next_deadline
 
     def wake(self, now: Time) -> list[Effect]:
         return self._input(now, self._shards.wake, now)

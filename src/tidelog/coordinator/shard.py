@@ -154,12 +154,13 @@ class Shard:
         """Everything that the operation wrote is in the log; let its answer wait for the high watermark."""
         if result.response is None and result.settled is None:
             return
-        respond = None if result.response is None else lambda: result.response
-        waiting = _Waiting(self.end_offset, self._deadline(), operation, respond, result.settled)
         if self._waiting or self.end_offset > self.high_watermark:
-            self._wait(waiting)
-        else:
-            self._answer(waiting)
+            respond = None if result.response is None else lambda: result.response
+            self._wait(_Waiting(self.end_offset, self._deadline(), operation, respond, result.settled))
+            return
+        if result.response is not None and operation.token is not None:
+            self.reply(operation.token, result.response)
+        self._settle(result.settled, ErrorCode.NONE)
 
     def _wait(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)

@@ -119,10 +119,6 @@ class Shards(Generic[M]):
 
     # Time.
 
-    @property
-    def next_deadline(self) -> int | None:
-        return self.desk.timers.next_deadline
-
     def wake(self, now: Time) -> None:
         due = self.desk.timers.due(now.mono)
         for shard, key, run in due:

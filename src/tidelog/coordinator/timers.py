@@ -65,9 +65,10 @@ class Timers(Generic[Action]):
     @property
     def next_deadline(self) -> int | None:
         """A time before which nothing is due; the earliest deadline is here or later."""
-        while self._heap and not self._is_current(*self._heap[0][2:]):
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        heap, entries = self._heap, self._entries
+        while heap and entries.get(heap[0][2]) is not heap[0][3]:
+            heappop(heap)
+        return heap[0][0] if heap else None
 
     def due(self, now: int) -> list[Action]:
         """Take out the actions whose deadline is not after `now`, the earliest first."""

@@ -17,7 +17,7 @@ from tidelog.api.context import Broker, Context, Handed
 from tidelog.api.registry import APIS
 from tidelog.effects import Close, Effect, Event, FileSlice, Later, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
-from tidelog.model import Time
+from tidelog.model import Time, earliest
 from tidelog.node.connections import Connection, Ticket
 from tidelog.node.muting import Muting
 from tidelog.node.waiting import Waiting
@@ -239,8 +239,7 @@ class Dispatch:
 
     @property
     def next_deadline(self) -> int | None:
-        waiting, muted = self._waiting.next_deadline, self.muting.next_deadline
-        return waiting if muted is None else muted if waiting is None else min(waiting, muted)
+        return earliest(self._waiting.next_deadline, self.muting.next_deadline)
 
     def resume(self, now: Time) -> None:
         """Carry on with whatever stopped waiting."""

@@ -14,7 +14,7 @@ from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
 from tidelog.log.integrity.examination import Verdict
-from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
+from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time, earliest
 from tidelog.node import fetching, forwarding, isr, verifying
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
@@ -215,7 +215,7 @@ class Node:
     def next_deadline(self) -> int | None:
         """The monotonic millisecond at which `wake` is due."""
         broker = self.broker
-        moments = (
+        return earliest(
             self.dispatch.next_deadline,
             self.peers.next_deadline,
             *broker.deadlines,
@@ -225,7 +225,6 @@ class Node:
             self.stopping.next_deadline,
             self.upkeep.next_deadline,
         )
-        return min([moment for moment in moments if moment is not None], default=None)
 
     # Carrying out.
 

@@ -2,7 +2,7 @@
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect
-from tidelog.model import Time
+from tidelog.model import Time, earliest
 from tidelog.node.local import LocalBroker
 from tidelog.node.upkeep.cleaning import Cleaning
 from tidelog.node.upkeep.jobs import Jobs
@@ -44,7 +44,7 @@ class Upkeep:
 
     @property
     def next_deadline(self) -> int | None:
-        return min([due for part in self._clocked if (due := part.next_deadline) is not None], default=None)
+        return earliest(*[part.next_deadline for part in self._clocked])
 
     def synced(self, token: int, now: Time) -> None:
         """By a sync that a partition waited for, its high watermark may move, and it may fetch on."""
