@@ -31,13 +31,13 @@ from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.quotas.counting import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
-from tidelog.node.throttles import ReplicationThrottles
 from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.upkeep.integrity import Integrity
 from tidelog.node.upkeep.relocating import Relocations
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
+from tidelog.partition.throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Create, Disk, StoreResult
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
@@ -74,7 +74,7 @@ class LocalBroker:
         self.chronicle = Chronicle()
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
-        self.throttles = ReplicationThrottles(self.broker_id, self.replicas)
+        self.throttles = ReplicationThrottles(self.broker_id, self.replicas.get)
         self.throttles.configure(config, 0)
         self.fetching = Fetching(self.broker_id, config, self.replicas, effects, self.throttles.follower)
         self.integrity = Integrity(self.broker_id, self.replicas, effects, lambda: self.image.brokers, lambda: self.now)

@@ -7,6 +7,7 @@ sync fetch of throttled partitions counts, as in Kafka, but is never held back.
 
 from collections.abc import Callable, Collection
 
+from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.model import TopicPartition
 from tidelog.partition.partition import Partition
@@ -96,3 +97,38 @@ class Throttle:
             return []
         freed, self.held = list(self.held), {}
         return freed
+
+
+class ReplicationThrottles:
+    """A broker's, as its options say: `leader` for what others copy from it, `follower` for what it copies."""
+
+    def __init__(self, broker_id: int, find: Callable[[str, int], Partition | None]) -> None:
+        self.leader = Throttle(broker_id, _leaders)
+        self.follower = Throttle(broker_id, _followers)
+        self._find = find
+
+    def __repr__(self) -> str:
+        return f"<ReplicationThrottles leader={self.leader} follower={self.follower}>"
+
+    def configure(self, config: BrokerConfig, now: int) -> None:
+        self.leader.set_rate(config.leader_replication_throttled_rate, now)
+        self.follower.set_rate(config.follower_replication_throttled_rate, now)
+
+    def wake(self, now: int) -> None:
+        """Followers hear of what was held back from them. (Fetching looks after itself.)"""
+        for name in self.leader.release(now):
+            partition = self._find(*name)
+            if partition is not None:
+                partition.mark_news()
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self.leader.next_deadline
+
+
+def _leaders(config: TopicConfig) -> Collection[str]:
+    return config.leader_replication_throttled_replicas
+
+
+def _followers(config: TopicConfig) -> Collection[str]:
+    return config.follower_replication_throttled_replicas
