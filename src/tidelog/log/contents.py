@@ -58,7 +58,7 @@ class Contents:
         self._cut = False
         self._disk = segments.disk
         self._doomed: list[str] = []
-        self._durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now)
+        self._durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)
         self._durability.dirty = loaded.dirty
         if loaded.repaired:
             self._durability.roll(loaded.repaired, due=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
 from tidelog.log.epochs import EpochCache
+from tidelog.log.marks import NOWHERE, CutMarks
 from tidelog.model import Time
 from tidelog.ports import Buffer, Disk, File
 
@@ -66,16 +67,17 @@ class Durability:
     flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms)."""
 
     __slots__ = (
-        "_changed", "_disk", "_flushes", "_folder", "_rolled", "dirty", "due", "epochs_lag", "names_changed", "now",
-        "recovery_point", "since", "started",
+        "_changed", "_disk", "_flushes", "_folder", "_marks", "_rolled", "dirty", "due", "epochs_lag",
+        "names_changed", "now", "recovery_point", "since", "started",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time) -> None:
+    def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time, marks: CutMarks) -> None:
         self._disk = disk
         self._folder = folder
         self._rolled: list[str] = []
         self._changed: set[str] = set()
         self._flushes: list[Flush] = []
+        self._marks = marks
         self.recovery_point = recovery_point
         self.started = recovery_point
         self.since = self.now = now.mono
@@ -145,6 +147,7 @@ class Durability:
         while self._flushes and self._flushes[0].done:
             reached = self._flushes.pop(0).covers
             self.recovery_point = max(self.recovery_point, min(reached, end_offset))
+        self._marks.lift(self.recovery_point)
         return self.recovery_point > before
 
     def settle(self, end_offset: int, active: File) -> None:
@@ -157,10 +160,12 @@ class Durability:
                 file.sync()
         self.close()
         self.recovery_point = end_offset
+        self._marks.lift(NOWHERE)
 
     def truncate(self, offset: int) -> None:
         """The log ends at `offset` now, and what follows will be other records."""
         self.dirty = True
+        self._marks.put(offset, self.recovery_point)
         self.recovery_point = min(self.recovery_point, offset)
         self.started = min(self.started, offset)
         for flush in self._flushes:

@@ -11,6 +11,9 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 TEMPORARY = ".tmp"
 
+CUT = ".cut"
+"""An empty file of ours: Kafka passes over it."""
+
 INDEXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_FILES = (LOG, *INDEXES)
 

@@ -17,6 +17,7 @@ from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
 from tidelog.log.epochs import EpochCache
 from tidelog.log.index import MAX_RELATIVE_OFFSET
+from tidelog.log.marks import CutMarks, marked_in
 from tidelog.log.producers import EndedTransaction, Producers
 from tidelog.log.scan import SCAN_BYTES, walk, whole_batches
 from tidelog.log.segment import Segment
@@ -40,12 +41,15 @@ class Loaded(NamedTuple):
     snapshots: Snapshots
     repaired: list[str]
     dirty: bool
+    marks: CutMarks
 
 
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
     """Fill `segments` from the folder."""
     found = finish_interrupted(segments.disk, segments.folder)
     take_stock(segments, found, now.wall)
+    marks = CutMarks(segments.disk, segments.folder, marked_in(found), recovery_point)
+    recovery_point = min(recovery_point, marks.lowest)
     repaired = _rebuild_missing_indexes(segments, set(found))
     entries = _read_epochs(segments.disk, segments.folder)
     epochs = EpochCache(entries or ())
@@ -84,6 +88,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         snapshots=snapshots,
         repaired=repaired,
         dirty=unsure,
+        marks=marks,
     )
 
 

@@ -1,0 +1,61 @@
+"""Marks of cuts below the recovery point.
+
+A log that is cut there goes on with other records, while the checkpoint of recovery points, until it is written again,
+says that what stood there is durable. A broker that is killed in between, and loses its power later, would believe
+bytes that never reached the disk. So a cut leaves a mark in the log's folder, an empty file named after the offset:
+it cannot be torn, and no file that is made later, as for what is appended next, outlives a crash without it. Recovery
+believes nothing above a mark. It goes when all is durable that any checkpoint may call so.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from tidelog.errors import DiskFull
+from tidelog.log import names
+from tidelog.ports import Disk
+
+NOWHERE = 2**63 - 1
+
+
+class CutMarks:
+    """Those of one log. `believed_to`: what a checkpoint may say of it."""
+
+    __slots__ = ("_believed_to", "_disk", "_folder", "_offsets")
+
+    def __init__(self, disk: Disk, folder: str, offsets: Iterable[int] = (), believed_to: int = 0) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._offsets = set(offsets)
+        self._believed_to = believed_to
+
+    def __repr__(self) -> str:
+        return f"<CutMarks {sorted(self._offsets)}>"
+
+    @property
+    def lowest(self) -> int:
+        return min(self._offsets, default=NOWHERE)
+
+    def put(self, offset: int, recovery_point: int) -> None:
+        """The log is cut at `offset`. Without room for a mark, there is none for records either."""
+        self._believed_to = max(self._believed_to, recovery_point)
+        if offset < recovery_point and offset < self.lowest:
+            with suppress(DiskFull):
+                self._disk.open(self._path(offset), create=True).close()
+                self._offsets.add(offset)
+
+    def lift(self, recovery_point: int) -> None:
+        """All below this is durable."""
+        if self._offsets and recovery_point >= self._believed_to:
+            for offset in sorted(self._offsets):
+                self._disk.remove(self._path(offset))
+            self._offsets.clear()
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{names.name(offset, names.CUT)}"
+
+
+def marked_in(found: Iterable[str]) -> list[int]:
+    """The offsets that the marks among these files of a log's folder name."""
+    return [
+        offset for name in found if names.is_kind(name, names.CUT) and (offset := names.offset_of(name)) is not None
+    ]
