@@ -13,6 +13,7 @@ from tidelog.controller.commands.topics import complete
 from tidelog.controller.journal import Steps, chunks
 from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
+from tidelog.controller.values import read_values
 from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 
 READS = 2000
@@ -77,11 +78,20 @@ def _load_topics(term: Term) -> Steps[tuple[list[Topic], dict[str, list[int]], s
     listed = yield from read_all([Children(tree.partitions_path(name)) for name in topics])
     made: set[str] = set()
     for name, node, children in zip(topics, nodes, listed, strict=True):
-        if isinstance(node, Node):
-            term.cluster.add_topic(Topic(name, tree.parse_assignment(node.data), node.version))
-            made.update(tree.partition_path(name, int(child)) for child in children or ())
+        if isinstance(node, Node) and (assignment := _assignment(term, name, node.data)) is not None:
+            term.cluster.add_topic(Topic(name, assignment, node.version))
+            made.update(tree.partition_path(name, int(child)) for child in children or () if child.isdigit())
     missing = yield from _load_states(term)
     return [term.cluster.topics[name] for name in marks if name in term.cluster.topics], missing, made
+
+
+def _assignment(term: Term, name: str, data: bytes) -> tree.Assignment | None:
+    """None where a hand wrote what is none: the topic counts as not there."""
+    try:
+        return tree.parse_assignment(data)
+    except tree.UNREADABLE as error:
+        term.tell("topic.unreadable", "warning", topic=name, reason=f"{type(error).__name__}: {error}")
+        return None
 
 
 def _load_states(term: Term) -> Steps[dict[str, list[int]]]:
@@ -110,9 +120,9 @@ def _load_configs(term: Term) -> Steps[None]:
     nodes = yield from read_all([Read(f"{tree.CONFIG}/{entity}") for entity in entities])
     for entity, node in zip(entities, nodes, strict=True):
         if node is not None:
-            cluster.configs[entity] = tree.parse_config(node.data)
+            cluster.configs[entity] = read_values(entity, node.data)
             cluster.config_versions[entity] = node.version
-    cluster.config_changes = [tree.config_change_number(name) for name in changes]
+    cluster.config_changes = tree.config_change_numbers(changes)
 
 
 def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:

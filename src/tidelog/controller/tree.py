@@ -6,7 +6,7 @@ state node, a broker's epoch the creation number of its registration.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.model import NO_EPOCH, NO_LEADER, Endpoint, id_bytes, id_text
@@ -32,6 +32,9 @@ CONFIGURED = ("topics", "brokers", "clients", "users", "ips", "groups")
 DEFAULT_ENTITY = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+"""What the functions below raise where a node's content is not of Kafka's form."""
 
 SKELETON = (
     "/brokers",
@@ -97,9 +100,10 @@ def config_change_path(number: int) -> str:
     return f"{CONFIG_CHANGES}/config_change_{number:010d}"
 
 
-def config_change_number(name: str) -> int:
-    """The number of the notification that is named so below `/config/changes`."""
-    return int(name.rpartition("_")[2])
+def config_change_numbers(names: Iterable[str]) -> list[int]:
+    """The numbers of the notifications below `/config/changes`, ascending; what is not named as one is none."""
+    found = (name.removeprefix("config_change_") for name in names)
+    return sorted(int(digits) for digits in found if digits.isascii() and digits.isdigit())
 
 
 class Registration(NamedTuple):
@@ -280,8 +284,12 @@ def format_config_change(entity: str) -> bytes:
     return _dump({"version": 2, "entity_path": entity})
 
 
-def parse_config_change(data: bytes) -> str:
-    return str(json.loads(data)["entity_path"])
+def parse_config_change(data: bytes) -> str | None:
+    """The entity, or None where the content is not of Kafka's form."""
+    try:
+        return str(json.loads(data)["entity_path"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def format_log_dir_event(broker: int) -> bytes:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from tidelog.config.quotas import Entity, entity_at, node_name
 from tidelog.controller import tree
+from tidelog.controller.values import read_values
 from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
 
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
@@ -123,7 +124,7 @@ class ConfigMirror:
         known = {place for place in self._values if place.startswith(_TOLD_BY_LIST)}
         for place in known - there:
             self._take(place, None)
-        numbers = sorted(tree.config_change_number(name) for name in changes)
+        numbers = tree.config_change_numbers(changes)
         fresh = [number for number in numbers if number > self._seen]
         if self._read_all or (fresh and fresh[0] != self._seen + 1):
             self._read_all = False
@@ -161,8 +162,8 @@ class ConfigMirror:
                 self._read_all = True  # a notification went while we looked
                 self._look()
                 return
-            entities = [tree.parse_config_change(value.data) for value in result.values if isinstance(value, Node)]
-            self._finish(new | set(entities), numbers)
+            entities = {tree.parse_config_change(value.data) for value in result.values if isinstance(value, Node)}
+            self._finish(new | {entity for entity in entities if entity is not None}, numbers)
 
         if notifications:
             self._submit([Read(path) for path in notifications], named)
@@ -184,7 +185,7 @@ class ConfigMirror:
     def _take(self, place: str, node: Node | None) -> None:
         before = self._values.pop(place, {})
         if node is not None:
-            self._values[place] = tree.parse_config(node.data)
+            self._values[place] = read_values(place, node.data)
         if self._values.get(place, {}) == before:
             return
         kind, _, name = place.partition("/")

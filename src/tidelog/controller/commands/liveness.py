@@ -4,6 +4,8 @@ A broker lives while its registration stands; its epoch is the registration's cr
 vanished are dead at once; one with another epoch is a death and a birth.
 """
 
+from contextlib import suppress
+
 from tidelog.controller import tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Steps
@@ -22,11 +24,12 @@ from tidelog.wire.messages.cluster.controlled_shutdown import (
 def read_brokers() -> Steps[dict[int, LiveBroker]]:
     (names,) = yield [Children(tree.BROKER_IDS)]
     nodes = yield [Read(f"{tree.BROKER_IDS}/{name}") for name in names]
-    return {
-        int(name): LiveBroker(int(name), node.created, tree.parse_registration(node.data))
-        for name, node in zip(names, nodes, strict=True)
-        if isinstance(node, Node)
-    }
+    found: dict[int, LiveBroker] = {}
+    for name, node in zip(names, nodes, strict=True):
+        with suppress(*tree.UNREADABLE):  # what is written by hand registers nobody
+            if isinstance(node, Node):
+                found[int(name)] = LiveBroker(int(name), node.created, tree.parse_registration(node.data))
+    return found
 
 
 def adopt(term: Term, brokers: dict[int, LiveBroker]) -> None:
@@ -73,7 +76,11 @@ def notice_log_folders(term: Term) -> Steps[None]:
     paths = [f"{tree.LOG_DIR_EVENTS}/{name}" for name in names]
     nodes = yield [Read(path) for path in paths]
     read = {path: node for path, node in zip(paths, nodes, strict=True) if node is not None}
-    for broker in sorted({tree.parse_log_dir_event(node.data) for node in read.values()}):
+    told: set[int] = set()
+    for node in read.values():
+        with suppress(*tree.UNREADABLE):
+            told.add(tree.parse_log_dir_event(node.data))
+    for broker in sorted(told):
         term.pushes.tell_roles(term.cluster.on_brokers({broker}), only=broker)
     yield [Delete(path) for path in read]
 

@@ -1,0 +1,38 @@
+"""The values of an entity below `/config` as they may be used, whoever wrote them.
+
+Requests are checked before anything is written, but operators write into the tree as well. What is not of Kafka's form
+counts as no values, and a value that its option does not allow as not given: nothing that stands in the tree may stop
+the brokers that read it.
+"""
+
+from collections.abc import Mapping
+
+from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config.group import GroupConfig
+from tidelog.config.option import Options
+from tidelog.config.topic import TopicConfig
+from tidelog.controller import tree
+from tidelog.errors import InvalidOption
+
+_OPTIONS: Mapping[str, type[Options]] = {"topics": TopicConfig, "brokers": BrokerConfig, "groups": GroupConfig}
+
+
+def read_values(place: str, data: bytes) -> dict[str, str]:
+    """`place` is "topics/T", "brokers/N", …"""
+    try:
+        given = tree.parse_config(data)
+    except tree.UNREADABLE:
+        return {}
+    options = _OPTIONS.get(place.partition("/")[0])
+    texts = {name: text for name, text in given.items() if isinstance(name, str) and isinstance(text, str)}
+    return texts if options is None else {name: text for name, text in texts.items() if _allowed(options, name, text)}
+
+
+def _allowed(options: type[Options], name: str, text: str) -> bool:
+    option = options.OPTIONS.get(base_name(name))
+    try:
+        if option is not None:
+            option.checked(text)
+    except InvalidOption:
+        return False
+    return True
