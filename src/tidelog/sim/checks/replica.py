@@ -227,9 +227,16 @@ class Replica:
             chain.skip_to(header.base_offset)
         if header.base_offset > chain.end and chain.end < limit:
             chain.skip_to(header.base_offset)
-        producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
+        producer = producer_of(header)
         if header.next_offset <= limit:
             chain.skip_to(header.next_offset)
             return chain.batches[-1]._replace(base=header.base_offset, producer=producer)
         assert header.base_offset >= chain.end, f"I2: {self!r} has {header} below {chain.end}"
         return chain.append(header.base_offset, header.next_offset, header.leader_epoch, header.crc, producer)
+
+
+def producer_of(header: BatchHeader) -> tuple[int, int, int, int]:
+    """A marker that compaction took out of its batch says nothing of its producer any more, to Kafka neither."""
+    if header.is_control and not header.count:
+        return NOBODY
+    return header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence
