@@ -31,6 +31,7 @@ SCRIPTS = (
     "transactions",
     "quotas",
     "moves",
+    "broker_options",
 )
 MOST_SHOWN = 60
 

@@ -74,6 +74,7 @@ def test_replacing_drops_what_is_not_given():
         ("node.id", "7", False),
         ("num.partitions", "7", False),
         ("listeners", "PLAINTEXT://:1", True),
+        ("listeners", "PLAINTEXT://:1", False),
         ("ssl.keystore.password", "x", False),
         ("listener.name.plain.ssl.keystore.password", "x", True),
         ("min.insync.replicas", "0", False),
@@ -92,7 +93,7 @@ def test_a_refused_change_of_a_broker(name, value, cluster):
     ("name", "value", "cluster"),
     [
         ("log.segment.bytes", "2000000", True),
-        ("listeners", "PLAINTEXT://:1", False),
+        ("cordoned.log.dirs", "/a", False),
         ("listener.name.plain.ssl.keystore.password", "x", False),
         ("unheard.of", "7", True),
     ],

@@ -8,11 +8,13 @@ from collections import deque
 from random import Random
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import Close, Connect, Event, Examine, Pause, Replace, Send, Stop, Store, Sync
+from tidelog.controller import tree
+from tidelog.effects import Admit, Close, Connect, Event, Examine, Pause, Replace, Send, Stop, Store, Sync
 from tidelog.log.integrity.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320
+from tidelog.ports import Children, Create, Write
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.store import Tree
@@ -79,7 +81,7 @@ class OneBroker:
         self.stores, self.syncs, self.events, self.asked = deque(), deque(), [], []
         self.examinations = deque()
         self.answers, self.closed, self.paused = {}, [], {}
-        self.stopped = None
+        self.stopped = self.admission = None
         self.requests, self._waiting = 0, {}
         self.give("start")
         self.connect(CONTROLLER, "REPLICATION")
@@ -122,6 +124,8 @@ class OneBroker:
                     self.closed.append(connection)
                 case Pause(connection, paused):
                     self.paused[connection] = paused
+                case Admit():
+                    self.admission = effect
                 case Stop(reason):
                     self.stopped = reason
                 case Connect(connection):
@@ -153,6 +157,17 @@ class OneBroker:
         for file in sync.files:
             file.sync()
         self.give("synced", sync.token)
+
+    def configure(self, entity, **options):
+        """What stands below `/config` changes, as by a controller."""
+        values = tree.format_config({name.replace("_", "."): str(value) for name, value in options.items()})
+        path = f"{tree.CONFIG}/{entity}"
+        if self.session.apply([Write(path, values)]).outcome != "ok":
+            assert self.session.apply([Create(path, values)]).outcome == "ok"
+        (listed,) = self.session.apply([Children(tree.CONFIG_CHANGES)]).values
+        change = Create(tree.config_change_path(len(listed)), tree.format_config_change(entity))
+        assert self.session.apply([change]).outcome == "ok"
+        self.give("store_event", tree.CONFIG)
 
     def connect(self, number, listener="PLAINTEXT"):
         self._waiting[number] = deque()

@@ -1,0 +1,104 @@
+"""Options of brokers, changed while they run: for one broker, for all, and what cannot be changed."""
+
+import time
+from typing import Any
+
+from tests.compatibility.differential.side import Side
+
+BROKER = 4
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+OWN, ALL = "0", ""
+
+
+def run(side: Side) -> None:
+    _refused(side)
+    _changed(side)
+    _replaced(side)
+
+
+def _alter(
+    side: Side, label: str, *changes: tuple[str, int, str | None], name: str = OWN, validate: bool = False
+) -> None:
+    configs = [{"name": each, "config_operation": how, "value": value} for each, how, value in changes]
+    resource = {"resource_type": BROKER, "resource_name": name, "configs": configs}
+    who = "all brokers" if name == ALL else "one broker"
+    side.both(f"{label}, for {who}", "IncrementalAlterConfigs", resources=[resource], validate_only=validate)
+
+
+def _refused(side: Side) -> None:
+    for name in (OWN, ALL):
+        for option, value in (
+            ("log.retention.hours", "5"), ("node.id", "7"), ("log.dirs", "/x"), ("num.partitions", "3"),
+            ("process.roles", "broker"), ("controller.quorum.voters", ""), ("auto.create.topics.enable", "false"),
+            ("log.cleaner.threads", "x"), ("log.cleaner.threads", "-1"), ("log.retention.ms", "soon"),
+            ("min.insync.replicas", "0"), ("message.max.bytes", "-5"), ("compression.type", "zip"),
+            ("log.cleanup.policy", "shred"), ("max.connections.per.ip.overrides", "nonsense"),
+            ("listeners", "PLAINTEXT://:x"), ("ssl.keystore.location", "/x"), ("sasl.jaas.config", "x"),
+            ("log.segment.bytes", "1"), ("unclean.leader.election.enable", "maybe"), ("num.io.threads", "0"),
+            ("log.message.timestamp.type", "Now"), ("group.consumer.assignment.interval.ms", "-1"),
+        ):  # fmt: skip
+            _alter(side, f"{option} = {value!r}", (option, SET, value), name=name, validate=True)
+        _alter(side, "an unknown option of a broker", ("no.such.option", SET, "1"), name=name, validate=True)
+        _alter(side, "delete what was never set", ("log.cleaner.threads", DELETE, None), name=name)
+        _alter(side, "delete what cannot be set", ("log.retention.hours", DELETE, None), name=name, validate=True)
+        _alter(side, "append to what is no list", ("log.cleaner.threads", APPEND, "1"), name=name, validate=True)
+        _alter(side, "no value", ("log.cleaner.threads", SET, None), name=name, validate=True)
+        _alter(side, "twice", ("log.cleaner.threads", SET, "1"), ("log.cleaner.threads", SET, "2"), name=name)
+        _alter(
+            side,
+            "one good, one not",
+            ("log.cleaner.threads", SET, "2"),
+            ("node.id", SET, "2"),
+            name=name,
+            validate=True,
+        )
+
+
+def _changed(side: Side) -> None:
+    for name in (OWN, ALL):
+        _alter(side, "set", ("log.retention.ms", SET, "3600000"), ("message.max.bytes", SET, "2000000"), name=name)
+        _alter(side, "append to a list", ("log.cleanup.policy", APPEND, "compact"), name=name)
+        _await(side, name, "log.cleanup.policy", lambda value: value is not None and "compact" in value)
+        _describe(side, f"dynamic options of {name!r}", name)
+        _alter(side, "subtract from a list", ("log.cleanup.policy", SUBTRACT, "compact"), name=name)
+        _await(side, name, "log.cleanup.policy", lambda value: value is not None and "compact" not in value)
+        _describe(side, f"after a subtraction from {name!r}", name)
+    names = ("log.retention.ms", "message.max.bytes", "log.cleanup.policy")
+    _alter(side, "deleted", *((each, DELETE, None) for each in names))
+    _await(side, OWN, "message.max.bytes", lambda value: value == "2000000")
+    _describe(side, "what all brokers have", OWN)
+    _alter(side, "deleted", *((each, DELETE, None) for each in names), name=ALL)
+    _await(side, OWN, "message.max.bytes", lambda value: value == "1048588")
+    _describe(side, "what is left", OWN)
+
+
+def _replaced(side: Side) -> None:
+    def replace(label: str, *configs: tuple[str, str], name: str = OWN) -> None:
+        given = [{"name": option, "value": value} for option, value in configs]
+        resource = {"resource_type": BROKER, "resource_name": name, "configs": given}
+        side.both(label, "AlterConfigs", resources=[resource], validate_only=True)
+
+    replace("replace options of a broker", ("log.cleaner.threads", "2"))
+    replace("replace options of a broker by one that cannot be set", ("node.id", "2"))
+    replace("replace options of all brokers by one that is a broker's own", ("listeners", "PLAINTEXT://:1"), name=ALL)
+    replace("replace options of a broker by a bad value", ("log.cleaner.threads", "x"))
+    replace("replace options of another broker", ("log.cleaner.threads", "2"), name="7")
+
+
+SHOWN = ["log.retention.ms", "log.retention.hours", "message.max.bytes", "log.cleanup.policy"]
+
+
+def _describe(side: Side, label: str, name: str) -> None:
+    resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": SHOWN}
+    side.both(label, "DescribeConfigs", resources=[resource], include_synonyms=True)
+
+
+def _await(side: Side, name: str, option: str, wanted: Any) -> None:
+    """Both brokers learn a moment later what they have answered already."""
+    resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": [option]}
+    deadline = time.monotonic() + 15
+    while True:
+        found = side.quiet("DescribeConfigs", 4, resources=[resource]).results[0].configs
+        if wanted(found[0].value if found else None):
+            return
+        assert time.monotonic() < deadline, found
