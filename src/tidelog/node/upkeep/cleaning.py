@@ -19,7 +19,7 @@ from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.partition import Partition
 
-SLICE_BYTES = 128 * 1024
+SLICE_BYTES = 64 * 1024
 SMALL_SLICE_BYTES = 16 * 1024
 """What a request that comes in may have to wait for: some fifty microseconds, or the reading of one long batch."""
 SECOND_MS = 1000
