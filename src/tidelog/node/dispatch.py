@@ -19,7 +19,7 @@ from tidelog.effects import Close, Effect, Event, FileSlice, Later, Part, Pause,
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time, earliest
 from tidelog.node.connections import Connection, Ticket
-from tidelog.node.muting import Muting
+from tidelog.node.quotas.muting import Muting
 from tidelog.node.waiting import Waiting
 from tidelog.wire.codec import RequestHeader, decode_request, encode_response
 
