@@ -96,3 +96,18 @@ def test_a_broker_runs_from_kafkas_own_file(tmp_path):
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out) == (1, "")
         assert err == "num.partitions must be at least 1, not 'x'\n"
+
+
+@pytest.mark.zookeeper
+def test_up_keeps_the_clusters_memory_in_zookeeper(tmp_path, zookeeper):
+    place = f"zookeeper://{zookeeper.hosts}/up/here"
+    with running("up", "--data", tmp_path, "--port", "0", "--metadata", place) as process:
+        ready = process.stdout.readline().split()
+        assert ready[0] == "ready"
+        with running("metadata", "ls", "/brokers/ids", "--data", tmp_path) as asked:
+            assert asked.communicate(timeout=PATIENCE_S)[0].split() == ["0", "1", "2"]
+        process.terminate()
+        assert ended(process) == 0
+    assert not (tmp_path / "metadata.sqlite").exists()
+    with running("metadata", "ls", "/brokers/ids", "--metadata", place) as asked:
+        assert asked.communicate(timeout=PATIENCE_S)[0].split() == []

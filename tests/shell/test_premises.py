@@ -5,10 +5,11 @@ import socket
 
 import pytest
 
+from tidelog.cli.main import run
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 from tidelog.shell.premises import Premises
-from tidelog.shell.store.places import SqlitePlace, place_of
+from tidelog.shell.store.places import SqlitePlace, ZookeeperPlace, parse_place, place_of
 from tidelog.shell.supervisor import up
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
@@ -141,3 +142,49 @@ def test_a_refusal_of_a_whole_cluster_is_the_brokers_sentence_alone(tmp_path, ca
         assert up(tmp_path, brokers=1, port=port) == 1
     told = capfd.readouterr()
     assert (told.out, told.err) == ("", f"Cannot listen on 127.0.0.1:{port}: Address already in use.\n")
+
+
+def test_two_memories_of_one_cluster(refused, tmp_path, tidelog):
+    line = refused("zookeeper.connect=127.0.0.1:2181/kafka")
+    places = f"metadata.store=sqlite:{tmp_path}/metadata.sqlite and zookeeper.connect=127.0.0.1:2181/kafka"
+    assert line == f"{places} are two memories of one cluster: leave one out."
+    assert not (tmp_path / "logs").exists()
+    for name in ("zookeeper.connect", "metadata.store"):
+        up_with = ["up", "--data", str(tmp_path / "c"), "--metadata", "sqlite:x", "--override", f"{name}=y"]
+        result = tidelog(*up_with)
+        assert result[0] == 1
+        assert f"--metadata and the option {name} are two memories of one cluster: leave one out." in result[1]
+
+
+def test_a_zookeeper_that_is_none(refused, free_ports, file):
+    file.write_text(file.read_text().replace("metadata.store=", "#"))
+    (port,) = free_ports(1)
+    line = refused(f"zookeeper.connect=127.0.0.1:{port}/kafka", "zookeeper.connection.timeout.ms=300")
+    assert line == f"ZooKeeper cannot be reached at 127.0.0.1:{port} within 300 ms."
+    for text in ("localhost", "localhost:0/x", "a:1,b", ":2181", "h:99999"):
+        assert refused(f"zookeeper.connect={text}").startswith(
+            f"zookeeper.connect must be HOST:PORT,HOST:PORT/CHROOT, not {text}: "
+        )
+    assert refused("zookeeper.connect=h:1/a/../b").endswith("no such chroot can be.")
+    assert "zookeeper.session.timeout.ms" in refused("zookeeper.connect=h:1", "zookeeper.session.timeout.ms=0")
+
+
+def test_a_place_is_read_as_kafka_reads_it(file):
+    def place(text):
+        return place_of(load_config(file, [f"zookeeper.connect={text}"]))
+
+    file.write_text(file.read_text().replace("metadata.store=", "#"))
+    assert place("a:1,b:2, c:3/x//y/") == ZookeeperPlace("a:1,b:2,c:3", "/x/y")
+    assert place("[::1]:2181") == ZookeeperPlace("[::1]:2181", "")
+    assert place("a:1/") == parse_place("zookeeper://a:1")
+
+
+@pytest.fixture
+def tidelog(capsys):
+    """A command line → exit code and what it said."""
+
+    def call(*arguments):
+        code = run(arguments)
+        return code, capsys.readouterr().err
+
+    return call
