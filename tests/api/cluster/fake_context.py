@@ -1,6 +1,7 @@
 """A broker as handlers see it, with an image that tests fill, and no node behind it."""
 
 from types import SimpleNamespace
+from typing import ClassVar
 
 from tidelog.api.context import HANDED, Context
 from tidelog.config.broker import BrokerConfig
@@ -23,7 +24,7 @@ class FakeReplicas(list):
     """Partitions in folders; `failed` folders have no usage."""
 
     failed = ()
-    futures = {}
+    futures: ClassVar[dict] = {}
 
     def folder_of(self, name):
         return next(folder for folder, partition in list.__iter__(self) if partition.name == name)
