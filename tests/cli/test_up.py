@@ -107,7 +107,7 @@ def test_up_keeps_the_clusters_memory_in_zookeeper(tmp_path, zookeeper):
         with running("metadata", "ls", "/brokers/ids", "--data", tmp_path) as asked:
             assert asked.communicate(timeout=PATIENCE_S)[0].split() == ["0", "1", "2"]
         process.terminate()
-        assert ended(process) == 0
+        assert ended(process) == (0, "")
     assert not (tmp_path / "metadata.sqlite").exists()
     with running("metadata", "ls", "/brokers/ids", "--metadata", place) as asked:
         assert asked.communicate(timeout=PATIENCE_S)[0].split() == []
