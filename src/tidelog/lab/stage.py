@@ -59,7 +59,9 @@ class OnlyWhatWasSynced(Random):
 def weather() -> Faults:
     calm = Weather(delay=(300, 300), split_chance=0, reset_on_heal=0)
     pace = (500, 500)
-    return Faults(weather=calm, sync_delay=pace, store_delay=pace, event_delay=pace, expiry_notice=pace)
+    return Faults(
+        weather=calm, sync_delay=pace, examine_delay=(0, 0), store_delay=pace, event_delay=pace, expiry_notice=pace
+    )
 
 
 class Stage:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tidelog.sim.store import Session
 
 UNKNOWN = StoreResult("unknown")
-EXAMINATION = (20, 2_000)
-"""Microseconds that a thread takes to read a stretch of a log."""
 
 
 class Carrier:
@@ -70,7 +68,7 @@ class Carrier:
             case Event():
                 self.world.happened(self.life.host, effect)
             case Examine(token, stretch):
-                self.life.after(self.drawn(EXAMINATION), partial(self.examine, token, stretch))
+                self.life.after(self.drawn(self.world.faults.examine_delay), partial(self.examine, token, stretch))
             case Sync() | Replace() | Remove():
                 delay = self.drawn(self.world.faults.sync_delay) * self.life.host.trouble.sync_factor
                 self.life.after(delay, partial(self.disk_work, effect))

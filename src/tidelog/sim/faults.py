@@ -24,6 +24,7 @@ class Faults:
 
     weather: Weather = field(default_factory=Weather)
     sync_delay: tuple[int, int] = (100, 5 * MILLI)
+    examine_delay: tuple[int, int] = (20, 2 * MILLI)
     store_delay: tuple[int, int] = (100, 3 * MILLI)
     store_lost: float = 0.0
     store_lost_delay: tuple[int, int] = (10 * MILLI, 500 * MILLI)

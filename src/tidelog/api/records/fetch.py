@@ -133,7 +133,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
 
 def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
     outcome = _collect(context, reader)
-    examining = outcome.short and not (outcome.size or outcome.urgent)
+    examining = outcome.short and not outcome.size
     deadline = reader.deadline + EXAMINED_WITHIN_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
     if (enough and not examining) or context.now.mono >= deadline:

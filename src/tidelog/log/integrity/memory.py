@@ -1,4 +1,4 @@
-"""What a segment remembers of its soundness for as long as its file is open."""
+"""What a segment remembers of its soundness, for a while: pages go out of memory, and what comes back is the disk's."""
 
 from tidelog.log.integrity.examination import Fault
 from tidelog.log.integrity.stretches import Stretches
@@ -7,18 +7,23 @@ NOTHING = 2**63
 
 
 class Soundness:
-    """Bytes at or above `trusted` were written by this process. `stretches` were examined, and are sound but for
-    `faults`, by position."""
+    """Bytes at or above `trusted` were written by this process lately. `stretches` were examined lately, and are sound
+    but for `faults`, by position."""
 
-    __slots__ = ("faults", "stretches", "trusted")
+    __slots__ = ("_grown", "faults", "stretches", "trusted")
 
     def __init__(self, trusted: int = NOTHING) -> None:
-        self.trusted = trusted
+        self.trusted = self._grown = trusted
         self.stretches = Stretches()
         self.faults: dict[int, Fault] = {}
 
     def __repr__(self) -> str:
         return f"<Soundness from {self.trusted}, {self.stretches!r}, {len(self.faults)} faults>"
+
+    def age(self, size: int) -> None:
+        """Time has passed: what was written before the last time, and all that was examined, is not trusted now."""
+        self.trusted, self._grown = max(self.trusted, self._grown), size
+        self.stretches = Stretches()
 
     def first_fault(self, start: int, end: int) -> Fault | None:
         """The first in [start, end)."""

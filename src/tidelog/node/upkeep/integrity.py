@@ -24,6 +24,8 @@ OWNER = "repair"
 FETCH_BYTES = 8 * 1024 * 1024
 WAIT_MS = 2_000
 RETRY_MS = 30_000
+TRUST_MS = 10_000
+"""So long at least what was written or examined is trusted, and not twice as long."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,10 +74,31 @@ class Integrity:
         self._tokens = count(1)
         self._examining: dict[int, tuple[Place, Stretch]] = {}
         self._asking: dict[int, Repair] = {}
+        self._examined: set[Segment] = set()
+        self._due: int | None = None
         self.repairs: dict[tuple[Segment, int], Repair] = {}
 
     def __repr__(self) -> str:
         return f"<Integrity {len(self._examining)} examined, {len(self.repairs)} faults>"
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self._due
+
+    def start(self, now: Time) -> None:
+        self._due = now.mono + TRUST_MS
+
+    def wake(self, now: Time) -> None:
+        """From time to time nothing old is trusted any more."""
+        if self._due is None or self._due > now.mono:
+            return
+        self._due = now.mono + TRUST_MS
+        for segment in self._examined:
+            segment.sound.age(segment.size)
+        active = {partition.log.segments.active for partition in self._replicas}
+        for segment in active - self._examined:
+            segment.sound.age(segment.size)
+        self._examined.clear()
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         """Somebody cannot read there: NONE where an examination will tell (the partition then has news), else why."""
@@ -104,6 +127,7 @@ class Integrity:
         place, stretch = self._examining.pop(token)
         if place.stands:
             learn(place.log, place.segment, stretch, verdict)
+            self._examined.add(place.segment)
             for fault in verdict.faults:
                 if (place.segment, fault.position) not in self.repairs:
                     self._tell("log.rot", place, fault, level="error")

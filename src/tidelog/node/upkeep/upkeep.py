@@ -23,7 +23,7 @@ class Upkeep:
         self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
         self.room = Room(replicas, disk, effects, self._has_room)
         self.relocations = broker.relocations
-        self._clocked = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations)
+        self._clocked = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations, broker.integrity)
 
     def __repr__(self) -> str:
         return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.room!r}>"
@@ -32,6 +32,7 @@ class Upkeep:
         self.jobs.start(now)
         self.cleaning.start(now)
         self.relocations.resume(now)
+        self._broker.integrity.start(now)
 
     def configure(self, config: BrokerConfig) -> None:
         """Options changed while the broker runs."""
