@@ -204,6 +204,16 @@ def test_assignments_are_not_computed_more_often_than_the_interval_allows():
     assert (len(first.has), len(second.has), first.epoch) == (2, 2, 3)
 
 
+def test_a_clock_that_is_set_back_holds_up_no_assignment():
+    people = People({"group.consumer.assignment.interval.ms": "1000"})
+    first = people.member("a").join()
+    people.now = people.now._replace(wall=people.now.wall - 3_600_000)
+    second = people.member("b").join()
+    people.settle(first, second)
+    assert (len(first.has), len(second.has)) == (2, 2)
+    assert people.state() == "Stable"
+
+
 # Topics.
 
 
@@ -360,6 +370,19 @@ def test_static_members_are_known_by_both_names():
 
 
 # Answers wait for the high watermark, readers see what is committed.
+
+
+def test_a_member_that_joins_anew_under_another_name_lets_the_old_one_go():
+    people = People()
+    first = people.member("a", instance="i").join()
+    first.epoch, first.instance = 0, "j"
+    first.join()
+    second = people.member("b", instance="i").join()
+    people.settle(first, second)
+    assert len(first.has) == len(second.has) == 2
+    first.leave()
+    people.settle(second)
+    assert len(second.has) == 4
 
 
 def test_readers_see_what_is_committed():

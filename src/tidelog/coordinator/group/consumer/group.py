@@ -129,6 +129,7 @@ class ConsumerGroup:
             self._forget(member)
             return
         member = self.members.get(key.member_id, Member(key.member_id))
+        self._unname(member)
         member = member._replace(subscription=records.subscription_from(value))
         self.members[key.member_id] = member
         if member.subscription.instance_id is not None:
@@ -138,6 +139,10 @@ class ConsumerGroup:
         if member is None:
             return
         self._disown(member)
+        self._unname(member)
+
+    def _unname(self, member: Member) -> None:
+        """Its instance id may be another's by now, or it joined anew under another one."""
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]

@@ -26,8 +26,10 @@ def assignor_name(machine: GroupMachine, group: ConsumerGroup) -> str:
 
 
 def _is_time(machine: GroupMachine, group: ConsumerGroup) -> bool:
+    """A target from the future was computed by a clock that has been set back, or is another coordinator's."""
     interval_ms = machine.group_config(group.group_id).consumer_assignment_interval_ms
-    return not group.target.timestamp or machine.wall >= group.target.timestamp + interval_ms
+    timestamp = group.target.timestamp
+    return not timestamp or not 0 <= machine.wall - timestamp < interval_ms
 
 
 def _spec(machine: GroupMachine, group: ConsumerGroup) -> Spec:
