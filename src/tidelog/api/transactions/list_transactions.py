@@ -1,10 +1,10 @@
 """ListTransactions (66): the transactions that this broker coordinates (KIP-664, 994, 1152)."""
 
-import re
 from functools import partial
 
 from tidelog.api.context import Context, Handed
 from tidelog.api.transactions.handing import hand_over
+from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.coordinator.transaction import ListAll
 from tidelog.coordinator.transaction.describing import NAMES
 from tidelog.errors import ErrorCode
@@ -14,15 +14,15 @@ from tidelog.wire.messages.transactions.list_transactions import ListTransaction
 def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse | Handed:
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
     try:
-        pattern = re.compile(request.transactional_id_pattern) if request.transactional_id_pattern else None
-    except (re.error, RecursionError, OverflowError):
+        matches = whole_matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None
+    except PatternProblem:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     asked = ListAll(
         states=frozenset(NAMES[name] for name in request.state_filters if name in NAMES),
         has_unknown_state=bool(unknown),
         producer_ids=frozenset(request.producer_id_filters),
         duration_ms=request.duration_filter,
-        pattern=pattern,
+        matches=matches,
     )
     return hand_over(asked, context, partial(_finish, unknown))
 

@@ -1,7 +1,6 @@
 """DescribeTransactions and ListTransactions, of what is committed."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tidelog.coordinator.transaction.machine import TransactionMachine
@@ -19,13 +18,13 @@ class Describe(NamedTuple):
 
 
 class ListAll(NamedTuple):
-    """Filters that are empty let everything pass; `pattern` must match the whole id."""
+    """Filters that are empty let everything pass; `matches` tells it of the whole id."""
 
     states: frozenset[TransactionState] = frozenset()
     has_unknown_state: bool = False
     producer_ids: frozenset[int] = frozenset()
     duration_ms: int = NO_DURATION
-    pattern: re.Pattern[str] | None = None
+    matches: Callable[[str], bool] | None = None
 
 
 def describe(machine: TransactionMachine, transactional_id: str) -> describe_transactions.TransactionState:
@@ -69,6 +68,6 @@ def _passing(transactions: Iterable[Transaction], asked: ListAll, wall: int) -> 
             continue
         if asked.duration_ms >= 0 and wall - transaction.started <= asked.duration_ms:
             continue
-        if asked.pattern is not None and not asked.pattern.fullmatch(transaction.transactional_id):
+        if asked.matches is not None and not asked.matches(transaction.transactional_id):
             continue
         yield transaction

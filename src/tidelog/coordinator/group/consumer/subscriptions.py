@@ -1,12 +1,11 @@
 """What members subscribe to, and what of it the cluster has. Whatever changes there raises the group's epoch."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tidelog.coordinator.group.consumer import topics
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.member import Member, Subscription
-from tidelog.coordinator.group.consumer.patterns import compile_pattern
 from tidelog.coordinator.group.consumer.records import (
     Regex,
     group_change,
@@ -16,6 +15,8 @@ from tidelog.coordinator.group.consumer.records import (
     regex_tombstone,
 )
 from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.patterns import PatternProblem, whole_matcher
+from tidelog.errors import ApiError, ErrorCode
 
 MIN_RESOLVE_INTERVAL_MS = 10_000
 """How long a group's patterns stay as they are, however many topics come and go."""
@@ -28,7 +29,7 @@ def update(machine: GroupMachine, draft: Draft, member: Member, subscription: Su
     group_id = draft.group.group_id
     if subscription != before:
         if subscription.pattern and subscription.pattern != before.pattern:
-            compile_pattern(subscription.pattern)
+            _compiled(subscription.pattern)
         draft.add(member_change(group_id, member.member_id, subscription))
     pattern_changed = subscription.pattern != before.pattern
     changed = subscription.topics != before.topics or pattern_changed
@@ -89,8 +90,17 @@ def _resolve(machine: GroupMachine, draft: Draft, *, everything: bool) -> None:
             draft.add(regex_change(group.group_id, pattern, _resolved(machine, pattern)))
 
 
+def _compiled(pattern: str) -> Callable[[str], bool]:
+    """ApiError INVALID_REGULAR_EXPRESSION."""
+    try:
+        return whole_matcher(pattern)
+    except PatternProblem as problem:
+        text = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {problem}."
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from problem
+
+
 def _resolved(machine: GroupMachine, pattern: str) -> Regex:
-    matches = compile_pattern(pattern).matches
+    matches = _compiled(pattern)
     return Regex(frozenset(name for name in machine.cluster.topics if matches(name)), 0, machine.wall)
 
 
@@ -106,5 +116,5 @@ def topics_changed(machine: GroupMachine, touched: Iterable[str]) -> None:
 
 
 def _is_outdated(machine: GroupMachine, pattern: str, regex: Regex, touched: Iterable[str]) -> bool:
-    matches, existing = compile_pattern(pattern).matches, machine.cluster.topics
+    matches, existing = _compiled(pattern), machine.cluster.topics
     return any((name in existing and matches(name)) != (name in regex.topics) for name in touched)

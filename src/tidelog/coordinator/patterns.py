@@ -1,0 +1,48 @@
+"""Patterns that clients send, in RE2's language and, as RE2, in linear time: Python's own backtracking would let one of a
+dozen characters hold up the broker for hours. Kafka uses re2j; what is wrong with a pattern is said in its words.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+MAX_BYTES = 1 << 20
+"""What a compiled pattern may take."""
+
+_AS_KAFKA = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "invalid character class": "invalid character class range",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "bad repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+    "pattern too large - compile failed": "expression is too large",
+}
+
+
+class PatternProblem(Exception):
+    """The text is no pattern."""
+
+
+@lru_cache(maxsize=256)
+def whole_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a whole text is what the pattern describes. PatternProblem where it is none."""
+    import re2  # few brokers ever need it
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MAX_BYTES
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        raise PatternProblem(_said(error)) from None
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _said(error: Exception) -> str:
+    raw = error.args[0] if error.args else ""
+    text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
+    known = next((known for known in _AS_KAFKA if text.startswith(known)), None)
+    return _AS_KAFKA[known] if known else text.partition(":")[0]
