@@ -24,7 +24,9 @@ from tests.log.support import (
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import names, recovery
 from tidelog.log.log import Log
+from tidelog.log.scan import STEP_BYTES
 from tidelog.model import NO_ID, TopicPartition
+from tidelog.sim.disk import SimFile
 from tidelog.sim.faults import Fault
 from tidelog.wire.records import header, stamp
 
@@ -535,3 +537,39 @@ def moved(data, offset):
     moved_batch = bytearray(data)
     stamp(moved_batch, 0, offset, 0)
     return moved_batch
+
+
+# What recovery reads.
+
+
+def test_after_a_kill_only_what_lies_past_the_recovery_point_is_read(monkeypatch):
+    disk = sim_disk()
+    log = open_log(disk, options(internal_segment_bytes=20_000))
+    for number in range(300):
+        log.append_as_leader(batch(b"%d" % number * 300), 0, NOW)
+    point = flush(log)
+    for number in range(30):
+        log.append_as_leader(batch(b"%d" % number * 300), 0, NOW)
+    held = read_batches(log, max_bytes=10_000)
+    past = [segment.path(names.LOG) for segment in log.segments if segment.base_offset >= point]
+    around = log.segments[log.segments.floor(point)].path(names.LOG)
+    old = [segment.path(names.LOG) for segment in log.segments if segment.base_offset < point][:-1]
+    assert len(old) > 10
+    disk.kill()
+
+    read: dict[str, int] = {}
+    reads = SimFile.read
+
+    def counted(file, position, length):
+        data = reads(file, position, length)
+        read[file.path] = read.get(file.path, 0) + len(data)
+        return data
+
+    monkeypatch.setattr(SimFile, "read", counted)
+    log = open_log(disk, options(internal_segment_bytes=20_000), recovery_point=point)
+    assert not [path for path in old[:-1] if path in read], "not one byte"
+    assert read.get(old[-1], 0) <= 2 * STEP_BYTES, "where the one before ends"
+    assert sum(read.values()) <= 3 * (len(past) + 1) * 20_000 + 2 * STEP_BYTES
+    assert around in read
+    monkeypatch.undo()
+    assert read_batches(log, max_bytes=10_000) == held

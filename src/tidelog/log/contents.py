@@ -192,6 +192,7 @@ class Contents:
             keep = self.segments.floor(offset) + 1
             if keep < len(self.segments):
                 self._discard(self.segments.retire_from(keep))
+                self._disk.sync_folder(self.folder)  # a power loss must not keep them behind what is cut off below
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
             self._begin_anew()
