@@ -85,8 +85,10 @@ def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | N
 
 
 def check_deleted(ghosts: Ghosts, name: TopicPartition, broker: int) -> None:
-    """A broker deleted its replica."""
+    """A broker deleted its replica. One that is being added again may be told late that it was taken away before."""
     wished = name.topic not in ghosts.topic_ids or name.topic in ghosts.doomed
+    adding, _ = ghosts.reassigning.get(name, ((), ()))
+    wished = wished or (broker in adding and broker not in ghosts.states[name].isr)
     assert wished or broker not in ghosts.assignments.get(name, ()), (
         f"I32: broker {broker} deleted {name}, which the controller still assigns to it"
     )
