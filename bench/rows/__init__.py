@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from bench.measure import Measure
 from bench.rows import (
+    administering,
     compacting,
     growing,
     idling,
@@ -34,4 +35,5 @@ ROWS: dict[str, Row] = {
     "12": restarting.after_a_kill,
     "13": idling.groups,
     "14": reassigning.moves,
+    "15": administering.stores,
 }
