@@ -53,6 +53,12 @@ class Admit(NamedTuple):
     host_rates: Mapping[str | None, float]
 
 
+class Loud(NamedTuple):
+    """Which events become log lines from now on: the lowest level by the first word of their kind, or of `root`."""
+
+    levels: Mapping[str, str]
+
+
 class Connect(NamedTuple):
     """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
 
@@ -170,6 +176,7 @@ Effect = (
     | Close
     | Pause
     | Admit
+    | Loud
     | Connect
     | Sync
     | Examine

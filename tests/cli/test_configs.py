@@ -113,6 +113,15 @@ def test_options_of_groups(on):
     assert (short.code, short.err[-18:]) == (1, "(INVALID_CONFIG).\n")
 
 
+def test_levels_of_log_lines(on):
+    changed = on("configs", "--alter", "--broker-logger", "1", "--add-config", "partition=DEBUG")
+    assert changed == (0, "Completed updating config for broker-logger 1.\n", "")
+    described = on("configs", "--describe", "--entity-type", "broker-loggers", "--entity-name", "1").lines
+    assert described[0] == "Dynamic configs for broker-logger 1 are:"
+    assert "  partition=DEBUG sensitive=false synonyms={}" in described
+    assert "(INVALID_CONFIG)" in on("configs", "--alter", "--broker-logger", "1", "--add-config", "nothing=DEBUG").err
+
+
 def test_the_form_of_kafka_3_reaches_the_same_cluster(tidelog, on, cluster):
     on.create("kept")
     for store in (str(cluster.folder), f"sqlite:{cluster.folder}/metadata.sqlite", cluster.bootstrap):

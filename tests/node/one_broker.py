@@ -9,7 +9,7 @@ from random import Random
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
-from tidelog.effects import Admit, Close, Connect, Event, Examine, Pause, Replace, Send, Stop, Store, Sync
+from tidelog.effects import Admit, Close, Connect, Event, Examine, Loud, Pause, Replace, Send, Stop, Store, Sync
 from tidelog.log.integrity.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.node import Node
@@ -126,6 +126,8 @@ class OneBroker:
                     self.paused[connection] = paused
                 case Admit():
                     self.admission = effect
+                case Loud(levels):
+                    self.loud = levels
                 case Stop(reason):
                     self.stopped = reason
                 case Connect(connection):

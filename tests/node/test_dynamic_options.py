@@ -6,6 +6,12 @@ from tests.node.one_broker import OneBroker, values
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.option import Dynamic
 from tidelog.errors import ErrorCode
+from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.cluster.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 ALL, OWN = "brokers/<default>", "brokers/0"
 
@@ -94,6 +100,25 @@ def test_a_group_has_its_own_options(broker):
     config = broker.node.broker.group_config
     assert config("a/b").consumer_session_timeout_ms == 50_000
     assert config("other").consumer_session_timeout_ms == 45_000
+
+
+def test_levels_of_log_lines_change_at_the_broker_itself(broker):
+    def alter(name, logger, level):
+        config = AlterableConfig(name=logger, config_operation=0, value=level)
+        resource = AlterConfigsResource(resource_type=8, resource_name=name, configs=[config])
+        return broker.ask(IncrementalAlterConfigsRequest(resources=[resource]), version=1).responses[0].error_code
+
+    def level():
+        resource = DescribeConfigsResource(resource_type=8, resource_name="0", configuration_keys=["partition"])
+        (option,) = broker.ask(DescribeConfigsRequest(resources=[resource]), version=4).results[0].configs
+        return option.value, option.config_source
+
+    assert level() == ("INFO", 6)
+    assert alter("0", "partition", "DEBUG") == 0
+    assert (level(), broker.loud) == (("DEBUG", 6), {"partition": "DEBUG"})
+    assert alter("1", "partition", "DEBUG") == ErrorCode.INVALID_REQUEST
+    assert alter("0", "nothing", "DEBUG") == ErrorCode.INVALID_CONFIG
+    assert broker.loud == {"partition": "DEBUG"}
 
 
 def test_quotas_are_heard_of(broker):

@@ -146,6 +146,12 @@ class Broker(Protocol):
     def eligible(self) -> Collection[int]:
         """Brokers that are alive and not shutting down, as the controller told."""
 
+    @property
+    def levels(self) -> Mapping[str, str]:
+        """The levels of log lines that were set, by logger."""
+
+    def set_levels(self, levels: Mapping[str, str]) -> None: ...
+
     def topic_config(self, topic: str) -> TopicConfig: ...
 
     def group_config(self, group: str) -> GroupConfig: ...

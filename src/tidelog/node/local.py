@@ -16,7 +16,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Admit, Effect, Event
+from tidelog.effects import Admit, Effect, Event, Loud
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
@@ -85,6 +85,7 @@ class LocalBroker:
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
         self.quotas = Quotas(config, stopwatch)
+        self.levels: Mapping[str, str] = {}
         self.configs = ConfigMirror(
             store.submit,
             on_topic=self._topic_changed,
@@ -161,6 +162,10 @@ class LocalBroker:
         if found is None:
             found = self._topic_configs[topic] = TopicConfig(self.configs.topic(topic), self.config)
         return found
+
+    def set_levels(self, levels: Mapping[str, str]) -> None:
+        self.levels = levels
+        self.effects.append(Loud(levels))
 
     def group_config(self, group: str) -> GroupConfig:
         return GroupConfig(self.configs.group(group), self.config)

@@ -5,9 +5,11 @@ import sys
 import time
 from collections.abc import Mapping
 
+from tidelog.config.loggers import LEVELS, ROOT
 from tidelog.effects import Event
 
-SILENT = frozenset({"debug"})
+HEIGHTS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+"""Levels of events beside those of `config.loggers.LEVELS`."""
 
 
 class Lines:
@@ -16,15 +18,22 @@ class Lines:
     def __init__(self, who: str, *, as_json: bool = False) -> None:
         self.who = who
         self._as_json = as_json
+        self._heard: dict[str, int] = {}
+        self._by_default = HEIGHTS["info"]
 
     def __repr__(self) -> str:
         return f"Lines({self.who})"
+
+    def hear(self, levels: Mapping[str, str]) -> None:
+        """From now on a line is written where its level is at least that of its kind's family, or of root."""
+        self._heard = {logger: LEVELS[level] for logger, level in levels.items()}
+        self._by_default = self._heard.get(ROOT, HEIGHTS["info"])
 
     def event(self, event: Event) -> None:
         self.write(event.level, event.kind, event.fields)
 
     def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
-        if level in SILENT:
+        if HEIGHTS[level] < self._heard.get(kind.partition(".")[0], self._by_default):
             return
         now = time.time()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"

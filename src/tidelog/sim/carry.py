@@ -12,6 +12,7 @@ from tidelog.effects import (
     Event,
     Examine,
     FileSlice,
+    Loud,
     Part,
     Pause,
     Remove,
@@ -57,8 +58,8 @@ class Carrier:
                 self.close(connection)
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
-            case Admit():
-                pass  # everybody may come
+            case Admit() | Loud():
+                pass  # everybody may come, and nobody writes lines
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)
             case Store(token, operations):

@@ -82,6 +82,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         configs=SimpleNamespace(
             topic=lambda name: configs.get(name, {}), group=lambda _: {}, groups=list, overrides=configs
         ),
+        levels={},
         forward=forward,
         forwarded=forwarded,
     )

@@ -51,12 +51,16 @@ def test_synonyms_and_documentation_come_on_request():
         (16, "", ErrorCode.INVALID_REQUEST),
         (1, "t", ErrorCode.INVALID_REQUEST),
         (16, "metrics", ErrorCode.NONE),
-        (8, "0", ErrorCode.NONE),
     ],
 )
 def test_what_cannot_be_described(kind, name, code):
     result = ask(kind, name)
     assert (result.error_code, result.configs) == (code, [])
+
+
+def test_a_broker_describes_its_loggers():
+    levels = {option.name: (option.value, option.config_source) for option in ask(8, "0").configs}
+    assert levels["root"] == levels["partition"] == ("INFO", 6)
 
 
 def test_a_broker_describes_itself_and_the_cluster():

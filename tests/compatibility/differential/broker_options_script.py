@@ -1,11 +1,12 @@
 """Options of brokers, changed while they run: for one broker, for all, and what cannot be changed."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.compatibility.differential.side import Side
 
-BROKER = 4
+BROKER, LOGGER = 4, 8
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 OWN, ALL = "0", ""
 
@@ -14,6 +15,7 @@ def run(side: Side) -> None:
     _refused(side)
     _changed(side)
     _replaced(side)
+    _loggers(side)
 
 
 def _alter(
@@ -65,10 +67,10 @@ def _changed(side: Side) -> None:
         _describe(side, f"after a subtraction from {name!r}", name)
     names = ("log.retention.ms", "message.max.bytes", "log.cleanup.policy")
     _alter(side, "deleted", *((each, DELETE, None) for each in names))
-    _await(side, OWN, "message.max.bytes", lambda value: value == "2000000")
+    _await_source(side, OWN, "message.max.bytes", OF_ALL)
     _describe(side, "what all brokers have", OWN)
     _alter(side, "deleted", *((each, DELETE, None) for each in names), name=ALL)
-    _await(side, OWN, "message.max.bytes", lambda value: value == "1048588")
+    _await_source(side, OWN, "message.max.bytes", BY_DEFAULT)
     _describe(side, "what is left", OWN)
 
 
@@ -93,12 +95,47 @@ def _describe(side: Side, label: str, name: str) -> None:
     side.both(label, "DescribeConfigs", resources=[resource], include_synonyms=True)
 
 
-def _await(side: Side, name: str, option: str, wanted: Any) -> None:
+OF_ALL, BY_DEFAULT = 3, 5
+
+
+def _await(side: Side, name: str, option: str, wanted: Callable[[str | None], bool]) -> None:
     """Both brokers learn a moment later what they have answered already."""
+    _ask_until(side, name, option, lambda found: wanted(found.value if found else None))
+
+
+def _await_source(side: Side, name: str, option: str, source: int) -> None:
+    _ask_until(side, name, option, lambda found: bool(found) and found.config_source == source)
+
+
+def _ask_until(side: Side, name: str, option: str, wanted: Callable[[Any], bool]) -> None:
     resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": [option]}
     deadline = time.monotonic() + 15
     while True:
         found = side.quiet("DescribeConfigs", 4, resources=[resource]).results[0].configs
-        if wanted(found[0].value if found else None):
+        if wanted(found[0] if found else None):
             return
         assert time.monotonic() < deadline, found
+
+
+def _loggers(side: Side) -> None:
+    """Only what is refused, and the root: the others have names of their own."""
+
+    def alter(label: str, name: str, how: int, value: str | None, broker: str = OWN, validate: bool = False) -> None:
+        configs = [{"name": name, "config_operation": how, "value": value}]
+        resource = {"resource_type": LOGGER, "resource_name": broker, "configs": configs}
+        side.both(label, "IncrementalAlterConfigs", resources=[resource], validate_only=validate)
+
+    alter("a level", "root", SET, "INFO")
+    alter("a level, only looked at", "root", SET, "DEBUG", validate=True)
+    alter("no level", "root", SET, "LOUD")
+    alter("a logger that is not there", "no.such.logger", SET, "INFO")
+    alter("a logger that is not there deleted", "no.such.logger", DELETE, None)
+    alter("the root deleted", "root", DELETE, None)
+    alter("append to a level", "root", APPEND, "INFO")
+    alter("a level of another broker", "root", SET, "INFO", broker="7")
+    alter("a level of no broker", "root", SET, "INFO", broker="x")
+    alter("a level of all brokers", "root", SET, "INFO", broker=ALL)
+    asked = {"resource_type": LOGGER, "resource_name": OWN, "configuration_keys": ["root"]}
+    side.both("the root's level", "DescribeConfigs", resources=[asked], include_synonyms=True)
+    given = {"resource_type": LOGGER, "resource_name": OWN, "configs": [{"name": "root", "value": "INFO"}]}
+    side.both("levels replaced", "AlterConfigs", resources=[given])

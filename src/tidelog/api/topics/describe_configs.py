@@ -5,6 +5,7 @@ A broker answers for itself, for the cluster-wide dynamic options (the broker na
 """
 
 from tidelog.api.context import Context
+from tidelog.api.topics import loggers
 from tidelog.config import describe
 from tidelog.config.describe import Described
 from tidelog.controller import names
@@ -51,8 +52,10 @@ def _described(resource: DescribeConfigsResource, context: Context) -> list[Desc
     if resource.resource_type == BROKER and not name:
         return describe.cluster(broker.config, keys)
     if resource.resource_type in (BROKER, BROKER_LOGGER):
-        _check_is_me(name, context)
-        return describe.broker(broker.config, keys) if resource.resource_type == BROKER else []
+        loggers.check_is_me(name, context)
+        if resource.resource_type == BROKER_LOGGER:
+            return loggers.described(context, keys)
+        return describe.broker(broker.config, keys)
     if resource.resource_type in (CLIENT_METRICS, GROUP):
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The name must not be empty.")
@@ -60,14 +63,6 @@ def _described(resource: DescribeConfigsResource, context: Context) -> list[Desc
             return describe.group(broker.configs.group(name), broker.config, keys)
         return []
     raise ApiError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with options.")
-
-
-def _check_is_me(name: str, context: Context) -> None:
-    own = context.broker.broker_id
-    if not name.isdecimal():
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id must be an integer, not {name!r}.")
-    if int(name) != own:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"This is broker {own}; ask broker {name} for its options.")
 
 
 def _line(option: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -1,0 +1,22 @@
+"""Log lines: which events become one."""
+
+from tidelog.effects import Event
+from tidelog.shell.lines import Lines
+
+
+def kinds(lines, capsys, *events):
+    for kind, level in events:
+        lines.event(Event(kind, {}, level))
+    return [line.split()[3] for line in capsys.readouterr().err.splitlines()]
+
+
+def test_levels_are_heard_by_family(capsys):
+    lines = Lines("broker-0")
+    told = [("partition.leader", "debug"), ("config.changed", "info"), ("request.failed", "error")]
+    assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
+    lines.hear({"partition": "DEBUG", "config": "OFF"})
+    assert kinds(lines, capsys, *told) == ["partition.leader", "request.failed"]
+    lines.hear({"root": "ERROR", "config": "INFO"})
+    assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
+    lines.hear({})
+    assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
