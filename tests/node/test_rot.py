@@ -5,6 +5,7 @@ import pytest
 from tests.node.one_broker import TOPIC_ID, OneBroker
 from tidelog.errors import ErrorCode
 from tidelog.node.upkeep.integrity import RETRY_MS, TRUST_MS
+from tidelog.sim.faults import Fault
 from tidelog.wire import codec
 from tidelog.wire.messages.records.fetch import (
     FetchableTopicResponse,
@@ -145,12 +146,34 @@ def test_one_replica_after_the_other_is_asked_and_in_the_end_it_is_said_that_nob
     assert consumed(broker, consume(broker)) == (0, good)
 
 
+def test_what_could_not_be_written_is_asked_for_again():
+    broker, good = leader()
+    turn(broker, 64)
+    consume(broker)
+    dial(broker)
+    broker.disk.faults.append(Fault("write", reason="ENOSPC"))
+    answer(broker, good)
+    broker.disk.faults.clear()
+    assert consumed(broker, consume(broker)) == (STORAGE, b"")
+    broker.passes(RETRY_MS + 1)
+    number = consume(broker)
+    broker.passes(1_000)
+    assert consumed(broker, number) == (STORAGE, b"")
+    answer(broker, good)
+    assert consumed(broker, consume(broker)) == (0, good)
+
+
 def test_without_another_replica_it_is_told_at_once():
     broker, _ = leader(replicas=(0,))
     turn(broker, 64)
     assert consumed(broker, consume(broker)) == (CORRUPT, b"")
     assert kinds(broker) == ["log.rot", "log.unrepairable"]
     assert broker.partition().log.log_end_offset == 3
+    integrity = broker.node.broker.integrity
+    assert len(integrity.repairs) == 1
+    broker.partition().log.truncate_fully_and_start_at(3)
+    broker.passes(2 * TRUST_MS)
+    assert not integrity.repairs, "a fault is forgotten with its segment"
 
 
 def test_what_no_checksum_contradicts_is_believed_where_nobody_knows_better():

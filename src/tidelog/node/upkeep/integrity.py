@@ -47,12 +47,13 @@ class Place:
 @dataclass(slots=True, eq=False)
 class Repair:
     """One bad batch. `asked`: brokers that did not have it, or have not answered; `retry_at`: when all are asked
-    again."""
+    again; `unwritten`: somebody had it, but the disk had no room."""
 
     place: Place
     fault: Fault
     asked: list[int] = field(default_factory=list)
     retry_at: int | None = None
+    unwritten: bool = False
 
 
 class Integrity:
@@ -99,6 +100,9 @@ class Integrity:
         for segment in active - self._examined:
             segment.sound.age(segment.size)
         self._examined.clear()
+        for key in [key for key, repair in self.repairs.items() if repair.retry_at is not None]:
+            if not self.repairs[key].place.stands:
+                del self.repairs[key]
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         """Somebody cannot read there: NONE where an examination will tell (the partition then has news), else why."""
@@ -111,9 +115,10 @@ class Integrity:
         if repair is None or not repair.place.stands:
             repair = self._begin(place, found.fault)
         elif repair.retry_at is not None and repair.retry_at <= self._now().mono:
-            repair.asked, repair.retry_at = [], None
+            repair.asked, repair.retry_at, repair.unwritten = [], None, False
             self._ask_next(repair)
-        return ErrorCode.KAFKA_STORAGE_ERROR if repair.retry_at is None else ErrorCode.CORRUPT_MESSAGE
+        is_lost = repair.retry_at is not None and not repair.unwritten
+        return ErrorCode.CORRUPT_MESSAGE if is_lost else ErrorCode.KAFKA_STORAGE_ERROR
 
     def _examine(self, place: Place, stretch: Stretch) -> None:
         for other, under_way in self._examining.values():
@@ -170,6 +175,7 @@ class Integrity:
         try:
             mended = splice(place.log, place.segment, repair.fault, records) if isinstance(records, _BYTES) else None
         except DiskFailed as failure:
+            repair.retry_at, repair.unwritten = self._now().mono + RETRY_MS, True
             self._replicas.refused(failure)
             return
         if mended is None:
