@@ -188,6 +188,7 @@ def test_a_throttled_partition_does_not_hold_back_the_others_of_its_fetcher():
 FOUND = {
     5: "a partition that waited for its flush as well as for the throttle woke its broker without end",
     7: "a leader that had not heard of a third replica was held to it",
+    1083: "what was compacted after records were lost by leave was held against a log that recovered",
     1307: "a replica that was being added again was deleted by what was told of it before: rightly",
     11: "a leader that stayed through a move was taken for elected out of turn",
 }

@@ -210,7 +210,8 @@ class Suite:
 
         def compacted_to() -> int:
             """Whole segments below HW, at any time."""
-            return ghost.once_committed if self.ghosts.is_compacted(partition) else 0
+            known = max(ghost.once_committed, ghost.seen_high_watermark)  # adrift, only the latter moves
+            return known if self.ghosts.is_compacted(partition) else 0
 
         replica = Replica(host.broker_id, partition, compacted_to)
         if left is not None and left.replica.state is not None:
