@@ -131,7 +131,9 @@ class Grow(Command):
     ENDS = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS})
 
     def request(self):
-        return CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=TOPIC, count=4, assignments=None)], timeout_ms=2_000)
+        return CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=TOPIC, count=4, assignments=None)], timeout_ms=2_000
+        )
 
     def code_in(self, response):
         return response.results[0].error_code
