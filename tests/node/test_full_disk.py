@@ -209,3 +209,19 @@ def test_a_follower_without_room_stops_fetching_and_catches_up_later():
     assert broker.partition().log.log_end_offset == 2
     content = broker.disk.read("/data/t-0/00000000000000000000.log")
     assert [one.base_offset for one in batches(content)] == [0, 1]
+
+
+def test_what_a_full_disk_let_in_of_an_answer_is_flushed_before_it_is_told():
+    broker = OneBroker(log_segment_bytes=1 << 20, log_flush_interval_messages=1)
+    broker.follow()
+    broker.give("connected", broker.dialled, "REPLICATION", "broker-1", "")
+    broker.disk.faults.append(Fault("create", "03.log", "ENOSPC"))
+    answer(broker, b"".join(from_leader(offset, HUGE) for offset in range(5)))
+    broker.disk.faults.clear()
+    broker.passes(2 * LOOK_EVERY_MS)
+    partition = broker.partition()
+    assert (partition.log.log_end_offset, partition.durable_end) == (3, 0)
+    asked = len(fetches(broker))
+    broker.synced()
+    assert partition.durable_end == 3
+    assert [one.partitions[0].fetch_offset for one in fetches(broker)[asked].topics] == [3]

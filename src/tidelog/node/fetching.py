@@ -279,6 +279,7 @@ class Fetching:
             self._apply(fetcher, following, data, now)
         except DiskFailed as failure:
             self._replicas.refused(failure)
+            partition.grown(now)  # the first segments of what came may be in
             if partition.full:
                 fetcher.due[partition.name] = None
         except (ApiError, CorruptLog) as error:

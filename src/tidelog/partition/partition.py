@@ -33,6 +33,7 @@ class Assignment(NamedTuple):
     isr: tuple[int, ...]
     partition_epoch: int
     replicas: tuple[int, ...]
+    adding: tuple[int, ...] | None = None
 
 
 class Traffic:
@@ -129,7 +130,7 @@ class Partition:
             for replica in given.replicas
             if replica != self.broker_id
         }
-        self.role = Leader(self.log.log_end_offset, given.isr, remote)
+        self.role = Leader(self.log.log_end_offset, given.isr, remote, given.adding)
 
     def _keep_leading(self, role: Leader, given: Assignment, now: Moment) -> None:
         for replica in given.replicas:
@@ -137,6 +138,7 @@ class Partition:
                 role.remote[replica] = Progress(now.mono if replica in given.isr else LONG_AGO)
         for replica in set(role.remote).difference(given.replicas):
             del role.remote[replica]
+        role.adding = given.adding
         role.settle(given.isr)
 
     def _follow(self, leader: int, *, new_epoch: bool) -> None:
@@ -197,7 +199,7 @@ class Partition:
             self.traffic.bytes_in += len(records)
             for progress in role.remote.values():
                 progress.leader_appended(old_end, now.mono)
-            self._grown(now)
+            self.grown(now)
         return appended
 
     def advance(self, now: Moment, eligible: Collection[int]) -> bool:
@@ -221,7 +223,7 @@ class Partition:
         """Whether the high watermark must stay where it is: too few are known to have what it would commit."""
         return len(role.isr) < self.min_in_sync
 
-    def _grown(self, now: Moment) -> None:
+    def grown(self, now: Moment) -> None:
         if self._flush_due(now):
             self.flush_pending = True
         self.mark_news()
@@ -231,8 +233,7 @@ class Partition:
         return (config.flush_messages < NEVER or config.flush_ms < NEVER) and self.log.flush_due(now)
 
     def flushed(self, end: int, now: Moment) -> None:
-        """What was handed over for a flush when the log ended at `end` is durable. What came since may be due already:
-        it is not covered."""
+        """What the log had when it ended at `end` is durable; what came since may be due already."""
         self.log.mark_synced(end)
         self.flush_pending = self._flush_due(now)
         self.mark_news()
@@ -344,7 +345,7 @@ class Partition:
         self.high_watermark = new
         if appended is not None:
             self.traffic.replicated_in += len(records)
-            self._grown(now)
+            self.grown(now)
         elif moved:
             self.mark_news()
         return appended is not None or moved
