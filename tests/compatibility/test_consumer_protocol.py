@@ -273,6 +273,25 @@ def offsets(admin: AdminClient, group: str) -> dict[int, int]:
     return {place.partition: place.offset for place in found.topic_partitions}
 
 
+VIEWS = (["--members", "--verbose"], ["--members"], ["--state", "--verbose"], ["--state"], ["--offsets", "--verbose"])
+
+
+@pytest.mark.kafka
+def test_our_command_shows_what_kafkas_shows(cluster, kafka_tool, topic, name):
+    ours = "from tidelog.cli.main import main; main()"
+    with (
+        Reader(cluster.bootstrap, name, topic.name) as new,
+        Reader(cluster.bootstrap, name, topic.name, protocol="classic") as old,
+    ):
+        awaited(lambda: share(new, old), "a half each")
+        for view in VIEWS:
+            asked = ["--bootstrap-server", cluster.bootstrap, "--describe", "--group", name, *view]
+            command = [sys.executable, "-c", ours, "groups", *asked]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+            shown = sorted(line.split() for line in done.stdout.splitlines())
+            assert shown == sorted(line.split() for line in kafka_tool(GROUPS, *asked).splitlines()), view
+
+
 @pytest.mark.kafka
 def test_kafkas_formatter_and_auditor_read_the_records(cluster, kafka_tool, topic, name):
     """The formatter shows classic groups only, but reads what it passes over; the auditor shows everything."""

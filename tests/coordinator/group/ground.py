@@ -68,12 +68,16 @@ class Ground:
     """`holding` keeps the high watermark where it is; `refusing` makes every append fail with the code."""
 
     def __init__(
-        self, options: dict[str, str] | None = None, *, log: Log | None = None, now: Time = START, cluster=None
+        self, options: dict[str, str] | None = None, *, log: Log | None = None, now: Time = START, cluster=None, life=0
     ):
+        """`life` tells one coordinator's random numbers from those of the one before it."""
         self.cluster = cluster
+        self.life = life
         self.options = {"offsets.topic.num.partitions": "1", **(options or {})}
         self.coordinator = GroupCoordinator(
-            BrokerConfig(self.options), entropy=entropy(1 + 1000 * (log.end if log else 0)), cluster=cluster
+            BrokerConfig(self.options),
+            entropy=entropy(1 + 1000 * (log.end if log else 0) + (life << 64)),
+            cluster=cluster,
         )
         self.now = now
         self.logs = {0: log or Log()}
@@ -149,7 +153,8 @@ class Ground:
 
     def failover(self) -> "Ground":
         """Another broker takes over with what the log has below the high watermark."""
-        return type(self)(self.options, log=Log(self.log.below_high_watermark()), now=self.now, cluster=self.cluster)
+        log = Log(self.log.below_high_watermark())
+        return type(self)(self.options, log=log, now=self.now, cluster=self.cluster, life=self.life + 1)
 
     def pass_time(self, ms: int):
         end = self.now.mono + ms

@@ -77,6 +77,7 @@ def _offset_row(
 
 def print_members(_admin: Admin, group: GroupState, verbose: bool) -> None:
     named = any(member.instance_id for member in group.members)
+    upgrading = verbose and any(member.speaks_classic for member in group.members)
     columns = [
         Column("GROUP", 15, grows=True),
         Column("CONSUMER-ID", 15, grows=True),
@@ -91,8 +92,12 @@ def print_members(_admin: Admin, group: GroupState, verbose: bool) -> None:
             Column("CURRENT-ASSIGNMENT", 20, grows=True),
             Column("TARGET-EPOCH", 15),
             Column("TARGET-ASSIGNMENT", 20, grows=True),
+            *([Column("UPGRADED", 0)] if upgrading else []),
         ]
-    rows = [tuple(_member_cells(group, member, named=named, verbose=verbose)) for member in group.members]
+    rows = [
+        (*_member_cells(group, member, named=named, verbose=verbose), *_upgraded(member, shown=upgrading))
+        for member in group.members
+    ]
     if rows or group.state == "Empty":
         _print(columns, rows)
 
@@ -105,6 +110,10 @@ def _member_cells(group: GroupState, member: Member, *, named: bool, verbose: bo
     if verbose:
         yield from (member.epoch, compact(member.assigned) or MISSING)
         yield from (group.target_epoch, None if member.target is None else compact(member.target) or MISSING)
+
+
+def _upgraded(member: Member, *, shown: bool) -> tuple[str, ...]:
+    return (str(not member.speaks_classic).lower(),) if shown else ()
 
 
 def print_state(admin: Admin, group: GroupState, verbose: bool) -> None:

@@ -18,6 +18,7 @@ from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
+CLASSIC_MEMBER = 0
 BY_NAME_UNTIL = 9
 """The newest version of OffsetFetch and OffsetCommit that names topics; later ones need their ids."""
 
@@ -31,6 +32,8 @@ class Member:
     assigned: Sequence[TopicPartition]
     target: Sequence[TopicPartition] | None = None
     epoch: int | None = None
+    speaks_classic: bool = False
+    """Whether it is a member of the classic protocol in a group of the consumer protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ def _describe_newer(admin: Admin, name: str) -> GroupState | None:
             _listed(each.assignment),
             _listed(each.target_assignment),
             each.member_epoch,
+            each.member_type == CLASSIC_MEMBER,
         )
         for each in found.members
     ]
