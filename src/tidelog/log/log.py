@@ -14,7 +14,9 @@ from typing import NamedTuple
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.log import lookup, reading, recovery
+from tidelog.log import recovery
+from tidelog.log.access import lookup, reading
+from tidelog.log.access.lookup import TimedOffset
 from tidelog.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -23,7 +25,6 @@ from tidelog.log.claim import claim
 from tidelog.log.contents import Contents
 from tidelog.log.epochs import EpochCache
 from tidelog.log.index import MAX_RELATIVE_OFFSET
-from tidelog.log.lookup import TimedOffset
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
