@@ -184,6 +184,12 @@ def test_a_store_that_hears_nothing_for_a_term_is_silent_until_it_does_and_the_s
     assert one.store.lost or one.settled(Read("/controller")).values[0].data == b"1"
 
 
+def test_a_timer_that_goes_off_as_the_servers_are_reached_again_silences_nobody(zookeeper, opened):
+    one = opened(zookeeper.hosts)
+    one.store._fall_silent()
+    assert not one.store.silent, "nobody would take it back, and the cluster would have no controller"
+
+
 def test_what_was_under_way_when_the_connection_ended_is_unknown_and_read_again(server, opened):
     one = opened(server.address, 20_000)
     server.signal(signal.SIGSTOP)

@@ -153,8 +153,8 @@ class ZookeeperStore:
 
     def _answer(self, queries: Sequence[Operation]) -> StoreResult:
         """All requests are under way before the first answer is awaited; one connection keeps their order."""
-        waited = [self._client.send(sync(self._root))] if self._doubtful else []
         doubtful, self._doubtful = self._doubtful, False
+        waited = [self._client.send(sync(self._root))] if doubtful else []
         for query in queries:
             if isinstance(query, Watch) and query.path not in self._watched:
                 with self._lock:
@@ -243,9 +243,10 @@ class ZookeeperStore:
 
     def _connected(self) -> None:
         self._set_timer(None)
-        self.silent = False
-        self._moved = self._doubtful = self._began
-        self._reached.set()
+        with self._lock:
+            self.silent = False
+            self._moved = self._doubtful = self._began
+            self._reached.set()
         self._notify()
 
     def _suspended(self) -> None:
@@ -258,7 +259,9 @@ class ZookeeperStore:
         timer.start()
 
     def _fall_silent(self) -> None:
-        self.silent = True
+        """Unless the servers were reached while the timer went off: nobody would take it back."""
+        with self._lock:
+            self.silent = not self._reached.is_set()
         self._notify()
 
     def _ended(self) -> None:
