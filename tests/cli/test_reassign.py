@@ -1,10 +1,14 @@
 """`tidelog reassign-partitions`, `rebalance`, `leader-election`, `delete-records` and `log-dirs` on three brokers."""
 
 import json
+import re
 import time
+from collections import Counter
+from queue import SimpleQueue
 
 import pytest
 
+from tidelog.shell.metrics.page import MetricsPage
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 
@@ -43,6 +47,17 @@ def send(cluster, topic, count=100, size=1000, partition=0):
         for _ in range(count):
             producer.send(topic, b"x" * size, partition=partition)
         producer.flush()
+
+
+def numbers(cluster):
+    """The brokers' metrics, summed."""
+    sums = Counter()
+    for broker in cluster.brokers:
+        page, answer = MetricsPage(broker._hosted.node, broker._hosted.server.events), SimpleQueue()
+        broker._hosted.loop.call_soon_threadsafe(lambda page=page, answer=answer: answer.put(page.text()))
+        text = answer.get(timeout=PATIENCE_S).decode()
+        sums.update({name: float(value) for name, value in re.findall(r"^([a-z_]+) (\S+)$", text, re.MULTILINE)})
+    return sums
 
 
 def test_generate_proposes_and_execute_moves_and_verify_says_so(cluster, on, file):
@@ -90,6 +105,9 @@ def test_a_slow_move_is_listed_with_what_is_left_and_cancelled(cluster, on, file
     listed = on("reassign-partitions", "--list", "--progress")
     assert listed.lines[:2] == ["Current partition reassignments:", "held-0: replicas: 1,0. adding: 1. removing: 0."]
     assert "bytes left" in listed.lines[-1]
+    told = numbers(cluster)
+    assert told["kafka_server_replicamanager_reassigningpartitions"] == 1
+    assert told["kafka_server_replicamanager_underreplicatedpartitions"] == 0
     again = on("reassign-partitions", "--execute", "--reassignment-json-file", plan)
     assert again.code == 1
     assert "Use --additional to override this" in again.err

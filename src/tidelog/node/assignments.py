@@ -101,7 +101,12 @@ class Assignments:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             before = partition.log.log_end_offset
             given = Assignment(
-                state.leader, state.leader_epoch, tuple(state.isr), state.partition_epoch, tuple(state.replicas)
+                state.leader,
+                state.leader_epoch,
+                tuple(state.isr),
+                state.partition_epoch,
+                tuple(state.replicas),
+                tuple(state.adding_replicas) if state.adding_replicas or state.removing_replicas else None,
             )
             if not partition.assign(given, now):
                 return ErrorCode.STALE_CONTROLLER_EPOCH if state.leader_epoch < partition.epoch else ErrorCode.NONE

@@ -21,12 +21,14 @@ class Leader:
 
     `epoch_start` is the LEO at which this epoch began: a replica joins the ISR only from there on (rule 3), and a
     high watermark below it is not yet told to ListOffsets (rule 9).
-    `isr` is the committed one; `maximal_isr` also counts who was proposed to join (rule 1).
+    `isr` is the committed one; `maximal_isr` also counts who was proposed to join (rule 1). `adding` are the replicas
+    that a reassignment brings, None where none is under way.
     """
 
     epoch_start: int
     isr: tuple[int, ...]
     remote: dict[int, Progress]
+    adding: tuple[int, ...] | None = None
     proposal: Proposal | None = None
     maximal_isr: frozenset[int] = field(init=False)
 

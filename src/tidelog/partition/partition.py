@@ -369,8 +369,7 @@ class Partition:
         return done
 
     def start_over_at(self, offset: int) -> None:
-        """The leader has nothing that this log could continue: begin anew at its start. Its log begins behind this one,
-        or, after an unclean election, parts from it below the start of this one."""
+        """The leader's log begins behind this one, or parts from it below its start: begin anew at that start."""
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset
 

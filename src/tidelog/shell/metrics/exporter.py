@@ -62,7 +62,7 @@ def _partitions(node: Node) -> Iterator[Metric]:
         (
             "under_replicated_partition",
             "1 where a replica is out of sync.",
-            [len(role.isr) < len(each.replicas) for _, each, role in led],
+            [len(role.isr) < len(each.replicas) - len(role.adding or ()) for _, each, role in led],
         ),
     )
     for name, text, numbers in families:

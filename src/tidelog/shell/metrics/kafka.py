@@ -37,7 +37,10 @@ LOGS: dict[str, tuple[str, Callable[[Partition], int]]] = {
 LED: dict[str, tuple[str, Callable[[Partition, Leader], int]]] = {
     "replicascount": ("Assigned replicas.", lambda partition, _: len(partition.replicas)),
     "insyncreplicascount": ("Replicas in sync.", lambda _, role: len(role.isr)),
-    "underreplicated": ("1 where one is out of sync.", lambda partition, role: len(role.isr) < len(partition.replicas)),
+    "underreplicated": (
+        "1 where one is out of sync; those that a move adds do not count.",
+        lambda partition, role: len(role.isr) < len(partition.replicas) - len(role.adding or ()),
+    ),
     "underminisr": (
         "1 where acks=all is refused.",
         lambda partition, role: len(role.isr) < partition.config.min_insync_replicas,
@@ -91,6 +94,8 @@ def _manager(node: Node, replicas: list[Partition], led: list[tuple[Partition, L
     yield gauge(f"{prefix}underreplicatedpartitions", "Led, with a replica out of sync.", sums["underreplicated"])
     yield gauge(f"{prefix}underminisrpartitioncount", "Led, and acks=all is refused.", sums["underminisr"])
     yield gauge(f"{prefix}atminisrpartitioncount", "Led, and one more would refuse.", sums["atminisr"])
+    moving = sum(role.adding is not None for _, role in led)
+    yield gauge(f"{prefix}reassigningpartitions", "Led, and moved by a reassignment.", moving)
     yield gauge(f"{prefix}offlinereplicacount", "Replicas in failed folders.", sum(each.failed for each in replicas))
     yield counter(f"{prefix}isrshrinks", "In-sync sets that became smaller.", changes.shrinks)
     yield counter(f"{prefix}isrexpands", "In-sync sets that became larger.", changes.expands)
