@@ -142,7 +142,9 @@ class Operator:
 
     def _grow(self) -> None:
         wanted = min(self.partitions + 1, MOST_PARTITIONS)
-        request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=TOPIC, count=wanted, assignments=None)], timeout_ms=3_000)
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=TOPIC, count=wanted, assignments=None)], timeout_ms=3_000
+        )
 
         def answered(response: Any) -> None:
             if self._done("grow", response.results[0].error_code if response is not None else None) is ErrorCode.NONE:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.node.quotas.limits import Limit, Limits
+from tidelog.node.quotas.limits import MOST_KNOWN, Limit, Limits
 
 RATE = "producer_byte_rate"
 ORDER = [
@@ -29,3 +29,15 @@ def test_others_have_none():
     assert limits.of("consumer_byte_rate", "u", "c") is None
     assert limits.names == {RATE}
     assert limits.rates == {None: 5.0}
+
+
+def test_addresses_are_known_however_they_are_written():
+    quota = {"connection_creation_rate": 5.0}
+    assert Limits([({"ip": "0:0:0:0:0:0:0:1"}, quota), ({"ip": "host"}, quota)]).rates == {"::1": 5.0, "host": 5.0}
+
+
+def test_what_clients_choose_is_remembered_within_bounds():
+    limits = Limits([({"client-id": None}, {RATE: 1.0})])
+    for number in range(MOST_KNOWN + 10):
+        assert limits.of(RATE, "u", f"c{number}") == Limit(1.0, ("", f"c{number}"))
+    assert len(limits._found) <= MOST_KNOWN

@@ -5,12 +5,17 @@ that have none of their own.
 """
 
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity
 
 _ABSENT = ""
 """No name is empty, so this stands for a type that an entity does not have."""
+
+
+MOST_KNOWN = 10_000
+"""Clients choose their ids, so what is remembered of them must have a bound."""
 
 
 class Limit(NamedTuple):
@@ -30,7 +35,7 @@ class Limits:
         for entity, values in quotas:
             for name, bound in values.items():
                 if IP in entity:
-                    self.rates[entity[IP]] = bound
+                    self.rates[_canonical(entity[IP])] = bound
                 else:
                     self._bounds[name, entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT)] = bound
         self._found: dict[tuple[str, str, str], Limit | None] = {}
@@ -43,6 +48,8 @@ class Limits:
     def of(self, name: str, user: str, client: str) -> Limit | None:
         key = (name, user, client)
         if key not in self._found:
+            if len(self._found) >= MOST_KNOWN:
+                self._found.clear()
             self._found[key] = self._search(*key)
         return self._found[key]
 
@@ -60,3 +67,11 @@ class Limits:
             if (bound := self._bounds.get((name, his, its))) is not None:
                 return Limit(bound, shared_by)
         return None
+
+
+def _canonical(address: str | None) -> str | None:
+    """An address as sockets tell it; a host's name stays as it is."""
+    try:
+        return address and str(ip_address(address))
+    except ValueError:
+        return address
