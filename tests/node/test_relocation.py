@@ -108,7 +108,7 @@ def test_it_stays_moved_after_a_restart():
     [
         ("/c", 0, ErrorCode.LOG_DIR_NOT_FOUND),
         ("b", 0, ErrorCode.LOG_DIR_NOT_FOUND),
-        ("/b", 7, ErrorCode.REPLICA_NOT_AVAILABLE),
+        ("/b", 7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("/a", 0, ErrorCode.NONE),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_folder_that_failed_is_no_place_to_move_to():
 def test_a_replica_that_comes_later_is_created_where_it_was_wished():
     broker = broker_of(count=1)
     for index in (1, 2, 3):
-        assert move(broker, "/a", index) == ErrorCode.REPLICA_NOT_AVAILABLE
+        assert move(broker, "/a", index) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         broker.lead(isr=(0,), replicas=(0,), index=index)
         assert broker.partition(index).log.folder == f"/a/t-{index}"
 

@@ -1,4 +1,5 @@
-"""Who and what there is: Metadata, DescribeCluster, DescribeTopicPartitions, DescribeLogDirs, ApiVersions."""
+"""Who and what there is: Metadata, DescribeCluster, DescribeTopicPartitions, DescribeLogDirs,
+AlterReplicaLogDirs, ApiVersions."""
 
 import struct
 from typing import Any
@@ -96,6 +97,18 @@ def _log_dirs(side: Side) -> None:
     side.both("of a partition that is not there", "DescribeLogDirs", topics=[{"topic": "seen", "partitions": [9]}])
     side.both("of a topic that is not there", "DescribeLogDirs", topics=[{"topic": "nowhere", "partitions": [0]}])
     side.both("of none", "DescribeLogDirs", topics=[])
+
+    def move(label: str, path: str, topic: str, *partitions: int) -> None:
+        moved = {"path": path, "topics": [{"name": topic, "partitions": list(partitions)}]}
+        side.both(f"of {label}", "AlterReplicaLogDirs", dirs=[moved])
+
+    present = side.quiet("DescribeLogDirs", 4, topics=None).results[0].log_dir
+    move("a replica to where it is", present, "seen", 0, 2)
+    move("a replica that is not there", present, "seen", 9)
+    move("a topic that is not there", present, "nowhere", 0)
+    move("a replica to no folder of the broker", "/nowhere/at/all", "seen", 0)
+    move("a replica to a path that is not absolute", "logs", "seen", 0)
+    side.both("of nothing", "AlterReplicaLogDirs", dirs=[])
 
 
 def _api_versions(side: Side) -> None:

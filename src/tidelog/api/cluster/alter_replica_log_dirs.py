@@ -24,11 +24,17 @@ def handle(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplic
     )
 
 
+def _is_known(name: TopicPartition, context: Context) -> bool:
+    topic = context.broker.image.topics.get(name.topic)
+    return topic is not None and name.partition in topic.partitions
+
+
 def _move(name: TopicPartition, folder: str, context: Context) -> ErrorCode:
     try:
         context.broker.move_replica(name, folder)
     except ApiError as error:
-        return error.code
+        is_here_later = error.code == ErrorCode.REPLICA_NOT_AVAILABLE
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_here_later and not _is_known(name, context) else error.code
     except DiskFailed as failure:
         context.broker.disk_refused(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
