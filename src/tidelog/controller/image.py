@@ -7,7 +7,7 @@ those that changed. A partition whose leader is `LEADER_DURING_DELETE` is gone.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tidelog.model import NO_ID, NO_LEADER, Endpoint, id_text
+from tidelog.model import NO_ID, NO_LEADER, Endpoint, TopicPartition, id_text
 from tidelog.wire.messages.cluster.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -70,6 +70,12 @@ class ClusterImage:
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
         return found.partitions.get(partition) if found else None
+
+    def tells_of(self, office: TopicPartition, epoch: int) -> bool:
+        """Whether it tells of the partition in this leader epoch, and so of every topic that was there before. Roles
+        come before metadata: a new coordinator may not have heard of what its members subscribe to."""
+        held = self.partition(*office)
+        return held is not None and held.leader_epoch >= epoch
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.topic_names.get(topic_id)

@@ -1,5 +1,5 @@
-"""Patterns that clients send, in RE2's language and, as RE2, in linear time: Python's own backtracking would let one of a
-dozen characters hold up the broker for hours. Kafka uses re2j; what is wrong with a pattern is said in its words.
+"""Patterns that clients send, in RE2's language and, as RE2, in linear time: Python's own backtracking would let one of
+a dozen characters hold up the broker for hours. Kafka uses re2j; what is wrong with a pattern is said in its words.
 """
 
 from collections.abc import Callable

@@ -207,12 +207,11 @@ class LocalBroker:
     # What handlers and coordinators ask for.
 
     def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:
-        """NO_LEADER where nobody leads, None where the partition is gone. Roles come before metadata: only what tells
-        of this broker's `office` in this epoch tells of every topic, too, that was there before."""
-        found, held = self.image.partition(*partition), self.image.partition(*office)
+        """NO_LEADER where nobody leads, None where the partition is gone."""
+        found = self.image.partition(*partition)
         if found is not None:
             return found.leader if found.leader in self.image.brokers else NO_LEADER
-        return NO_LEADER if held is None or held.leader_epoch < epoch else None
+        return None if self.image.tells_of(office, epoch) else NO_LEADER
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.replicas.topic_name(topic_id) or self.image.topic_names.get(topic_id)

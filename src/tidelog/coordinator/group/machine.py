@@ -84,6 +84,12 @@ class GroupMachine:
     def wall(self) -> int:
         return self.shard.now.wall
 
+    def check_topics_known(self) -> None:
+        """ApiError COORDINATOR_LOAD_IN_PROGRESS while this broker may not have heard of every topic: a group must not
+        be assigned anew for want of what it subscribes to."""
+        if not self.cluster.tells_of(self.shard.partition, self.shard.epoch):
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
     def group(self, group_id: str) -> Group:
         """ApiError GROUP_ID_NOT_FOUND where there is none."""
         group = self.groups.get(group_id)

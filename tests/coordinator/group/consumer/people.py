@@ -26,6 +26,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.topic_names: dict[bytes, str] = {}
         self.made = 0
+        self.is_complete = True
         for name, count in counts.items():
             self.make(name, count)
 
@@ -33,6 +34,9 @@ class Cluster:
         self.made += 1
         topic = self.topics[name] = Topic(self.made.to_bytes(2, "big") + bytes(14), dict.fromkeys(range(count)))
         self.topic_names[topic.id] = name
+
+    def tells_of(self, office, epoch) -> bool:
+        return self.is_complete
 
     def delete(self, name: str):
         del self.topic_names[self.topics.pop(name).id]

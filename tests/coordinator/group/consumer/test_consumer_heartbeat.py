@@ -267,6 +267,17 @@ def test_who_drops_a_topic_loses_it_before_a_new_target():
     assert people.state() == "Assigning"
 
 
+def test_a_new_coordinator_that_has_not_heard_of_all_topics_assigns_nothing_anew():
+    people = People()
+    member = people.member("a").join()
+    topics, people.cluster.topics, people.cluster.is_complete = people.cluster.topics, {}, False
+    after = member.people = people.failover()
+    assert member.beat().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    people.cluster.topics, people.cluster.is_complete = topics, True
+    assert (member.beat().error_code, member.epoch, len(member.has)) == (ErrorCode.NONE, 2, 4)
+    assert after.state() == "Stable"
+
+
 # Patterns.
 
 

@@ -185,9 +185,7 @@ class Run:
         if classic is not None and classic.is_in(GroupState.STABLE):
             epochs = dict.fromkeys(classic.members, classic.generation)
         for who in self.seats:
-            if isinstance(who, Classic) and epochs.get(who.member_id) == who.generation:
-                yield who
-            elif isinstance(who, Person) and group is not None and who.name in group.members:
+            if epochs.get(who.member_id) == who.generation if isinstance(who, Classic) else who.name in epochs:
                 yield who
 
     def check(self):

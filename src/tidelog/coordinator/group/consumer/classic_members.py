@@ -40,6 +40,7 @@ from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupR
 
 def join(machine: GroupMachine, group: ConsumerGroup, joining: Joining) -> Result:
     """The members of the classic protocol get no leader: the server assigns. ApiError with what the member is told."""
+    machine.check_topics_known()
     request = joining.request
     if conversion.policy(machine) == "disabled":
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -150,6 +151,7 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, genera
 
 def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest) -> Result:
     """ApiError with what the member is told."""
+    machine.check_topics_known()
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     classic = member.subscription.classic
     assert classic is not None

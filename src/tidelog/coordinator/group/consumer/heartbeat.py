@@ -98,6 +98,7 @@ def heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sen
 
 
 def _heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Result:
+    machine.check_topics_known()
     is_joining = request.member_epoch == JOIN_EPOCH
     draft = open_group(machine, request.group_id, create=is_joining)
     check_room(machine, draft.group, request.member_id)

@@ -14,11 +14,14 @@ def update(machine: GroupMachine, draft: Draft) -> None:
     group = draft.group
     if group.target.epoch >= group.epoch or not _is_time(machine, group):
         return
-    assign = ASSIGNORS[assignor_name(machine, group)]
-    for member_id, target in assign(_spec(machine, group)).items():
+    name = assignor_name(machine, group)
+    for member_id, target in ASSIGNORS[name](_spec(machine, group)).items():
         if target != group.targets.get(member_id):
             draft.add(target_change(group.group_id, member_id, target))
     draft.add(target_epoch_change(group.group_id, group.epoch, machine.wall))
+    machine.shard.event(
+        "group.assigned", group=group.group_id, epoch=group.epoch, members=len(group.members), assignor=name
+    )
 
 
 def assignor_name(machine: GroupMachine, group: ConsumerGroup) -> str:

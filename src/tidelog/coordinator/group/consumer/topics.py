@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from tidelog.model import TopicPartition
+
 
 class Topic(Protocol):
     @property
@@ -22,12 +24,19 @@ class Cluster(Protocol):
     @property
     def topic_names(self) -> Mapping[bytes, str]: ...
 
+    def tells_of(self, office: TopicPartition, epoch: int) -> bool:
+        """Whether who leads this partition since this epoch has heard of every topic that was there before."""
+
 
 class NoTopics:
     """A cluster that has none."""
 
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[bytes, str] = {}
+
+    def tells_of(self, office: TopicPartition, epoch: int) -> bool:
+        del office, epoch
+        return True
 
 
 def ids(cluster: Cluster, names: Iterable[str]) -> frozenset[bytes]:
