@@ -2,17 +2,23 @@
 
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from tidelog.cli.main import run
+from tidelog.client.admin import Coordinator
+from tidelog.shell.transport import Admin
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 pytestmark = pytest.mark.processes
 
 TOPIC, BROKER = ConfigResource.Type.TOPIC, ConfigResource.Type.BROKER
+GROUP = SimpleNamespace(value=32)
 SET, DELETE, APPEND = AlterConfigOpType.SET, AlterConfigOpType.DELETE, AlterConfigOpType.APPEND
 WITHIN_S = 20
 
@@ -87,3 +93,37 @@ def test_a_brokers_option_stands_behind_the_topics_own(cluster, admin):
 def test_a_refused_option_names_itself_its_bounds_and_the_value(admin):
     with pytest.raises(KafkaException, match=r"log\.segment\.bytes must be at least 1048576, not '5'"):
         _alter(admin, BROKER, "0", "log.segment.bytes", SET, "5")
+
+
+def test_a_groups_option_is_what_its_members_are_told(cluster, admin):
+    _alter_group(cluster, "timed", "consumer.heartbeat.interval.ms", "7000")
+    assert _told_to_beat_every(cluster, "timed") == 7000
+    assert _told_to_beat_every(cluster, "other") == 5000
+    _alter_group(cluster, "timed", "consumer.heartbeat.interval.ms", "8000")
+    assert _told_to_beat_every(cluster, "timed") == 8000
+
+
+def _alter_group(cluster, group, name, value):
+    for child in cluster.children:
+        place = ["--bootstrap-server", f"{child.host}:{child.port}"]
+        if child is cluster.children[0]:
+            assert run(["configs", *place, "--alter", "--group", group, "--add-config", f"{name}={value}"]) == 0
+        deadline = time.monotonic() + WITHIN_S
+        while _said_by(child, GROUP, group)[name] != value:
+            assert time.monotonic() < deadline
+
+
+def _told_to_beat_every(cluster, group):
+    """The heartbeat interval that a new member of the group is given."""
+    with Admin(cluster.bootstrap) as ours:
+        joining = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=group,
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["nothing"],
+            topic_partitions=[],
+        )
+        answer = ours.ask(joining, Coordinator(group))
+        assert answer.error_code == 0, answer
+        return answer.heartbeat_interval_ms
