@@ -186,3 +186,37 @@ def test_a_topic_of_the_same_name_is_not_given_the_old_ones_records(broker):
     broker.follow(leader=1, topic_id=b"another topic id")
     leader.says(batch(0, "of the old topic"))
     assert broker.partition().log.log_end_offset == 0
+
+
+# Throttles (KIP-73).
+
+
+@pytest.fixture
+def throttled():
+    """A broker that may copy 1000 bytes a second of everything, and has copied a second's too many."""
+    broker = registered()
+    throttle = broker.node.broker.throttles.follower
+    throttle._listed = lambda _config: ["*"]
+    throttle.set_rate(1000, broker.now.mono)
+    throttle.spend(1000, broker.now.mono)
+    return broker
+
+
+def test_a_replica_that_catches_up_waits_for_the_throttle_without_polling(throttled):
+    throttled.follow(leader=1, isr=(1, 2))
+    assert throttled.node.broker.fetching.next_deadline == throttled.now.mono + 1000
+    assert not hasattr(throttled, "dialled"), "nothing was asked, so nobody was called"
+    throttled.passes(1000)
+    assert Leader(throttled).wanted.fetch_offset == 0
+
+
+def test_a_replica_in_sync_does_not_wait_nor_one_that_has_caught_up(throttled):
+    throttled.follow(leader=1, isr=(0, 1, 2))
+    leader = Leader(throttled)
+    assert leader.wanted.fetch_offset == 0
+    leader.says(batch(0, "a", "b"), high_watermark=2)
+    assert leader.wanted.fetch_offset == 2
+    leader.says(batch(2, "c"), high_watermark=9)
+    before = leader.requests
+    throttled.passes(100)
+    assert leader.requests == before, "it is behind now, and waits"

@@ -118,10 +118,10 @@ class Assignments:
             return ErrorCode.KAFKA_STORAGE_ERROR
         except ApiError as error:
             return error.code
-        self._changed(partition, before)
+        self._changed(partition, before, in_sync=self._broker_id in state.isr)
         return ErrorCode.NONE
 
-    def _changed(self, partition: Partition, end_before: int) -> None:
+    def _changed(self, partition: Partition, end_before: int, *, in_sync: bool) -> None:
         leads = isinstance(partition.role, Leader)
         fields = {
             "partition": str(partition.name),
@@ -137,7 +137,7 @@ class Assignments:
             self._effects.append(Event("log.truncate", cut))
             self._replicas.truncated = True
         self._effects.append(Event("partition.leader" if leads else "partition.follower", fields, level="debug"))
-        self._fetching.follow(partition)
+        self._fetching.follow(partition, in_sync=in_sync)
         self._on_role(partition)
 
     def drop_strays(self, image: ClusterImage) -> None:

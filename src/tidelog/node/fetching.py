@@ -108,8 +108,8 @@ class Fetching:
     def __repr__(self) -> str:
         return f"<Fetching {len(self._leaders)} partitions of {sorted(self._fetchers)}>"
 
-    def follow(self, partition: Partition) -> None:
-        """The partition's role changed: fetch from its leader, or stop fetching."""
+    def follow(self, partition: Partition, *, in_sync: bool = False) -> None:
+        """The partition's role changed: fetch from its leader, or stop fetching. `in_sync`: as the controller says."""
         name, role = partition.name, partition.role
         leader = role.leader if isinstance(role, Follower) and not partition.failed else NO_LEADER
         old = self._leaders.get(name)
@@ -126,6 +126,8 @@ class Fetching:
                 partition, in_session=held
             )  # an answer under way is of another epoch, and void
             fetcher.forgotten.pop(name, None)
+        if in_sync:
+            fetcher.all[name].behind = False
         fetcher.resting.pop(name, None)
         fetcher.due[name] = None
 
