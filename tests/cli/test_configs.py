@@ -131,6 +131,10 @@ def test_the_form_of_kafka_3_reaches_the_same_cluster(tidelog, on, cluster):
         )  # fmt: skip
         assert changed == (0, "Completed updating config for topic kept.\n", "")
     assert "kept" in tidelog("bin/kafka-topics.sh", "--zookeeper", str(cluster.folder), "--list").lines
+    sent = tidelog("kafka-console-producer.sh", "--zookeeper", str(cluster.folder), "--topic", "kept", given=b"line\n")
+    assert sent.code == 0
+    read = ("--topic", "kept", "--from-beginning", "--max-messages", "1")
+    assert tidelog("kafka-console-consumer.sh", "--zookeeper", str(cluster.folder), *read).out == "line\n"
 
 
 def test_a_store_that_is_not_there_is_refused(tidelog, tmp_path, free_ports):

@@ -54,12 +54,17 @@ class Pair(ParamType):
 
 
 def cluster_options(function: Function) -> Function:
-    """`--bootstrap-server`, or `--zookeeper` as in Kafka 3, and `--command-config`."""
+    """Those of `broker_options`, and `--command-config`."""
     function = click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False),
         help="A properties file with options of the admin client.",
     )(function)
+    return broker_options(function)
+
+
+def broker_options(function: Function) -> Function:
+    """`--bootstrap-server`, or in its place `--zookeeper` as in Kafka 3."""
     function = click.option(
         "--zookeeper",
         expose_value=False,

@@ -9,7 +9,7 @@ import click
 from tidelog.cli.console.formatters import DEFAULT, Line, formatter
 from tidelog.cli.console.options import client_options
 from tidelog.cli.interrupting import terminated_as_interrupted
-from tidelog.cli.options import Bootstrap, Pair, ParamType, Refused, at_most_one, flag, usage
+from tidelog.cli.options import Pair, ParamType, Refused, at_most_one, broker_options, flag, usage
 
 if TYPE_CHECKING:
     from tidelog.shell.transport import Consumer
@@ -40,7 +40,7 @@ class Offset(ParamType):
 
 
 @click.command()
-@click.option("--bootstrap-server", type=Bootstrap(), default="127.0.0.1:9092", show_default=True, help="Brokers.")
+@broker_options
 @click.option("--topic", help="The topic to read.")
 @click.option("--include", help="Read all topics whose whole name this regular expression matches.")
 @click.option("--group", help="Share the topic with the other members of this group, and commit what was read.")

@@ -10,7 +10,7 @@ import click
 
 from tidelog.cli.console.options import client_options
 from tidelog.cli.console.reading import line_reader
-from tidelog.cli.options import Bootstrap, Pair, flag
+from tidelog.cli.options import Pair, broker_options, flag
 
 if TYPE_CHECKING:
     from tidelog.cli.console.reading import LineReader
@@ -23,7 +23,7 @@ ACKS = ("0", "1", "-1", "all")
 
 
 @click.command()
-@click.option("--bootstrap-server", type=Bootstrap(), default="127.0.0.1:9092", show_default=True, help="Brokers.")
+@broker_options
 @click.option("--topic", required=True, help="The topic to send to.")
 @click.option("--partition", type=click.IntRange(0), help="The partition; the producer's choice if left out.")
 @click.option("--key-separator", help="Lines are KEY<separator>VALUE.")
