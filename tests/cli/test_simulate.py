@@ -73,7 +73,7 @@ def test_a_failing_seed_is_made_smaller_on_wish(tidelog, nothing_happens):
     assert result.code == 1
     assert result.lines[-1] == (
         "repeat: tidelog simulate --seed 8 --seconds 2.4 --only '' "
-        "--without operator,group,keepers,asker,transactions,compaction --brokers 3 --partitions 1"
+        "--without operator,group,keepers,asker,transactions,compaction,moves --brokers 3 --partitions 1"
     )
 
 

@@ -33,7 +33,7 @@ def test_only_what_the_failure_needs_is_left():
     smallest = shrink(run(Plan(1)), run)
     assert smallest.invariant == "I9"
     assert smallest.plan.only == (7, 23)
-    assert smallest.plan.without == ("group", "keepers", "asker", "transactions", "compaction")
+    assert smallest.plan.without == ("group", "keepers", "asker", "transactions", "compaction", "moves")
     assert (smallest.plan.brokers, smallest.plan.partitions) == (3, 1)
     assert 5.0 <= smallest.plan.seconds < 6.0
 

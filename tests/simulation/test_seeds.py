@@ -10,7 +10,7 @@ from tidelog.sim.run import run
 
 SEEDS, CHUNK, WORKERS = 200, 25, 2
 
-LATER = ("transactions", "compaction")
+LATER = ("transactions", "compaction", "moves")
 """Parts that seeds did not have yet."""
 
 KEPT = {

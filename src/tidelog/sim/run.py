@@ -57,7 +57,7 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     compacted = dice_of(plan.seed, "compaction", plan.without)
     if compacted is not None:
         properties |= compaction.draw_properties(compacted)
-    if plan.moves:
+    if is_moving(plan):
         properties |= moves.draw_properties(Random(f"{plan.seed} rates"))
         brokers = max(brokers, moves.BROKERS)
     cluster = Cluster(
@@ -70,10 +70,15 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     return cluster, Nemesis(cluster, plan.kinds, plan.only, PARTICULAR if compacted is not None else ())
 
 
+def is_moving(plan: Plan) -> bool:
+    """Whether partitions move between brokers: as the plan wants it, or as the seed has it."""
+    return plan.moves or dice_of(plan.seed, "moves", plan.without) is not None
+
+
 def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     """The safety phase, in which everything may break, then the liveness phase, in which all must come right."""
     cluster.start()
-    workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=plan.moves)
+    workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=is_moving(plan))
     workload.start()
     nemesis.start()
     for _ in range(SCANS):

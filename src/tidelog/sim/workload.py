@@ -30,13 +30,13 @@ OPERATORS, GROUPED, KEPT, ASKED, LOOSE, PROBED = 0.3, 0.5, 0.5, 0.3, 0.3, 0.2
 """How many seeds have an operator, a group with members, one without, one who asks for offsets, producers to whom
 nothing is promised, and a guest who fetches as a follower that it is not."""
 
-PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction")
+PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", "moves")
 """What of a workload may be left out, to make a failing run smaller."""
 
 
 class Workload:
     """The clients of one seed. Everything is drawn when it is made. `partitions`: at most so many; `without`: parts
-    that are drawn, but left out; `moves`: partitions move, which is not drawn."""
+    that are drawn, but left out; `moves`: partitions move."""
 
     def __init__(
         self,

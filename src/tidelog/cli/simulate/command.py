@@ -46,7 +46,7 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 @click.option("--kinds", type=Words(), help="Only these kinds of faults, for the seed's own.")
 @click.option("--only", type=Words(int), help="With --seed: only the faults with these numbers.")
 @click.option("--without", type=Words(), default=(), help="Parts of the workload that are left out.")
-@click.option("--moves", is_flag=True, help="Move partitions between brokers meanwhile.")
+@click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
 @click.option("--brokers", type=click.IntRange(3, 9), help="How many, for the seed's own.")
 @click.option("--partitions", type=click.IntRange(1, 9), help="At most so many.")
 @click.option("--mutants", is_flag=True, help="Break the brokers on purpose: all mutants, or those that are named.")

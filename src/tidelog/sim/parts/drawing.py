@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from random import Random
 
-SHARES: Mapping[str, float] = {"transactions": 0.45, "compaction": 0.45}
+SHARES: Mapping[str, float] = {"transactions": 0.45, "compaction": 0.45, "moves": 0.2}
 """How many seeds have each."""
 
 

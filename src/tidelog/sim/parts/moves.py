@@ -1,7 +1,7 @@
 """An operator who moves partitions between brokers while things break, changes his mind, cancels, and throttles
 (KIP-455, KIP-73). Partitions keep three replicas or get more: what was promised of them is promised on.
 
-Only runs that ask for it have this part (`Plan.moves`), with four brokers at least.
+Some seeds have this part, and all runs that ask for it (`Plan.moves`), with four brokers at least.
 """
 
 from random import Random
