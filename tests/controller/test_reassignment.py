@@ -411,6 +411,14 @@ def test_throttles_go_with_the_moves_they_came_with(cluster):
     assert cluster.state.configs["brokers/2"] == {}
 
 
+def test_throttles_of_a_move_that_is_none_go_at_once_and_those_of_one_under_way_stay(cluster):
+    option = "leader.replication.throttled.replicas"
+    cluster.create("u", assignments={0: [0, 1], 1: [0, 1], 2: [0, 1]}, configs={option: "0:0,0:1,1:0,1:1,2:0"})
+    reassign(cluster, {("u", 1): [3, 4]})
+    assert reassign(cluster, {("u", 0): [0, 1], ("u", 1): [3, 4], ("u", 2): [9]})[:2] == [ErrorCode.NONE] * 2
+    assert cluster.state.configs["topics/u"] == {option: "1:0,1:1,2:0"}
+
+
 def put_broker_options(cluster, broker, options):
     session = cluster.brokers[0].session
     result = session.apply([Create(tree.broker_config_path(broker), tree.format_config(options))])

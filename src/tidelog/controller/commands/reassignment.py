@@ -45,6 +45,7 @@ def alter_reassignments(
     response = AlterPartitionReassignmentsResponse()
     response.allow_replication_factor_change = request.allow_replication_factor_change
     named: dict[Partition, None] = {}
+    wanted: dict[Partition, tuple[int, ...]] = {}
     for topic in request.topics:
         answers = []
         for wish in topic.partitions:
@@ -55,13 +56,17 @@ def alter_reassignments(
                 named[partition] = None
                 if wish.replicas is None:
                     moves[partition] = _cancelled(term, partition)
-                elif move := wished(term, partition, wish.replicas, free=request.allow_replication_factor_change):
+                    continue
+                move = wished(term, partition, wish.replicas, free=request.allow_replication_factor_change)
+                wanted[partition] = partition.replicas
+                if move is not None:
                     moves[partition] = move
             except ApiError as error:
                 answer.error_code, answer.error_message = error.code, error.message
         response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
     yield from forget_wishes(term, named)
     yield from carry_out(term, list(moves.values()), "reassignment")
+    yield from release(term, {p: replicas for p, replicas in wanted.items() if not p.is_moving})
     deletions.moved(term)
     leaderless = [p for p in moves if p.state.leader == NO_LEADER and not p.deleted]
     yield from elect_where_due(term, logs, leaderless, "reassignment")
