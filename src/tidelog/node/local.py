@@ -11,7 +11,6 @@ from tidelog.config.families.network import connections_by_address
 from tidelog.config.group import GroupConfig
 from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
-from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
@@ -34,12 +33,13 @@ from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.upkeep.integrity import Integrity
 from tidelog.node.upkeep.relocating import Relocations
+from tidelog.node.upkeep.telling import FolderNews
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
-from tidelog.ports import Create, Disk, StoreResult
+from tidelog.ports import Disk
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
@@ -68,8 +68,10 @@ class LocalBroker:
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
         self.image = ClusterImage()
+        timeout_ms = config.log_dir_failure_timeout_ms
+        self.folder_news = FolderNews(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
         self.replicas = HeldReplicas(
-            config, disk, effects, self.topic_config, generation=generation, tell_controller=self.tell_controller
+            config, disk, effects, self.topic_config, generation=generation, tell_controller=self.folder_news.tell
         )
         self.chronicle = Chronicle()
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
@@ -142,6 +144,7 @@ class LocalBroker:
         self.membership.wake(now)
         self.forwarding.wake(now)
         self.throttles.wake(now.mono)
+        self.folder_news.wake(now)
 
     @property
     def deadlines(self) -> tuple[int | None, ...]:
@@ -150,6 +153,7 @@ class LocalBroker:
             self.membership.retry_at,
             self.forwarding.next_deadline,
             self.throttles.next_deadline,
+            self.folder_news.next_deadline,
             self.fetching.next_deadline,
             self.in_sync.next_deadline,
         )
@@ -236,17 +240,6 @@ class LocalBroker:
 
     def disk_refused(self, failure: DiskFailed) -> None:
         self.replicas.refused(failure)
-
-    def tell_controller(self) -> None:
-        """Something befell a log folder: the controller hears of it by a node in the tree, and asks which replicas this
-        broker still has."""
-        path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
-
-        def told(result: StoreResult) -> None:
-            if result.outcome == "unknown":
-                self.tell_controller()
-
-        self._submit([Create(path, tree.format_log_dir_event(self.broker_id))], told)
 
     def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         if controller_epoch < self._controller_epoch:

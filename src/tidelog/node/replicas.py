@@ -26,6 +26,7 @@ from tidelog.node.upkeep.folders import (
     set_aside,
     take_clean_shutdown,
 )
+from tidelog.node.upkeep.telling import Tell
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk
@@ -44,7 +45,7 @@ class HeldReplicas:
         effects: list[Effect],
         topic_config: Callable[[str], TopicConfig],
         *,
-        tell_controller: Callable[[], None],
+        tell_controller: Tell,
         generation: Generation = KIP_320,
     ) -> None:
         self._config = config
@@ -315,7 +316,7 @@ class HeldReplicas:
         self.full.discard(folder)
         for partition in self.within(folder):
             partition.full = False
-        self._tell_controller()
+        self._tell_controller(failed=False)
 
     def _home(self, folder: str) -> str | None:
         """The live folder that it is, or is in."""
@@ -334,7 +335,7 @@ class HeldReplicas:
         for partition in self.within(home):
             partition.fail()
         if self.live_folders:
-            self._tell_controller()
+            self._tell_controller(failed=True)
         else:
             self._effects.append(Stop("every log folder failed"))
 
