@@ -20,7 +20,7 @@ class LogOptions(Options):
     log_dirs = strings(None, "Folders for logs.")
     cordoned_log_dirs = strings([], "Folders that get no new partitions.", dynamic=PER_BROKER, ignored=True)
     log_dir_failure_timeout_ms = long(
-        30_000, "Time to report a failed folder to the controller before the broker stops.", at_least=1, ignored=True
+        30_000, "Time to report a failed folder to the controller before the broker stops.", at_least=1
     )
     num_partitions = integer(1, "Partitions of a topic that is created without a number.", at_least=1)
     message_max_bytes = integer(
