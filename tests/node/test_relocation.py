@@ -6,7 +6,7 @@ import pytest
 
 from tests.log.support import read_batches
 from tests.node.one_broker import TOPIC, OneBroker
-from tidelog.errors import ErrorCode
+from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import Fault
 from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
@@ -246,3 +246,29 @@ def test_a_copy_whose_replica_is_in_a_folder_that_is_offline_waits_for_it():
     again.lead(isr=(0,), replicas=(0,))
     assert again.partition() is None, "it may be in the folder that is offline"
     assert [name for name in again.disk.list("/b") if name.endswith("-future")]
+
+
+@pytest.mark.parametrize("folders", [("/a", "/b"), ("/a", "/b", "/c")])
+def test_a_folder_that_is_offline_when_an_exchange_is_to_be_finished_loses_no_replica(folders, monkeypatch):
+    broker = OneBroker(min_insync_replicas=1, folders=folders)
+    broker.lead(isr=(0,), replicas=(0,))
+    assert broker.produced(broker.produce("m")) == (0, 0)
+    disk, log, mark = broker.disk, broker.partition().log, "ab" * 16
+    assert log.folder == "/a/t-0"
+    log.close(clean=True)
+    disk.rename("/a/t-0", f"{folders[-1]}/t-0.{mark}-future")
+    disk.make_folder(f"/a/t-0.{mark}-delete")  # as a crash within the exchange leaves them
+    whole = disk.list
+
+    def refuse(folder):
+        if f"{folder}/".startswith("/b/"):
+            raise DiskFailed("/b", "EIO")
+        return whole(folder)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(disk, "list", refuse)
+        OneBroker(disk=disk, min_insync_replicas=1, folders=folders)
+    broker = OneBroker(disk=disk, min_insync_replicas=1, folders=folders)
+    broker.lead(isr=(0,), replicas=(0,), epoch=1)
+    assert (broker.partition().log.folder, broker.partition().log.log_end_offset) == (f"{folders[-1]}/t-0", 1)
+    assert not disk.exists(f"/a/t-0.{mark}-delete")

@@ -22,6 +22,7 @@ from tidelog.node.upkeep.folders import (
     futures,
     partitions,
     read_marks,
+    remove_deleted,
     renew,
     set_aside,
     take_clean_shutdown,
@@ -105,21 +106,22 @@ class HeldReplicas:
     def load(self, now: Time) -> None:
         """Open every log, recovering those that were not closed cleanly. A folder that refuses goes offline; a log that
         contradicts itself stays as it is, is not served, and keeps this broker from vouching for what it holds."""
-        epochs = []
-        with suppress(DiskFailed, FileNotFoundError):  # whatever refuses does so again below
-            finish_moves(self._disk, [folder for folder in self.live_folders if self._disk.exists(folder)])
+        epochs: list[int | None] = []
         for folder in list(self.live_folders):
             try:
                 epochs.append(self._load_folder(folder, now))
             except DiskFailed as failure:
                 epochs.append(None)
                 self.folder_failed(folder, failure.reason)
+        if len(self.live_folders) == len(self._config.folders):  # else a copy may yet need what its mark tells
+            remove_deleted(self._disk, self.live_folders)
         if epochs and not self._corrupt and all(epoch == epochs[0] for epoch in epochs) and epochs[0] is not None:
             self.clean_epoch = epochs[0]
 
     def _load_folder(self, folder: str, now: Time) -> int | None:
         """The broker epoch of the life that stopped cleanly there, or None."""
         self._disk.make_folder(folder)
+        finish_moves(self._disk, folder, self._config.folders)
         renew(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
         marks = read_marks(self._disk, folder)

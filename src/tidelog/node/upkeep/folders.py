@@ -89,15 +89,12 @@ def _write_again(disk: Disk, path: str) -> None:
 
 
 def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, bytes]]:
-    """(partition, its folder, topic id) for all that this folder holds; leftovers of deletions are removed.
+    """(partition, its folder, topic id) for all that this folder holds, without what was deleted.
 
     A folder without a readable topic id lost it with the power, before anything in it was durable: it is passed over.
     """
     for name in disk.list(folder):
         path = f"{folder}/{name}"
-        if name.endswith(DELETING):
-            disk.remove(path)
-            continue
         topic, dash, number = name.rpartition("-")
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
         if dash and number.isdecimal() and disk.exists(metadata):
@@ -106,14 +103,22 @@ def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, b
                 yield TopicPartition(topic, int(number)), path, topic_id
 
 
-def finish_moves(disk: Disk, folders: Sequence[str]) -> None:
-    """A copy whose mark is also that of a deleted folder has taken the replica's place, but for its name."""
+def remove_deleted(disk: Disk, folders: Sequence[str]) -> None:
+    """A folder that refuses keeps it."""
     for folder in folders:
-        for name, path, mark in list(futures(disk, folder)):
-            own = f"{folder}/{name}"
-            if any(disk.exists(f"{other}/{name}.{mark}{DELETING}") for other in folders) and not disk.exists(own):
-                disk.rename(path, own)
-                disk.sync_folder(folder)
+        with suppress(DiskFailed):
+            for name in [name for name in disk.list(folder) if name.endswith(DELETING)]:
+                disk.remove(f"{folder}/{name}")
+
+
+def finish_moves(disk: Disk, folder: str, folders: Sequence[str]) -> None:
+    """A copy in `folder` whose mark is also that of a deleted folder in one of `folders` has taken the replica's place,
+    but for its name."""
+    for name, path, mark in list(futures(disk, folder)):
+        own = f"{folder}/{name}"
+        if any(disk.exists(f"{other}/{name}.{mark}{DELETING}") for other in folders) and not disk.exists(own):
+            disk.rename(path, own)
+            disk.sync_folder(folder)
 
 
 def futures(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, str]]:
