@@ -273,6 +273,18 @@ def test_a_failed_log_folder_moves_leadership_of_its_replicas(cluster):
     assert cluster.tree.children(tree.LOG_DIR_EVENTS) == ()
 
 
+def test_replicas_that_found_no_room_are_online_when_there_is_some(cluster):
+    hit = assigned(cluster, (1,), name="hit")
+    cluster.brokers[1].failed_folders.add(("hit", 0))
+    for number in range(2):
+        notice = Create(f"{tree.LOG_DIR_EVENTS}/log_dir_event_{number}", tree.format_log_dir_event(1))
+        cluster.brokers[1].session.apply([notice])
+        cluster.settle()
+        assert (hit.state.leader, cluster.brokers[2].image.partition("hit", 0).offline) == ((-1, [1]), (1, []))[number]
+        cluster.brokers[1].failed_folders.clear()
+    assert hit.state.isr == (1,)
+
+
 def test_another_broker_takes_over_from_a_dead_controller(cluster):
     assigned(cluster, (0, 1, 2))
     cluster.brokers[0].kill()
