@@ -6,12 +6,14 @@ import shutil
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from tests.compatibility.support import Load, Topic, assert_exact, awaited, controller_of, stored
 from tests.ensemble import Ensemble
@@ -34,7 +36,8 @@ class Cluster(Supervisor):
             **{name.replace("_", "."): value for name, value in overrides.items()},
         }
         super().__init__(folder, brokers=3, port=0, overrides=options, report=lambda line: None)
-        self.tree = KazooClient(hosts + chroot)
+        self.place = hosts + chroot
+        self.tree = KazooClient(self.place)
 
     def start(self, **given):
         super().start(**given)
@@ -45,9 +48,19 @@ class Cluster(Supervisor):
         self.tree.close()
         super().stop()
 
+    def look_anew(self):
+        """The server was away: the operator begins another session."""
+        self.tree.stop()
+        self.tree.close()
+        self.tree = KazooClient(self.place)
+        self.tree.start()
+
     def read(self, path):
         """What a node holds, or None."""
-        return json.loads(self.tree.get(path)[0] or b"null") if self.tree.exists(path) else None
+        try:
+            return json.loads(self.tree.get(path)[0] or b"null")
+        except NoNodeError:
+            return None
 
     @property
     def admin(self):
@@ -74,10 +87,11 @@ def cluster(zookeeper, tmp_path_factory):
         yield running
 
 
-@pytest.fixture
-def own(tmp_path):
+@contextmanager
+def own(folder, term_ms):
     """Brokers and a server that the test may stop."""
-    with Ensemble(tmp_path) as ensemble, Cluster(tmp_path / "cluster", ensemble.hosts, "/own") as running:
+    term = {"zookeeper_session_timeout_ms": str(term_ms)}
+    with Ensemble(folder) as ensemble, Cluster(folder / "cluster", ensemble.hosts, "/own", **term) as running:
         yield ensemble.servers[0], running
 
 
@@ -191,45 +205,47 @@ def test_nodes_below_admin_start_moves_and_elections(cluster):
     awaited(lambda: not cluster.tree.exists("/brokers/topics/asked"), "the topic to go")
 
 
-def test_zookeeper_away_for_less_than_a_term_changes_nothing(own):
-    server, cluster = own
-    topic = Topic(cluster.bootstrap, "t", 3)
-    before = [cluster.epoch(number) for number in range(3)], cluster.controller(), cluster.read("/controller_epoch")
-    with Load(cluster.bootstrap, topic) as load:
-        load.await_more(200)
-        server.stop()
-        load.await_more(200)
-        server.start()
-        server.wait()
-        load.await_more(200)
-        # What is created now goes through the controller, which has its session still.
-        Topic(cluster.bootstrap, "u", 1)
-        load.stop()
-        assert_exact(load, stored(cluster.bootstrap, topic))
-    assert [cluster.epoch(number) for number in range(3)] == before[0]
-    assert (cluster.controller(), cluster.read("/controller_epoch")) == before[1:]
+def test_zookeeper_away_for_less_than_a_term_changes_nothing(tmp_path):
+    with own(tmp_path, 10 * TERM_MS) as (server, cluster):
+        topic = Topic(cluster.bootstrap, "t", 3)
+        before = [cluster.epoch(number) for number in range(3)], cluster.controller(), cluster.read("/controller_epoch")
+        with Load(cluster.bootstrap, topic) as load:
+            load.await_more(200)
+            server.stop()
+            load.await_more(200)
+            server.start()
+            server.wait()
+            cluster.look_anew()
+            load.await_more(200)
+            # What is created now goes through the controller, which has its session still.
+            Topic(cluster.bootstrap, "u", 1)
+            load.stop()
+            assert_exact(load, stored(cluster.bootstrap, topic))
+        assert [cluster.epoch(number) for number in range(3)] == before[0]
+        assert (cluster.controller(), cluster.read("/controller_epoch")) == before[1:]
 
 
-def test_zookeeper_away_for_longer_stops_the_controller_but_no_producer(own):
-    server, cluster = own
-    topic = Topic(cluster.bootstrap, "t", 3)
-    admin = cluster.admin
-    with Load(cluster.bootstrap, topic) as load:
-        load.await_more(200)
-        server.stop()
-        pause = threading.Event()
-        deadline = time.monotonic() + 2 * TERM_MS / 1000
-        while time.monotonic() < deadline:
-            load.await_more(100)
-            pause.wait(0.1)
-        assert not _made(admin, "refused", within_s=2)
-        server.start()
-        server.wait()
-        awaited(lambda: cluster.controller() is not None, "a controller")
-        awaited(lambda: _made(admin, "later"), "a topic that can be created")
-        load.await_more(200)
-        load.stop()
-        assert_exact(load, stored(cluster.bootstrap, topic))
+def test_zookeeper_away_for_longer_stops_the_controller_but_no_producer(tmp_path):
+    with own(tmp_path, TERM_MS) as (server, cluster):
+        topic = Topic(cluster.bootstrap, "t", 3)
+        admin = cluster.admin
+        with Load(cluster.bootstrap, topic) as load:
+            load.await_more(200)
+            server.stop()
+            pause = threading.Event()
+            deadline = time.monotonic() + 2 * TERM_MS / 1000
+            while time.monotonic() < deadline:
+                load.await_more(100)
+                pause.wait(0.1)
+            assert not _made(admin, "refused", within_s=2)
+            server.start()
+            server.wait()
+            cluster.look_anew()
+            awaited(lambda: cluster.controller() is not None, "a controller")
+            awaited(lambda: _made(admin, "later"), "a topic that can be created")
+            load.await_more(200)
+            load.stop()
+            assert_exact(load, stored(cluster.bootstrap, topic))
 
 
 def _made(admin, name, within_s=10):

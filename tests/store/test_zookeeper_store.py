@@ -2,6 +2,7 @@
 test_conformance.py."""
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -169,6 +170,20 @@ def test_a_restart_of_the_server_within_the_term_leaves_session_nodes_and_watche
     assert (one.store.lost, one.store.silent, one.store.session) == (False, False, session)
     assert other.settled(Create("/cluster/x")).outcome == "ok"
     one.told("/cluster")
+
+
+def test_a_server_that_takes_a_connection_and_never_answers_does_not_cost_the_session(server, opened):
+    one = opened(server.address, 10_000)
+    one.apply(Create("/controller", b"1", ephemeral=True))
+    server.stop()
+    with socket.create_server((server.host, server.port)) as mute:
+        mute.settimeout(PATIENCE_S)
+        taken, _ = mute.accept()
+    with taken:
+        server.start()
+        server.wait()
+        assert one.settled(Read("/controller")).values[0].session == one.store.session
+    assert not one.store.lost
 
 
 def test_a_store_that_hears_nothing_for_a_term_is_silent_until_it_does_and_the_session_may_go_on(server, opened):

@@ -1,11 +1,13 @@
 """A session with ZooKeeper over kazoo: the only file that knows how kazoo's connection works inside.
 
-kazoo keeps the connection on threads of its own. Three of its ways are changed here:
+kazoo keeps the connection on threads of its own. Four of its ways are changed here:
 
 - a session that has expired stays expired: kazoo would begin a new one by itself, and what was meant for the old one
   could run in the new one;
 - the session is kept only while the process does its work (`ticking`), as the SQLite store keeps its lease: a broker
   that hangs is soon none, although kazoo's own thread runs on;
+- an attempt to connect that is not answered is given up soon: kazoo would wait for a whole term, after which the
+  session is over, and a server that has only just started may take a connection and never answer on it;
 - watches are recursive and stay, so an event has no watcher of its own: all go to one function.
 """
 
@@ -18,7 +20,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
 from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState, KeeperState
@@ -30,6 +32,9 @@ GONE = (KazooException, KazooTimeoutError)
 READ_SHARE = 2 / 3
 """The part of a session's term after which kazoo gives a silent connection up."""
 
+ATTEMPT_SHARE, LEAST_ATTEMPT_S = 1 / 5, 1.0
+"""The part of a term after which an attempt to connect is given up, and the least time that it gets."""
+
 _log = logging.getLogger("tidelog.zookeeper")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
@@ -39,15 +44,34 @@ class Unreachable(Exception):
     """No session could be begun in time."""
 
 
-class _Connection(ConnectionHandler):
-    """kazoo's connection, with the three ways changed."""
+class _Handler(SequentialThreadingHandler):
+    """kazoo's threads and sockets; an attempt to connect ends in time."""
 
-    def __init__(self, client: KazooClient, changed: Callable[[str], None], ticking: Callable[[], bool]) -> None:
+    def __init__(self, attempt_s: float) -> None:
+        super().__init__()
+        self._attempt_s = attempt_s
+
+    def create_connection(self, *given: Any, **options: Any) -> Any:
+        within_s = min(options.pop("timeout", self._attempt_s), self._attempt_s)
+        return super().create_connection(*given, timeout=within_s, **options)
+
+
+class _Connection(ConnectionHandler):
+    """kazoo's connection, with the ways changed."""
+
+    def __init__(
+        self, client: KazooClient, attempt_s: float, changed: Callable[[str], None], ticking: Callable[[], bool]
+    ) -> None:
         super().__init__(client, client._conn_retry.copy(), logger=_log)  # noqa: SLF001 (see the head of this file)
         self.term_s = 0.0
         self.heard_at = time.monotonic()
+        self._attempt_s = attempt_s
         self._changed = changed
         self._ticking = ticking
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        """The requests that begin a connection."""
+        return super()._invoke(min(timeout, self._attempt_s), request, xid)
 
     def _connect_attempt(self, host: str, address: str, port: int, retry: KazooRetry) -> Any:
         if not self._ticking():
@@ -91,8 +115,11 @@ class Client:
         ticking: Callable[[], bool],
     ) -> None:
         patience = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0, max_jitter=0.1)
-        self._kazoo = KazooClient(hosts, timeout=term_ms / 1000, connection_retry=patience, logger=_log)
-        self._connection = self._kazoo._connection = _Connection(self._kazoo, changed, ticking)  # noqa: SLF001
+        attempt_s = max(LEAST_ATTEMPT_S, term_ms / 1000 * ATTEMPT_SHARE)
+        self._kazoo = KazooClient(
+            hosts, timeout=term_ms / 1000, connection_retry=patience, handler=_Handler(attempt_s), logger=_log
+        )
+        self._connection = self._kazoo._connection = _Connection(self._kazoo, attempt_s, changed, ticking)  # noqa: SLF001
         tell = {KazooState.CONNECTED: connected, KazooState.SUSPENDED: suspended, KazooState.LOST: lost}
         self._kazoo.add_listener(lambda state: tell[state]())
 
