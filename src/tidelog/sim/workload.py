@@ -9,7 +9,7 @@ from random import Random
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.probe import Probe
+from tidelog.sim.checks.wire.probe import Probe
 from tidelog.sim.clients.asker import Asker
 from tidelog.sim.clients.group import Group
 from tidelog.sim.clients.keeper import Keeper

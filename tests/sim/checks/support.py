@@ -7,10 +7,11 @@ from tidelog.log.epochs import EpochCache
 from tidelog.log.producers import Producers
 from tidelog.model import TopicPartition
 from tidelog.partition.truncation import KIP_320, EpochEnd
-from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.overheard import Fetched, Overheard
 from tidelog.sim.checks.replica import Replica, State
+from tidelog.sim.checks.wire.fetches import Fetches
+from tidelog.sim.checks.wire.overheard import Overheard
+from tidelog.sim.checks.wire.said import Fetched
 from tidelog.wire import records
 
 NAME = TopicPartition("t", 0)

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.sim.checks.support import NAME, append, ghosts, replica, state
-from tidelog.sim.checks import leadership, strangers
-from tidelog.sim.checks.overheard import Source
+from tidelog.sim.checks import leadership
+from tidelog.sim.checks.wire import strangers
+from tidelog.sim.checks.wire.said import Source
 from tidelog.sim.store import Tree
 
 

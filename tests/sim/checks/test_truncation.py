@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.checks.support import NAME, ghosts, replica, state
 from tidelog.sim.checks import losses, truncation
-from tidelog.sim.checks.overheard import Source
+from tidelog.sim.checks.wire.said import Source
 
 LEADER = Source(0, 1)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts, Wish
 from tidelog.sim.checks.replica import Replica, State
+from tidelog.sim.checks.wire.fetches import Fetches
 
 KEPT_WISHES = 50
 

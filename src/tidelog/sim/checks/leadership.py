@@ -11,8 +11,8 @@ from collections.abc import Callable
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.overheard import Source
 from tidelog.sim.checks.replica import Batch, Replica, State
+from tidelog.sim.checks.wire.said import Source
 
 
 def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:

@@ -10,7 +10,6 @@ from tidelog.model import GROUP_TOPIC, TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks import (
-    answers,
     committed,
     crashes,
     elections,
@@ -20,17 +19,17 @@ from tidelog.sim.checks import (
     logs,
     numbering,
     stable,
-    strangers,
     transactions,
     truncation,
     watermarks,
 )
-from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.groups import Groups
-from tidelog.sim.checks.overheard import Overheard
 from tidelog.sim.checks.registrations import Registrations
 from tidelog.sim.checks.replica import Batch, Replica, State, numbers_of
+from tidelog.sim.checks.wire import answers, strangers
+from tidelog.sim.checks.wire.fetches import Fetches
+from tidelog.sim.checks.wire.overheard import Overheard
 from tidelog.sim.host import Host
 from tidelog.sim.network import End
 from tidelog.sim.world import World

@@ -3,8 +3,8 @@ before the first append in that epoch.
 """
 
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.overheard import Source
 from tidelog.sim.checks.replica import Batch, Replica
+from tidelog.sim.checks.wire.said import Source
 
 
 def check(ghosts: Ghosts, replica: Replica, gone: list[Batch], source: Source | None) -> None:

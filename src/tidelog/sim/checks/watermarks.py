@@ -5,9 +5,9 @@ current broker epoch, and |ISR| ≥ min. What was fetched is what came over the 
 I8 (S): for the leader whose epoch is the state's, the controller's ISR ⊆ its maximal ISR.
 """
 
-from tidelog.sim.checks.fetches import Fetches
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica, State
+from tidelog.sim.checks.wire.fetches import Fetches
 
 
 def check(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:

@@ -4,8 +4,9 @@ A fetch counts in the leader epoch that it names, for the broker epoch that it n
 does not part from the leader's below it: where the leader's log has a batch of the same epoch that ends there.
 """
 
-from tidelog.sim.checks.overheard import Fetched, Overheard
 from tidelog.sim.checks.replica import Replica
+from tidelog.sim.checks.wire.overheard import Overheard
+from tidelog.sim.checks.wire.said import Fetched
 
 NOWHERE = -1
 NO_EPOCH = -1

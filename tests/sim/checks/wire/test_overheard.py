@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 from tests.sim.checks.support import NAME, REPLICAS, batch, ghosts
-from tidelog.sim.checks.overheard import EPOCHS, FETCH, Fetched, Overheard, Source
+from tidelog.sim.checks.wire.overheard import EPOCHS, FETCH, Overheard
+from tidelog.sim.checks.wire.said import Fetched, Source
 from tidelog.wire.codec import encode_request, encode_response
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from tidelog.wire.messages.records import fetch, list_offsets, produce

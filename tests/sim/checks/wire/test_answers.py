@@ -4,9 +4,9 @@ import pytest
 
 from tests.sim.checks.support import NAME, append, batch, ghosts, replica
 from tidelog.errors import ErrorCode
-from tidelog.sim.checks import answers
 from tidelog.sim.checks.ghosts import Acked
-from tidelog.sim.checks.overheard import Given, Latest, Success
+from tidelog.sim.checks.wire import answers
+from tidelog.sim.checks.wire.said import Given, Latest, Success
 from tidelog.wire.records import header
 
 SENT = header(batch([b"a", b"b"], producer=(7, 0, 4)))

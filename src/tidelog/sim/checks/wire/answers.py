@@ -11,8 +11,8 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.checks import numbering
 from tidelog.sim.checks.ghosts import Acked, Ghosts
-from tidelog.sim.checks.overheard import Given, Latest, Success
 from tidelog.sim.checks.replica import Replica
+from tidelog.sim.checks.wire.said import Given, Latest, Success
 from tidelog.wire.records import batches, crc_holds
 
 

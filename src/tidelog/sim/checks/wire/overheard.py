@@ -6,16 +6,16 @@ known while the follower takes it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from tidelog.model import INTER_BROKER_LISTENER, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.wire.said import Asked, Fetched, Given, Latest, Reading, Source, Success
 from tidelog.sim.host import Host
 from tidelog.sim.network import End, Link
 from tidelog.wire.codec import decode_request, decode_response
-from tidelog.wire.records import BatchHeader, header
+from tidelog.wire.records import header
 
 PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
 HEARD = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS})
@@ -26,70 +26,6 @@ ACKS_ALL = -1
 LATEST = -1
 UNCLEAN = 1
 CLOSING = -1
-
-
-class Fetched(NamedTuple):
-    """A follower's fetch as its leader got it: from where, and the epoch below that place."""
-
-    offset: int
-    last_epoch: int
-
-
-class Source(NamedTuple):
-    """Where an answer that a follower gets came from. `epoch`: the leader epoch of who answered, when it was sent;
-    `before`: at the beginning of the step in which it was. Within a step nobody can tell."""
-
-    broker: int
-    epoch: int
-    before: int = -1
-
-    def speaks_for(self, epoch: int) -> bool:
-        return epoch in (self.epoch, self.before)
-
-
-class Success(NamedTuple):
-    """An acks=all success: where the batch was said to stand, and the batch as it was sent."""
-
-    name: TopicPartition
-    base: int
-    sent: BatchHeader
-
-
-class Given(NamedTuple):
-    """Records that a consumer is given, and the offset that they must lie below."""
-
-    name: TopicPartition
-    records: Any
-    limit: int
-
-
-class Latest(NamedTuple):
-    """An answer to ListOffsets for the latest offset."""
-
-    name: TopicPartition
-    offset: int
-    epoch: int
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """A request that is not answered yet. `names`: what a follower asks for, by the epoch it believes in."""
-
-    key: int
-    version: int
-    request: Any
-    follower: int = -1
-    names: dict[TopicPartition, int] = field(default_factory=dict)
-    epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Reading:
-    """What a follower reads on a connection, as its session has it: the place and the epoch. A session ends with its
-    connection; what was on its way on an older one may arrive later."""
-
-    broker_epoch: int = -1
-    names: dict[TopicPartition, tuple[int, Fetched]] = field(default_factory=dict)
 
 
 def partition_of(host: Host, name: TopicPartition) -> Partition | None:
