@@ -9,31 +9,31 @@ from tidelog.sim.mutants.catalogue import MUTANTS, applied, find
 from tidelog.sim.mutants.hunt import hunt
 
 WINDOW, WIDE = 60, 300
-RARE = frozenset({"kip-101", "kip-279-unfenced", "compaction-ascending"})
+RARE = frozenset({"kip-101", "kip-279-unfenced", "compaction-ascending", "lso-ignores-markers"})
 
 FOUND = {
-    "truncate-to-high-watermark": 1,
-    "kip-101": 35,
-    "kip-279-unfenced": 35,
-    "isr-without-epoch-start": 6,
-    "watermark-over-committed-isr": 1,
-    "alter-partition-without-broker-epoch": 1,
-    "ack-before-isr": 0,
-    "watermark-below-min-isr": 6,
-    "consumer-reads-to-the-end": 0,
-    "lso-ignores-markers": 13,
-    "producers-not-truncated": 1,
-    "dedupe-lost": 1,
-    "recovery-point-before-fsync": 0,
-    "clean-shutdown-stays": 6,
-    "compaction-ascending": 3056,
-    "anybody-may-follow": 1,
-    "end-txn-without-bump": 5,
-    "checkpoint-in-place": 10,
-    "epochs-not-truncated": 1,
-    "metadata-out-of-order": 5,
+    "truncate-to-high-watermark": 5000,
+    "kip-101": 5054,
+    "kip-279-unfenced": 5054,
+    "isr-without-epoch-start": 5001,
+    "watermark-over-committed-isr": 5002,
+    "alter-partition-without-broker-epoch": 5000,
+    "ack-before-isr": 5000,
+    "watermark-below-min-isr": 5000,
+    "consumer-reads-to-the-end": 5000,
+    "lso-ignores-markers": 5289,
+    "producers-not-truncated": 5000,
+    "dedupe-lost": 5000,
+    "recovery-point-before-fsync": 5000,
+    "clean-shutdown-stays": 5000,
+    "compaction-ascending": 5044,
+    "anybody-may-follow": 5001,
+    "end-txn-without-bump": 5005,
+    "checkpoint-in-place": 5005,
+    "epochs-not-truncated": 5001,
+    "metadata-out-of-order": 5008,
 }
-"""The first seed that does."""
+"""The first seed from 5000 on that does."""
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
