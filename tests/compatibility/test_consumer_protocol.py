@@ -1,5 +1,6 @@
 """Groups of the consumer protocol (KIP-848) with published clients and Kafka's own tools against three broker processes."""
 
+import json
 import re
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def fill(cluster: Any, topic: Topic, count: int = 600) -> None:
     assert sender.flush(PATIENCE_S) == 0
 
 
-def share(*readers: Reader) -> bool:
+def share(*readers: "Reader | Verifiable") -> bool:
     """Whether all partitions are with them, each with one, and nobody has two more than another."""
     parts = [reader.has for reader in readers]
     sizes = [len(part) for part in parts]
@@ -241,6 +242,65 @@ def test_java_consumers_read_with_the_new_protocol(cluster, kafka_tool, topic, n
         "--command-property", "group.protocol=consumer", "--command-property", "auto.offset.reset=earliest",
     )  # fmt: skip
     assert " 600," in said
+
+
+class Verifiable:
+    """Kafka's VerifiableConsumer, whose commits are synchronous: what it reads and has, as it tells."""
+
+    def __init__(self, libs: str, bootstrap: str, group: str, topic: str) -> None:
+        named = ["--bootstrap-server", bootstrap, "--group-id", group, "--topic", topic, "--group-protocol", "consumer"]
+        java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", libs, "org.apache.kafka.tools.VerifiableConsumer"]
+        self.process = subprocess.Popen([*java, *named], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.read: set[tuple[int, int]] = set()
+        self.has: set[int] = set()
+        self.refused: list[str] = []
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE_S)
+        self._thread.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _listen(self) -> None:
+        for line in self.process.stdout or ():
+            told = json.loads(line) if line.startswith("{") else {"name": "words"}
+            parts = told.get("partitions", [])
+            if told["name"] == "records_consumed":
+                spans = [(part["partition"], part["minOffset"], part["maxOffset"]) for part in parts]
+                self.read |= {(number, offset) for number, low, high in spans for offset in range(low, high + 1)}
+            elif told["name"] == "partitions_assigned":
+                self.has |= {part["partition"] for part in parts}
+            elif told["name"] == "partitions_revoked":
+                self.has -= {part["partition"] for part in parts}
+            elif told["name"] == "offsets_committed" and not told["success"]:
+                self.refused.append(told["error"])
+
+
+@pytest.mark.kafka
+def test_java_consumers_share_while_the_coordinator_dies(cluster, kafka_libs, topic, name):
+    with (
+        Load(cluster.bootstrap, topic, pace_s=0.002) as load,
+        Verifiable(kafka_libs, cluster.bootstrap, name, topic.name) as first,
+    ):
+        awaited(lambda: share(first), "all of it")
+        with Verifiable(kafka_libs, cluster.bootstrap, name, topic.name) as second:
+            awaited(lambda: share(first, second), "a half each")
+            dead = coordinator_of(cluster, name)
+            cluster.kill(dead)
+            awaited(lambda: coordinator_of(cluster, name) != dead, "another coordinator")
+            load.await_more(300)
+            cluster.start_broker(dead)
+            assert share(first, second)
+        awaited(lambda: share(first), "all of it again")
+        load.stop()
+        everything = set(load.acknowledged.values())
+        awaited(lambda: first.read | second.read >= everything, "every record")
 
 
 @pytest.mark.kafka
