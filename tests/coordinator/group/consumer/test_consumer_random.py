@@ -11,8 +11,10 @@ from random import Random
 import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People, Person
+from tests.coordinator.group.ground import Log
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.wire.records import Record, build
 
 STEPS = 120
 SUBSCRIPTIONS = ((("t",), None), (("t", "u"), None), (("u", "v"), None), ((), "[tv]"), (("u",), "t.*"))
@@ -185,3 +187,23 @@ def test_no_partition_is_with_two_and_all_come_to_rest(seed):
     for _ in range(STEPS):
         run.step()
     run.rest()
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("cleaned", [0.0, 0.6, 1.0], ids=["nothing", "a part", "everything"])
+def test_a_compacted_log_says_the_same(seed, cleaned):
+    """Of the cleaned part the last record of each key is left, and no tombstone."""
+    run = Run(seed)
+    for _ in range(STEPS):
+        run.step()
+    run.people.release()
+    written = run.people.log.keys_and_values()
+    end = int(len(written) * cleaned)
+    last = {key: place for place, (key, _) in enumerate(written[:end])}
+    kept = [pair for place, pair in enumerate(written[:end]) if last[pair[0]] == place and pair[1] is not None]
+    log = Log()
+    log.append(build([Record(key=key, value=value) for key, value in [*kept, *written[end:]]]))
+    log.high_watermark = log.end
+    after = People(run.people.options, log=log, now=run.people.now, cluster=run.people.cluster)
+    assert lasting(after) == lasting(run.people)
+    assert after.listed() == run.people.listed()
