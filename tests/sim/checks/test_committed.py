@@ -28,6 +28,15 @@ def test_replicas_that_agree():
         judge(made, replica(broker, LOG))
 
 
+def test_what_is_committed_begins_where_the_log_of_a_leader_does():
+    """Of a compacted log nothing is known below: seed 101013."""
+    made, leader = known(5), replica(0, LOG, isr=(0, 1, 2))
+    leader.log.skip_to(10)
+    judge(made, leader)
+    assert (made.of(NAME).committed.first_offset, made.of(NAME).committed.end) == (10, 10)
+    judge(made, replica(1, LOG))
+
+
 def test_another_record_below_the_watermark():
     with pytest.raises(AssertionError, match=r"^I4:"):
         judge(known(), replica(1, OTHER))

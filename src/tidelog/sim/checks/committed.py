@@ -66,6 +66,8 @@ def commit(ghost: Ghost, replica: Replica) -> bool:
     assert replica.log.agrees(ghost.committed, ghost.committed.end), (
         f"I5: {replica!r} replaces what was committed: {difference(replica, ghost)}"
     )
+    if replica.first_offset > ghost.committed.end:  # of what lies below, this leader's log proves nothing
+        ghost.committed.skip_to(replica.first_offset)
     for batch in replica.log.since(ghost.committed.end):
         if batch.end > state.high_watermark:
             break
