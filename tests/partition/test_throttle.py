@@ -95,3 +95,11 @@ def test_a_rate_of_nothing_lets_nothing_pass_until_it_is_raised():
     assert made.next_deadline is None
     made.set_rate(NO_LIMIT, 20_000)
     assert made.release(20_000) == ["p"]
+
+
+def test_what_replicas_in_sync_copied_long_ago_holds_nobody_back():
+    made, _ = throttle(1000, "*")
+    for second in range(3_600):
+        made.spend(5_000, second * 1000)  # an hour at five times the rate, which nobody in sync is held to
+    made.room(3_599_000)
+    assert made.free_at <= 3_599_000 + 10_000

@@ -15,6 +15,8 @@ from tidelog.partition.partition import Partition
 NO_LIMIT = 2**63 - 1
 """The rate where no throttle is set."""
 MOST_CREDIT_MS = 1000
+MOST_DEBT_MS = 10_000
+"""What replicas in sync copy without credit makes no larger debt: about Kafka's window of eleven seconds."""
 PORTION = 10
 """One answer is given this part of a second's bytes, if there is credit for less."""
 ALL: Collection[int] = range(2**31)
@@ -70,7 +72,8 @@ class Throttle:
     def spend(self, count: int, now: int) -> None:
         if count and self.rate != NO_LIMIT:
             self._earn(now)
-            self._credit -= count
+            before, floor = self._credit, -self.rate * MOST_DEBT_MS / 1000
+            self._credit = before - count if before >= 0 else max(before - count, min(before, floor))
 
     def _earn(self, now: int) -> None:
         earned = (now - self._at) * self.rate / 1000
