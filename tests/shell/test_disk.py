@@ -4,11 +4,13 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tidelog.errors import DiskFailed, DiskFull
+from tidelog.shell.chores import Chores
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 
 
@@ -102,7 +104,7 @@ def test_the_first_sync_of_a_new_file_syncs_its_folder_and_later_ones_the_data_o
 
 def test_replace_is_whole_or_not_and_durable_unless_told_otherwise(disk, folder, synced):
     disk.replace(f"{folder}/a", b"one")
-    assert synced == [f"{folder}/a.tmp", folder]
+    assert synced == [f"{folder}/a.loop.tmp", folder]
     disk.replace(f"{folder}/a", b"two", durable=False)
     assert len(synced) == 2
     assert disk.read(f"{folder}/a") == b"two"
@@ -193,3 +195,24 @@ def test_what_finds_no_room_is_told_apart_and_a_replaced_file_stays_whole(disk, 
     with pytest.raises(DiskFailed) as failed:
         disk.open(f"{folder}/a").sync()
     assert not isinstance(failed.value, DiskFull), "what an fsync could not write is lost"
+
+
+def test_a_file_may_be_replaced_on_the_loop_and_on_a_thread_at_the_same_time(disk, folder, monkeypatch):
+    rename, chores = os.rename, Chores()
+    done = threading.Event()
+
+    def replace_on_a_thread():
+        disk.replace(f"{folder}/a", b"by the thread")
+        done.set()
+
+    def slow(source, target):
+        monkeypatch.setattr(os, "rename", rename)
+        chores.submit("sync", folder, replace_on_a_thread)
+        assert done.wait(10)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", slow)
+    disk.replace(f"{folder}/a", b"on the loop")
+    chores.stop()
+    assert disk.read(f"{folder}/a") == b"on the loop"
+    assert disk.list(folder) == ["a"]

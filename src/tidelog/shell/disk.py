@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import current_thread
 
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Buffer
@@ -161,7 +162,7 @@ class OsDisk:
             return file.readall() or b""
 
     def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        temporary = path + ".tmp"
+        temporary = f"{path}.{_lane()}.tmp"
         with self.refusing(path, new=True):
             try:
                 _write_whole(temporary, content, durable=durable)
@@ -215,6 +216,12 @@ class OsDisk:
         with self.refusing(folder):
             found = os.statvfs(folder)
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def _lane() -> str:
+    """Threads that replace the same file at the same time do not share the temporary one."""
+    name = current_thread().name
+    return name if name.startswith("chores-") else "loop"
 
 
 def _write_whole(path: str, content: bytes, *, durable: bool) -> None:
