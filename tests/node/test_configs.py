@@ -22,7 +22,9 @@ class Ground:
         self.session = self.tree.session()
         self.pending = []
         self.topics_told, self.brokers_told = [], 0
-        self.mirror = ConfigMirror(self._submit, on_topic=self.topics_told.append, on_broker=self._broker_told)
+        self.mirror = ConfigMirror(
+            self._submit, on_topic=self.topics_told.append, on_broker=self._broker_told, on_quotas=lambda: None
+        )
         self._number = 0
         self._configs: dict[str, dict[str, str]] = {}
         self._deleted = set()

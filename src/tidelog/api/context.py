@@ -240,7 +240,6 @@ class Quotas(Protocol):
     """What clients may ask of this broker. `stopwatch` tells nanoseconds, `watching` whether anybody has a quota."""
 
     watching: bool
-    throttled: int
 
     def stopwatch(self) -> int: ...
 

@@ -92,7 +92,7 @@ class GroupConfig(Inheriting):
                         least = "at least" if word == "min" else "at most"
                         raise InvalidOption(f"{name} must be {least} {bound.name} ({limit}), not {value}")
         if {"consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"} & set(given):
-            _check_beats(config.consumer_session_timeout_ms, config.consumer_heartbeat_interval_ms, "consumer")
+            _check_beats(config.consumer_session_timeout_ms, config.consumer_heartbeat_interval_ms)
 
 
 def _bound(name: str, word: str) -> str:
@@ -101,9 +101,9 @@ def _bound(name: str, word: str) -> str:
     return f"group.{protocol}.{word}.{rest.removeprefix('num.')}"
 
 
-def _check_beats(session_ms: int, heartbeat_ms: int, protocol: str) -> None:
+def _check_beats(session_ms: int, heartbeat_ms: int) -> None:
     if heartbeat_ms >= session_ms:
         raise InvalidOption(
-            f"{protocol}.heartbeat.interval.ms must be less than {protocol}.session.timeout.ms ({session_ms}), "
+            f"consumer.heartbeat.interval.ms must be less than consumer.session.timeout.ms ({session_ms}), "
             f"not {heartbeat_ms}"
         )

@@ -30,7 +30,7 @@ _TOLD_BY_LIST = ("topics", "brokers")
 class ConfigMirror:
     """`submit` sends queries to the store and calls back within the node.
 
-    `on_topic`, `on_broker`, `on_group` and `on_quotas` hear of changes.
+    `on_topic`, `on_broker` and `on_quotas` hear of changes; a group's options are looked up whenever they are needed.
     """
 
     def __init__(
@@ -39,13 +39,11 @@ class ConfigMirror:
         *,
         on_topic: Callable[[str], None],
         on_broker: Callable[[], None],
-        on_group: Callable[[str], None] = lambda _: None,
-        on_quotas: Callable[[], None] = lambda: None,
+        on_quotas: Callable[[], None],
     ) -> None:
         self._submit = submit
         self._on_topic = on_topic
         self._on_broker = on_broker
-        self._on_group = on_group
         self._on_quotas = on_quotas
         self._values: dict[str, dict[str, str]] = {}
         """By place below `/config`."""
@@ -193,8 +191,6 @@ class ConfigMirror:
             self._on_topic(name)
         elif kind == "brokers":
             self._on_broker()
-        elif kind == "groups":
-            self._on_group(unquote(name))
         elif kind in _QUOTAS:
             self._quotas_changed = True  # told once, when all is read
 

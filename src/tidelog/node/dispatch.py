@@ -297,7 +297,6 @@ class Dispatch:
         throttle_ms = max(throttle_ms, bill.throttle_ms)
         if throttle_ms <= 0:
             return parts
-        self._quotas.throttled += 1
         self.muting.mute(connection, now + throttle_ms)
         if not hasattr(response, "throttle_time_ms"):
             return parts

@@ -25,8 +25,6 @@ class Quotas:
         self.watching = False
         self.stopwatch = stopwatch
         self.limits = Limits(())
-        self.throttled = 0
-        """Answers that told their client to wait."""
         self._samples = config.quota_window_num
         self._window_ms = config.quota_window_size_seconds * 1000
         self._burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds

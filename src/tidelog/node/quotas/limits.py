@@ -13,7 +13,6 @@ from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity
 _ABSENT = ""
 """No name is empty, so this stands for a type that an entity does not have."""
 
-
 MOST_KNOWN = 10_000
 """Clients choose their ids, so what is remembered of them must have a bound."""
 
