@@ -25,7 +25,7 @@ FOUND = {
     "producers-not-truncated": 5000,
     "dedupe-lost": 5000,
     "recovery-point-before-fsync": 5000,
-    "clean-shutdown-stays": 5000,
+    "clean-shutdown-stays": 5016,
     "compaction-ascending": 5044,
     "anybody-may-follow": 5001,
     "end-txn-without-bump": 5005,
