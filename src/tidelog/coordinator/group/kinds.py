@@ -1,7 +1,7 @@
 """Requests of classic members, answered by the kind of group that theirs is."""
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.consumer import classic_members
+from tidelog.coordinator.group.consumer.mixed import classic_members
 from tidelog.coordinator.group.deletion import group_tombstones
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.membership import heartbeat as classic_heartbeat

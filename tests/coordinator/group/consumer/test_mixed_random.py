@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People, Person
-from tidelog.coordinator.group.consumer import embedded
+from tidelog.coordinator.group.consumer.mixed import embedded
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.consumer import conversion, subscriptions, timing
+from tidelog.coordinator.group.consumer import subscriptions, timing
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.member import Member
+from tidelog.coordinator.group.consumer.mixed import conversion
 from tidelog.coordinator.group.consumer.records import member_tombstones
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode

@@ -1,10 +1,10 @@
 """Members that go by their own wish: for good, or, static ones, for a while."""
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.consumer.conversion import consumer_group
 from tidelog.coordinator.group.consumer.fencing import fence
 from tidelog.coordinator.group.consumer.joining import known_member, known_static_member
 from tidelog.coordinator.group.consumer.member import LEAVE_STATIC_EPOCH, NOTHING, Member
+from tidelog.coordinator.group.consumer.mixed.conversion import consumer_group
 from tidelog.coordinator.group.consumer.records import current_change
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (

@@ -1,9 +1,9 @@
 """The consumer group that a request is for: one that is there, a new one, or what a classic one becomes."""
 
 from tidelog.coordinator.group.consumer import sessions
-from tidelog.coordinator.group.consumer.conversion import check_upgrade, upgrade
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.mixed.conversion import check_upgrade, upgrade
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.membership.responses import join_error, sync_error

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group import protocols, records
-from tidelog.coordinator.group.consumer import embedded, timing, topics
+from tidelog.coordinator.group.consumer import timing, topics
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
 from tidelog.coordinator.group.consumer.member import ClassicSide, Current, Member, Subscription
+from tidelog.coordinator.group.consumer.mixed import embedded
 from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.records import (
     current_change,

@@ -5,7 +5,7 @@ join again whenever it has something to give up or may get more: so it reconcile
 """
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.consumer import conversion, embedded, sessions, subscriptions, timing
+from tidelog.coordinator.group.consumer import sessions, subscriptions, timing
 from tidelog.coordinator.group.consumer.advancing import advance, step
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.fencing import fence
@@ -17,6 +17,7 @@ from tidelog.coordinator.group.consumer.joining import (
     known_static_member,
 )
 from tidelog.coordinator.group.consumer.member import ClassicSide, Member, MemberState, Subscription
+from tidelog.coordinator.group.consumer.mixed import conversion, embedded
 from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.timing import Deadline
 from tidelog.coordinator.group.machine import GroupMachine
