@@ -25,9 +25,6 @@ from tidelog.wire.messages.topics.describe_topic_partitions import (
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 CONNECT_TIMEOUT_S = 10
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-"""Kafka's numbers of the kinds of resources that have options."""
-
 EARLIEST, LATEST = -2, -1
 ROUNDS = 20
 MOST_PARTITIONS = 2000

@@ -1,15 +1,16 @@
 """What `tidelog topics --describe` prints: a line a topic and a line a partition, in kafka-topics' form."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from tidelog.cli.cluster import MOST_PARTITIONS, TOPIC, describe_configs, describe_topics, metadata
+from tidelog.cli.cluster import MOST_PARTITIONS, describe_configs, describe_topics, metadata
 from tidelog.cli.options import Refused
 from tidelog.cli.topics import FILTERS, matching
 from tidelog.client.admin import CONTROLLER
+from tidelog.config.resources import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.shell.transport import Admin
@@ -34,7 +35,7 @@ class Described:
     partition: Any
     min_in_sync: int
     moving: Moving | None = None
-    live: Collection[int] = field(default=())
+    live: Collection[int] = ()
 
     @property
     def replication_factor(self) -> int:

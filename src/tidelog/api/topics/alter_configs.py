@@ -1,16 +1,10 @@
-"""AlterConfigs (33): options of topics and brokers replaced."""
+"""AlterConfigs (33): options of topics, brokers and groups replaced."""
 
-from tidelog.api.cluster.hand_over import hand_over
 from tidelog.api.context import Context, Handed
-from tidelog.api.topics.broker_options import is_for_another_broker
-from tidelog.controller.refusals import refuse
-from tidelog.errors import ErrorCode
+from tidelog.api.topics.broker_options import hand_over_here
 from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
 def handle(request: AlterConfigsRequest, context: Context) -> Handed | AlterConfigsResponse:
-    if is_for_another_broker(request, context):
-        message = f"This is broker {context.broker.broker_id}."
-        refusal: AlterConfigsResponse = refuse(request, ErrorCode.INVALID_REQUEST, message)
-        return refusal
-    return hand_over(request, context)
+    answer: Handed | AlterConfigsResponse = hand_over_here(request, context)
+    return answer

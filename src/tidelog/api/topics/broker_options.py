@@ -1,13 +1,26 @@
 """Options of one broker are altered at that broker, as Kafka wants it; a client that asks another one is told so."""
 
+from typing import Any
+
+from tidelog.api.cluster.hand_over import hand_over
 from tidelog.api.context import Context
+from tidelog.config.resources import BROKER
+from tidelog.controller.refusals import refuse
+from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
 
-BROKER = 4
+AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
-def is_for_another_broker(request: AlterConfigsRequest | IncrementalAlterConfigsRequest, context: Context) -> bool:
+def hand_over_here(request: AlterRequest, context: Context) -> Any:
+    """Hand the request to the controller; INVALID_REQUEST where it is for another broker."""
+    if _is_for_another_broker(request, context):
+        return refuse(request, ErrorCode.INVALID_REQUEST, f"This is broker {context.broker.broker_id}.")
+    return hand_over(request, context)
+
+
+def _is_for_another_broker(request: AlterRequest, context: Context) -> bool:
     """Whether a client asks here for nothing but options of other brokers."""
     own = str(context.broker.broker_id)
     return (

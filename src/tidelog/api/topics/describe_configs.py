@@ -8,6 +8,7 @@ from tidelog.api.context import Context
 from tidelog.api.topics import loggers
 from tidelog.config import describe
 from tidelog.config.describe import Described
+from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.controller import names
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.cluster.describe_configs import (
@@ -18,8 +19,6 @@ from tidelog.wire.messages.cluster.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:

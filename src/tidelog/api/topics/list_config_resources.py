@@ -1,15 +1,13 @@
 """ListConfigResources (74): the names of everything that has options (KIP-1142). Version 0 lists client metrics."""
 
 from tidelog.api.context import Context
+from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, TYPES
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:

@@ -4,6 +4,7 @@ from tidelog.api.context import Context
 from tidelog.config import loggers
 from tidelog.config.alter import Change
 from tidelog.config.describe import Described, Source
+from tidelog.config.resources import BROKER_LOGGER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.cluster.incremental_alter_configs import (
     AlterConfigsResource,
@@ -11,8 +12,6 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-BROKER_LOGGER = 8
 
 
 def concern_loggers(request: IncrementalAlterConfigsRequest) -> bool:

@@ -5,18 +5,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from tidelog.cli.cluster import (
-    BROKER,
-    BROKER_LOGGER,
-    CLIENT_METRICS,
-    GROUP,
-    TOPIC,
-    describe_configs,
-    metadata,
-    reason,
-)
+from tidelog.cli.cluster import describe_configs, metadata, reason
 from tidelog.cli.options import Refused
 from tidelog.client.admin import ANY
+from tidelog.config.alter import Operation
+from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.incremental_alter_configs import (
@@ -27,7 +20,6 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
 from tidelog.wire.messages.cluster.list_config_resources import ListConfigResourcesRequest
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
-SET, DELETE = 0, 1
 DEFAULT_BROKERS_SOURCE = 3
 SOURCES = {
     0: "UNKNOWN",
@@ -123,8 +115,8 @@ def _text(value: str | None) -> str:
 def alter(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
     """Set and remove options of one entity in one request."""
     which = KINDS[kind]
-    changes = [AlterableConfig(name=each, config_operation=SET, value=value) for each, value in set_.items()]
-    changes += [AlterableConfig(name=each, config_operation=DELETE, value="") for each in remove]
+    changes = [AlterableConfig(name=each, config_operation=Operation.SET, value=value) for each, value in set_.items()]
+    changes += [AlterableConfig(name=each, config_operation=Operation.DELETE, value="") for each in remove]
     resource = AlterConfigsResource(resource_type=which.number, resource_name=name, configs=changes)
     broker = int(name) if kind in ("brokers", "broker-loggers") and name else ANY
     for result in admin.ask(IncrementalAlterConfigsRequest(resources=[resource]), broker).responses:

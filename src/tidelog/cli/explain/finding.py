@@ -1,7 +1,7 @@
 """What a rule found out: one state of one thing, why it is so, and what helps."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning", "note"]
@@ -17,7 +17,7 @@ class Finding:
     about: str
     says: str
     because: Sequence[str] = ()
-    helps: Sequence[str] = field(default=())
+    helps: Sequence[str] = ()
 
 
 def numbered(brokers: Sequence[int]) -> str:

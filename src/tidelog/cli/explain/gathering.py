@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from tidelog.cli.cluster import TOPIC, describe_configs, metadata
+from tidelog.cli.cluster import describe_configs, metadata
 from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Move, Open, PartitionSeen, Told
+from tidelog.config.resources import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.shell.transport import Admin
@@ -22,14 +23,12 @@ from tidelog.wire.messages.transactions.describe_producers import DescribeProduc
 from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
 
 ANSWER_MS = 3_000
-BETWEEN_S = 1.0
-"""How long sizes are watched."""
 
 Answer = TypeVar("Answer")
 
 
-def gather(admin: Admin, wanted: Callable[[str], bool] = lambda _: True, *, watch_s: float = BETWEEN_S) -> Evidence:
-    """Everything known of the topics that are wanted, and of all brokers."""
+def gather(admin: Admin, wanted: Callable[[str], bool], *, watch_s: float) -> Evidence:
+    """Everything known of the topics that are wanted, and of all brokers; sizes are watched for so many seconds."""
     told = metadata(admin)
     partitions = _partitions(told, wanted)
     brokers = {each.node_id: BrokerSeen(each.node_id, f"{each.host}:{each.port}") for each in told.brokers}

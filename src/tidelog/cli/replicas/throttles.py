@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 import click
 
-from tidelog.cli.cluster import BROKER, TOPIC, reason
+from tidelog.cli.cluster import reason
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas.knowledge import Ongoing, racks
 from tidelog.client.admin import ANY
+from tidelog.config.alter import Operation
+from tidelog.config.resources import BROKER, TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
@@ -23,7 +25,6 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 FOLDER_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
-SET, DELETE = 0, 1
 
 
 class Path(NamedTuple):
@@ -98,7 +99,7 @@ def alter(
 ) -> None:
     """Set these options, or delete those that are None."""
     configs = [
-        AlterableConfig(name=option, config_operation=DELETE if value is None else SET, value=value)
+        AlterableConfig(name=option, config_operation=_operation(value), value=value)
         for option, value in options.items()
     ]
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
@@ -107,6 +108,10 @@ def alter(
         return
     if result.error_code:
         raise Refused(reason(result.error_code, result.error_message))
+
+
+def _operation(value: str | None) -> Operation:
+    return Operation.DELETE if value is None else Operation.SET
 
 
 def _s(items: Collection[object]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tidelog.config import alter
 from tidelog.config.quotas import node_name
+from tidelog.config.resources import BROKER, GROUP, TOPIC
 from tidelog.controller import names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Group, Steps, submit
@@ -24,7 +25,6 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-TOPIC, BROKER, GROUP = 2, 4, 32
 OPERATIONS = frozenset(alter.Operation)
 NOTIFICATIONS = 100
 """Notifications that are kept; older ones go when new ones come."""

@@ -7,7 +7,8 @@ somebody set to `*` stays, and keeps the rates.
 
 from collections.abc import Collection, Mapping
 
-from tidelog.controller.commands.configs import BROKER, TOPIC, Alteration, write
+from tidelog.config.resources import BROKER, TOPIC
+from tidelog.controller.commands.configs import Alteration, write
 from tidelog.controller.journal import Steps
 from tidelog.controller.state import Partition
 from tidelog.controller.term import Term

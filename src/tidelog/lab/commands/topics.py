@@ -1,5 +1,7 @@
 """The story's topic `t`, its options, its elections, and its end."""
 
+from tidelog.config.alter import Operation
+from tidelog.config.resources import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.lab import asking
 from tidelog.lab.commands.entry import Entry, entry
@@ -17,8 +19,6 @@ from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 TIMEOUT_MS = 5_000
-TOPIC_RESOURCE = 2
-SET = 0
 ELECTIONS = {"preferred": 0, "unclean": 1}
 OPTIONS = {"min.insync.replicas": "min.insync.replicas", "unclean": "unclean.leader.election.enable"}
 """Knobs that are options of the topic."""
@@ -56,11 +56,10 @@ def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) ->
 
 def alter(play: Play, command: Command) -> None:
     changes = [
-        configs.AlterableConfig(name=name, config_operation=SET, value=value) for name, value in command.options.items()
+        configs.AlterableConfig(name=name, config_operation=Operation.SET, value=value)
+        for name, value in command.options.items()
     ]
-    resource = configs.AlterConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=play.name.topic, configs=changes
-    )
+    resource = configs.AlterConfigsResource(resource_type=TOPIC, resource_name=play.name.topic, configs=changes)
     request = configs.IncrementalAlterConfigsRequest(resources=[resource])
     answer = play.answer(CONTROLLER, asking.ALTER_CONFIGS, request)
     result = answer.responses[0] if answer is not None else None
