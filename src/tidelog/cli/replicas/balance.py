@@ -86,11 +86,14 @@ class _Plan:
     def _relieve(self, source: int, target: int) -> bool:
         """Move the replica whose size fits best from one broker to the other."""
         wanted = (self.bytes[source] - self.bytes[target]) / 2
-        movable = [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
+        movable = self._movable(source, target)
         if not movable:
             return False
         self._move(min(movable, key=lambda each: (abs(self.sizes.get(each, 0) - wanted), each)), source, target)
         return True
+
+    def _movable(self, source: int, target: int) -> list[TopicPartition]:
+        return [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
 
     def _may(self, partition: TopicPartition, source: int, target: int) -> bool:
         """Whether the partition's replicas are in as many racks as before."""
@@ -123,8 +126,10 @@ class _Plan:
         """Let two replicas change places so that the brokers' bytes come nearer to each other."""
         gap = self.bytes[source] - self.bytes[target]
         best: tuple[int, TopicPartition, TopicPartition] | None = None
-        for big in self._largest(source, target):
-            for small in self._smallest(target, source):
+        largest = sorted(self._movable(source, target), key=lambda each: (-self.sizes.get(each, 0), each))[:CANDIDATES]
+        smallest = sorted(self._movable(target, source), key=lambda each: (self.sizes.get(each, 0), each))[:CANDIDATES]
+        for big in largest:
+            for small in smallest:
                 shift = self.sizes.get(big, 0) - self.sizes.get(small, 0)
                 left = abs(gap - 2 * shift)
                 if 0 < shift < gap and (best is None or left < best[0]):
@@ -134,14 +139,6 @@ class _Plan:
         self._move(best[1], source, target)
         self._move(best[2], target, source)
         return True
-
-    def _largest(self, source: int, target: int) -> list[TopicPartition]:
-        movable = [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
-        return sorted(movable, key=lambda each: (-self.sizes.get(each, 0), each))[:CANDIDATES]
-
-    def _smallest(self, source: int, target: int) -> list[TopicPartition]:
-        movable = [each for each in self.held[source] - self.held[target] if self._may(each, source, target)]
-        return sorted(movable, key=lambda each: (self.sizes.get(each, 0), each))[:CANDIDATES]
 
     def even_leaders(self) -> None:
         """Leaderships go from whoever has more to whoever has fewer, until none can."""

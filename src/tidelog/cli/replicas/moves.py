@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidelog.cli.cluster import reason
+from tidelog.cli.cluster import describe_topics, reason
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas import folders, progress, throttles
 from tidelog.cli.replicas.files import Wishes, duplicates, format_wishes, read_topics, read_wishes
@@ -145,8 +145,6 @@ def verify(admin: Admin, given: Mapping[str, Any]) -> None:
 def _states(
     admin: Admin, wanted: Mapping[TopicPartition, Sequence[int]], running: Mapping[TopicPartition, Ongoing]
 ) -> Iterable[str]:
-    from tidelog.cli.cluster import describe_topics
-
     settled = sorted({topic for topic, partition in wanted if (topic, partition) not in running})
     known = {
         (topic.name, each.partition_index): list(each.replica_nodes)

@@ -10,9 +10,8 @@ from prometheus_client.core import Metric
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.shell.metrics.families import gauge, gauges
+from tidelog.shell.metrics.families import PARTITION, gauge, gauges, is_under_replicated, labels_of
 
-PARTITION = ("topic", "partition")
 POSITION = ("consumergroup", *PARTITION)
 GROUP = ("consumergroup",)
 
@@ -50,7 +49,7 @@ def _cluster(node: Node) -> Iterator[Metric]:
 
 
 def _partitions(node: Node) -> Iterator[Metric]:
-    led = [(_labels(each), each, each.role) for each in node.replicas if isinstance(each.role, Leader)]
+    led = [(labels_of(each), each, each.role) for each in node.replicas if isinstance(each.role, Leader)]
     own = node.broker.broker_id
     families = (
         ("current_offset", "Where consumers' records end.", [each.high_watermark for _, each, _ in led]),
@@ -62,16 +61,12 @@ def _partitions(node: Node) -> Iterator[Metric]:
         (
             "under_replicated_partition",
             "1 where a replica is out of sync.",
-            [len(role.isr) < len(each.replicas) - len(role.adding or ()) for _, each, role in led],
+            [is_under_replicated(each, role) for _, each, role in led],
         ),
     )
     for name, text, numbers in families:
         samples = ((labels, number) for (labels, _, _), number in zip(led, numbers, strict=True))
         yield gauges(f"kafka_topic_partition_{name}", text, PARTITION, samples)
-
-
-def _labels(replica: Partition) -> tuple[str, str]:
-    return replica.name.topic, str(replica.name.partition)
 
 
 def _groups(node: Node) -> Iterator[Metric]:

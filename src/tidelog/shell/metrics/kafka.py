@@ -14,9 +14,17 @@ from tidelog.model import NO_LEADER
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.shell.metrics.families import Samples, counter, counters, gauge, gauges
+from tidelog.shell.metrics.families import (
+    PARTITION,
+    Samples,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    is_under_replicated,
+    labels_of,
+)
 
-PARTITION = ("topic", "partition")
 RUNNING = 3
 
 TRAFFIC: dict[str, tuple[str, Callable[[Partition], int]]] = {
@@ -37,10 +45,7 @@ LOGS: dict[str, tuple[str, Callable[[Partition], int]]] = {
 LED: dict[str, tuple[str, Callable[[Partition, Leader], int]]] = {
     "replicascount": ("Assigned replicas.", lambda partition, _: len(partition.replicas)),
     "insyncreplicascount": ("Replicas in sync.", lambda _, role: len(role.isr)),
-    "underreplicated": (
-        "1 where one is out of sync; those that a move adds do not count.",
-        lambda partition, role: len(role.isr) < len(partition.replicas) - len(role.adding or ()),
-    ),
+    "underreplicated": ("1 where one is out of sync; those that a move adds do not count.", is_under_replicated),
     "underminisr": (
         "1 where acks=all is refused.",
         lambda partition, role: len(role.isr) < partition.config.min_insync_replicas,
@@ -71,17 +76,13 @@ def metrics(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
         (((APIS[key].name,), count) for key, count in node.dispatch.requests.items()),
     )
     for name, (text, count) in LOGS.items():
-        yield gauges(name, text, PARTITION, ((_labels(replica), count(replica)) for replica in replicas))
+        yield gauges(name, text, PARTITION, ((labels_of(replica), count(replica)) for replica in replicas))
     for name, (text, judge) in LED.items():
-        samples = ((_labels(replica), judge(replica, role)) for replica, role in led)
+        samples = ((labels_of(replica), judge(replica, role)) for replica, role in led)
         yield gauges(f"kafka_cluster_partition_{name}", text, PARTITION, samples)
     yield gauges("tidelog_replica_lag", "Records that a follower lacks.", (*PARTITION, "replica"), _lags(led))
     kinds = (((kind,), count) for kind, count in sorted(events.items()))
     yield counters("tidelog_events", "Events by kind, such as isr.shrink.", ("kind",), kinds)
-
-
-def _labels(replica: Partition) -> tuple[str, str]:
-    return replica.name.topic, str(replica.name.partition)
 
 
 def _manager(node: Node, replicas: list[Partition], led: list[tuple[Partition, Leader]]) -> Iterator[Metric]:
@@ -157,4 +158,4 @@ def _lags(led: list[tuple[Partition, Leader]]) -> Samples:
     for replica, role in led:
         for follower, progress in role.remote.items():
             lag = replica.log.log_end_offset - max(progress.log_end_offset, 0)
-            yield (*_labels(replica), str(follower)), lag
+            yield (*labels_of(replica), str(follower)), lag
