@@ -139,6 +139,14 @@ def at_most_one(given: Mapping[str, Any], options: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
+def broker_ids(text: str) -> list[int]:
+    """The brokers of --broker-list; UsageError where it names none."""
+    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
+    if not entries or not all(entry.isdigit() for entry in entries):
+        raise usage(f"--broker-list {text!r} is not broker ids separated by ','.")
+    return [int(entry) for entry in entries]
+
+
 def usage(sentence: str) -> click.UsageError:
     """A fault of the command line, which names the command that it was made with."""
     return click.UsageError(sentence, click.get_current_context(silent=True))

@@ -9,6 +9,7 @@ import click
 from tidelog.cli.cluster import MOST_PARTITIONS, describe_configs, describe_topics, metadata
 from tidelog.cli.options import Refused
 from tidelog.cli.topics import FILTERS, matching
+from tidelog.cli.words import listed
 from tidelog.client.admin import CONTROLLER
 from tidelog.config.resources import TOPIC
 from tidelog.errors import ApiError, ErrorCode
@@ -60,22 +61,18 @@ class Described:
             f"\tTopic: {self.topic}",
             f"Partition: {partition.partition_index}",
             f"Leader: {partition.leader_id if partition.leader_id >= 0 else 'none'}",
-            f"Replicas: {_ids(partition.replica_nodes)}",
-            f"Isr: {_ids(partition.isr_nodes)}",
+            f"Replicas: {listed(partition.replica_nodes)}",
+            f"Isr: {listed(partition.isr_nodes)}",
         ]
         if self.moving:
             cells += [
-                f"Adding Replicas: {_ids(self.moving.adding)}",
-                f"Removing Replicas: {_ids(self.moving.removing)}",
+                f"Adding Replicas: {listed(self.moving.adding)}",
+                f"Removing Replicas: {listed(self.moving.removing)}",
             ]
         for title, name in (("Elr", "eligible_leader_replicas"), ("LastKnownElr", "last_known_elr")):
             replicas = getattr(partition, name, None)
-            cells.append(f"{title}: {'N/A' if replicas is None else _ids(replicas)}")
+            cells.append(f"{title}: {'N/A' if replicas is None else listed(replicas)}")
         return "\t".join(cells)
-
-
-def _ids(replicas: Sequence[int]) -> str:
-    return ",".join(map(str, replicas))
 
 
 def describe(admin: Admin, given: Mapping[str, Any]) -> None:

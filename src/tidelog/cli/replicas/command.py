@@ -8,12 +8,12 @@ from tidelog.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
     at_most_one,
+    broker_ids,
     check_belongs,
     check_needed,
     cluster_options,
     flag,
     one_action,
-    usage,
 )
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -71,8 +71,8 @@ def reassign_partitions(**given: Any) -> None:
     controller = given["bootstrap_controller"]
     if controller and given["bootstrap_server"] != DEFAULT_BOOTSTRAP:
         at_most_one(given, ("bootstrap-server", "bootstrap-controller"))
-    if given["broker_list"] is not None and not all(b.strip().isdigit() for b in given["broker_list"].split(",")):
-        raise usage(f"--broker-list {given['broker_list']!r} is not broker ids separated by ','.")
+    if given["broker_list"] is not None:
+        given["broker_list"] = broker_ids(given["broker_list"])
     from tidelog.cli.cluster import connect
     from tidelog.cli.replicas import moves
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tidelog.cli.options import Refused
+from tidelog.cli.words import listed
 from tidelog.model import TopicPartition
 
 T = TypeVar("T")
@@ -65,9 +66,9 @@ def _check(entries: Sequence[tuple[TopicPartition, list[int], list[str]]]) -> No
     if any(not replicas for _, replicas, _ in entries):
         raise Refused("Partition replica list cannot be empty")
     if twice := duplicates(partition for partition, _, _ in entries):
-        raise Refused(f"Partition reassignment contains duplicate topic partitions: {_listed(twice)}")
+        raise Refused(f"Partition reassignment contains duplicate topic partitions: {listed(twice)}")
     several = [
-        f"{partition} contains multiple entries for {_listed(brokers)}"
+        f"{partition} contains multiple entries for {listed(brokers)}"
         for partition, replicas, _ in entries
         if (brokers := duplicates(replicas))
     ]
@@ -97,7 +98,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         path, "partitions", lambda e: (_partition(e), _integer(e["offset"])), needed="Missing partitions field"
     )
     if twice := duplicates(partition for partition, _ in found):
-        raise Refused(f"Offset json file contains duplicate topic partitions: {_listed(twice)}")
+        raise Refused(f"Offset json file contains duplicate topic partitions: {listed(twice)}")
     return dict(found)
 
 
@@ -120,10 +121,6 @@ def format_wishes(
 
 def duplicates(items: Iterable[T]) -> list[T]:
     return [item for item, times in Counter(items).items() if times > 1]
-
-
-def _listed(items: Iterable[object]) -> str:
-    return ",".join(map(str, items))
 
 
 def _partition(entry: Mapping[str, Any]) -> TopicPartition:

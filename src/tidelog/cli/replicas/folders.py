@@ -10,6 +10,7 @@ from tidelog.cli.cluster import reason
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas.files import Replica
 from tidelog.cli.replicas.knowledge import held
+from tidelog.cli.words import listed, plural
 from tidelog.errors import ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
@@ -82,9 +83,8 @@ def move(admin: Admin, targets: Mapping[Replica, str], deadline_s: float) -> Non
         if not waiting:
             return
         if time.monotonic() >= deadline_s:
-            several = "" if len(waiting) == 1 else "s"
-            listed = ",".join(map(str, sorted(waiting)))
-            raise Refused(f"Timed out before log directory move{several} could be started for: {listed}")
+            left = listed(sorted(waiting))
+            raise Refused(f"Timed out before log directory move{plural(waiting)} could be started for: {left}")
         time.sleep(AGAIN_S)
 
 

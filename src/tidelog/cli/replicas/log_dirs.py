@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tidelog.cli.options import Refused, cluster_options, flag, usage
+from tidelog.cli.options import Refused, broker_ids, cluster_options, flag, usage
+from tidelog.cli.words import listed
 
 
 @click.command()
@@ -18,8 +19,8 @@ def log_dirs(**given: Any) -> None:
     """Describe what the log folders of brokers hold, with the flags of kafka-log-dirs."""
     if not given["describe"]:
         raise usage("--describe is needed.")
-    wanted = [int(broker) for broker in _listed(given["broker_list"])]
-    topics = set(_listed(given["topic_list"]))
+    wanted = broker_ids(given["broker_list"]) if given["broker_list"] else []
+    topics = {topic.strip() for topic in given["topic_list"].split(",") if topic.strip()}
     from tidelog.cli.cluster import connect
     from tidelog.cli.replicas.knowledge import racks
     from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
@@ -28,13 +29,13 @@ def log_dirs(**given: Any) -> None:
         known = racks(admin)
         if strangers := [broker for broker in wanted if broker not in known]:
             raise Refused(
-                f"ERROR: The given brokers do not exist from --broker-list: {_ids(strangers)}. "
-                f"Current existent brokers: {_ids(known)}"
+                f"ERROR: The given brokers do not exist from --broker-list: {listed(sorted(strangers))}. "
+                f"Current existent brokers: {listed(sorted(known))}"
             )
         brokers = sorted(wanted or known)
         click.echo("Querying brokers for log directories information")
         results = {broker: admin.ask(DescribeLogDirsRequest(topics=None), broker).results for broker in brokers}
-    click.echo(f"Received log directory information from brokers {_ids(brokers)}")
+    click.echo(f"Received log directory information from brokers {listed(brokers)}")
     entries = [{"broker": id_, "logDirs": [_folder(each, topics) for each in found]} for id_, found in results.items()]
     click.echo(json.dumps({"version": 1, "brokers": entries}, separators=(",", ":")))
 
@@ -55,11 +56,3 @@ def _folder(result: Any, topics: Collection[str]) -> dict[str, Any]:
     ]
     error = code_of(result.error_code).name if result.error_code else None
     return {"partitions": partitions, "error": error, "logDir": result.log_dir}
-
-
-def _listed(text: str) -> list[str]:
-    return [entry.strip() for entry in text.split(",") if entry.strip()]
-
-
-def _ids(brokers: Collection[int]) -> str:
-    return ",".join(map(str, sorted(brokers)))

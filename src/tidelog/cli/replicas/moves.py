@@ -12,6 +12,7 @@ from tidelog.cli.options import Refused
 from tidelog.cli.replicas import folders, progress, throttles
 from tidelog.cli.replicas.files import Wishes, duplicates, format_wishes, read_topics, read_wishes
 from tidelog.cli.replicas.knowledge import Ongoing, folders_of, ongoing, racks, replicas_of
+from tidelog.cli.words import listed, plural
 from tidelog.client.admin import ANY
 from tidelog.controller.placement import Start, place
 from tidelog.model import TopicPartition
@@ -35,12 +36,12 @@ PERIODICALLY = (
 
 def generate(admin: Admin, given: Mapping[str, Any]) -> None:
     """Propose replicas as the cluster would place them in new topics."""
-    listed = [int(broker) for broker in given["broker_list"].split(",")]
-    if twice := duplicates(listed):
+    wanted: list[int] = given["broker_list"]
+    if twice := duplicates(wanted):
         raise Refused(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
     current = replicas_of(admin, read_topics(given["topics_to_move_json_file"]))
     known = racks(admin)
-    brokers = {id_: None if given["disable_rack_aware"] else known[id_] for id_ in listed if id_ in known}
+    brokers = {id_: None if given["disable_rack_aware"] else known[id_] for id_ in wanted if id_ in known}
     if len({rack is None for rack in brokers.values()}) > 1:
         raise Refused(
             "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
@@ -104,8 +105,7 @@ def start(
     failed = alter(admin, proposed, free=free)
     if failed:
         raise Refused("Error reassigning partition(s):\n" + _lines(failed))
-    listed = ",".join(map(str, sorted(proposed)))
-    click.echo(f"Successfully started partition reassignment{_s(proposed)} for {listed}")
+    click.echo(f"Successfully started partition reassignment{plural(proposed)} for {listed(sorted(proposed))}")
 
 
 def alter(
@@ -158,10 +158,9 @@ def _states(
         elif found == list(target):
             yield f"Reassignment of partition {partition} is completed."
         else:
-            there, wished = (",".join(map(str, replicas)) for replicas in (found, target))
             yield (
                 f"There is no active reassignment of partition {partition}, "
-                f"but replica set is {there} rather than {wished}."
+                f"but replica set is {listed(found)} rather than {listed(target)}."
             )
 
 
@@ -171,8 +170,8 @@ def cancel(admin: Admin, given: Mapping[str, Any]) -> None:
     if active:
         failed = alter(admin, dict.fromkeys(active))
         if failed:
-            raise Refused(f"Error cancelling partition reassignment{_s(failed)} for:\n" + _lines(failed))
-        click.echo(f"Successfully cancelled partition reassignment{_s(active)} for: {','.join(map(str, active))}")
+            raise Refused(f"Error cancelling partition reassignment{plural(failed)} for:\n" + _lines(failed))
+        click.echo(f"Successfully cancelled partition reassignment{plural(active)} for: {listed(active)}")
     else:
         click.echo("None of the specified partition reassignments are active.")
     moving = {state.replica: state.current for state in folders.states(admin, wishes.folders) if state.active}
@@ -191,9 +190,9 @@ def list_moves(admin: Admin, given: Mapping[str, Any]) -> None:
         return
     click.echo("Current partition reassignments:")
     for partition, move in running.items():
-        parts = [f"{partition}: replicas: {_ids(move.replicas)}."]
-        parts += [f"adding: {_ids(move.adding)}."] if move.adding else []
-        parts += [f"removing: {_ids(move.removing)}."] if move.removing else []
+        parts = [f"{partition}: replicas: {listed(move.replicas)}."]
+        parts += [f"adding: {listed(move.adding)}."] if move.adding else []
+        parts += [f"removing: {listed(move.removing)}."] if move.removing else []
         click.echo(" ".join(parts))
     if given["progress"]:
         progress.show(admin, running)
@@ -203,16 +202,8 @@ def _timeout_ms(given: Mapping[str, Any]) -> int:
     return TIMEOUT_MS if given["timeout"] is None else int(given["timeout"])
 
 
-def _ids(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))
-
-
 def _lines(failed: Mapping[TopicPartition, str]) -> str:
     return "\n".join(f"{partition}: {why}" for partition, why in sorted(failed.items()))
-
-
-def _s(items: Sequence[object] | Mapping[Any, Any]) -> str:
-    return "" if len(items) == 1 else "s"
 
 
 RUN = {"generate": generate, "execute": execute, "verify": verify, "cancel": cancel, "list": list_moves}

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import Refused, check_belongs, cluster_options, flag, one_action, usage
+from tidelog.cli.options import Refused, broker_ids, check_belongs, cluster_options, flag, one_action
+from tidelog.cli.words import listed
 
 if TYPE_CHECKING:
     from tidelog.model import TopicPartition
@@ -58,11 +59,9 @@ def _look(
     known = racks(admin)
     brokers = known
     if given["broker_list"]:
-        listed = given["broker_list"].split(",")
-        if not all(broker.strip().isdigit() for broker in listed):
-            raise usage(f"--broker-list {given['broker_list']!r} is not broker ids separated by ','.")
-        brokers = {broker: known[broker] for broker in map(int, listed) if broker in known}
-        if strangers := [broker for broker in map(int, listed) if broker not in known]:
+        named = broker_ids(given["broker_list"])
+        brokers = {broker: known[broker] for broker in named if broker in known}
+        if strangers := [broker for broker in named if broker not in known]:
             raise Refused(f"Unknown broker id {strangers[0]}")
     try:
         wanted = re.compile(given["topic"] or ".*")
@@ -93,7 +92,7 @@ def show(
         new = len(set(replicas) - set(before[partition]))
         copied += new * sizes.get(partition, 0)
         what = f"{new * sizes.get(partition, 0):,} bytes" if new else "order only"
-        click.echo(f"{partition}: {_ids(before[partition])} -> {_ids(replicas)} ({what})")
+        click.echo(f"{partition}: {listed(before[partition])} -> {listed(replicas)} ({what})")
     click.echo(f"{len(moves)} of {len(before)} partitions move, {copied:,} bytes are copied.")
     old, new_loads = loads(before, sizes), loads(after, sizes)
     nothing = Load(0, 0, 0)
@@ -140,7 +139,3 @@ def _await(admin: "Admin", batch: "Mapping[TopicPartition, Sequence[int]]", time
         if deadline is not None and time.monotonic() >= deadline:
             raise Refused(f"{len(left)} partitions still move; see tidelog reassign-partitions --list --progress.")
         time.sleep(LOOK_S)
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))

@@ -8,6 +8,7 @@ import click
 from tidelog.cli.cluster import reason
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas.knowledge import Ongoing, racks
+from tidelog.cli.words import listed, plural
 from tidelog.client.admin import ANY
 from tidelog.config.alter import Operation
 from tidelog.config.resources import BROKER, TOPIC
@@ -71,11 +72,10 @@ def throttle_folders(admin: Admin, brokers: Iterable[int], rate: int) -> None:
 def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
     """Clear the throttles of all brokers and of these topics: nobody knows any more from where they were moved."""
     brokers = {*racks(admin), *(broker for replicas in targets.values() for broker in replicas)}
-    listed = ",".join(map(str, sorted(brokers)))
-    click.echo(f"Clearing broker-level throttles on broker{_s(brokers)} {listed}")
+    click.echo(f"Clearing broker-level throttles on broker{plural(brokers)} {listed(sorted(brokers))}")
     limit_brokers(admin, brokers, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE, FOLDER_RATE)))
     topics = sorted({topic for topic, _ in targets})
-    click.echo(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
+    click.echo(f"Clearing topic-level throttles on topic{plural(topics)} {listed(topics)}")
     for topic in topics:
         alter(admin, TOPIC, topic, dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)), missing_is_fine=True)
 
@@ -112,7 +112,3 @@ def alter(
 
 def _operation(value: str | None) -> Operation:
     return Operation.DELETE if value is None else Operation.SET
-
-
-def _s(items: Collection[object]) -> str:
-    return "" if len(items) == 1 else "s"
