@@ -79,7 +79,7 @@ class Server:
     def word(self, word: str) -> str:
         """The answer to one of the four-letter words; "" where the server is not there."""
         try:
-            with socket.create_connection((self.host, self.port), 5) as sock:
+            with socket.create_connection((self.host, self.port), 1) as sock:
                 sock.sendall(word.encode())
                 answer = b""
                 while part := sock.recv(4096):

@@ -32,7 +32,7 @@ GONE = (KazooException, KazooTimeoutError)
 READ_SHARE = 2 / 3
 """The part of a session's term after which kazoo gives a silent connection up."""
 
-ATTEMPT_SHARE, LEAST_ATTEMPT_S = 1 / 5, 1.0
+ATTEMPT_SHARE, LEAST_ATTEMPT_S = 1 / 10, 1.0
 """The part of a term after which an attempt to connect is given up, and the least time that it gets."""
 
 _log = logging.getLogger("tidelog.zookeeper")
