@@ -281,6 +281,20 @@ def test_producers_are_replayed_from_the_newest_good_snapshot():
     log.check_invariants()
 
 
+def test_producers_of_deleted_records_are_known_from_the_snapshot_where_the_log_begins():
+    """Seed 102112: their next retry was taken for a new batch."""
+    disk = sim_disk()
+    log = open_log(disk, options(internal_segment_bytes=300, retention_bytes=0))
+    for number in range(4):
+        log.append_as_leader(batch(b"v", producer_id=7, producer_epoch=0, base_sequence=number), 0, NOW)
+    for gone in log.delete_old_segments(NOW, 4):
+        disk.remove(gone)
+    assert log.segments.base_offset == log.log_end_offset == 4
+    disk.kill()
+    log = open_log(disk, TINY, start=4)
+    assert log.producers.get(7).last_sequence == 3
+
+
 def test_snapshots_above_the_recovery_point_are_not_believed():
     disk = sim_disk()
     log = open_log(disk, TINY)

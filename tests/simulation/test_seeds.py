@@ -36,6 +36,7 @@ WHOLE = {
     50440: "a registration reached the store when its broker had lost its power: what it shows is of the life before",
     100027: "epochs were cut with a deletion that a crash forgot; a cut below the recovery point was forgotten by a kill",
     100299: "an emptied marker says nothing of its producer, as in Kafka",
+    102112: "producers whose records retention had deleted were forgotten by a kill, and their retries taken twice",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

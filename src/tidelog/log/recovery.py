@@ -50,6 +50,8 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     take_stock(segments, found, now.wall)
     marks = CutMarks(segments.disk, segments.folder, marked_in(found), recovery_point)
     recovery_point = min(recovery_point, marks.lowest)
+    if segments:  # what lay below was deleted; of its producers only the snapshot there knows
+        recovery_point = max(recovery_point, segments.base_offset)
     repaired = _rebuild_missing_indexes(segments, set(found))
     entries = _read_epochs(segments.disk, segments.folder)
     epochs = EpochCache(entries or ())
