@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.config.alter import Change, Operation, alter_broker, alter_topic, replace_broker, replace_topic
+from tidelog.config.alter import Change, Operation, alter_broker, alter_topic
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ApiError, ErrorCode
 
@@ -61,11 +61,6 @@ def test_a_pair_may_contradict_itself_across_topic_and_broker():
     broker = BrokerConfig({"log.cleaner.max.compaction.lag.ms": "5"})
     with pytest.raises(ApiError, match=r"at most max\.compaction\.lag\.ms \(5\), not 10"):
         alter_topic({}, [Change("min.compaction.lag.ms", SET, "10")], broker)
-
-
-def test_replacing_drops_what_is_not_given():
-    assert replace_topic([("retention.ms", "9")], BROKER) == {"retention.ms": "9"}
-    assert replace_broker([("log.retention.ms", "9")], cluster=True) == {"log.retention.ms": "9"}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.config import describe
-from tidelog.config.alter import Change, Operation, alter_group, replace_group
+from tidelog.config.alter import Change, Operation, alter_group
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.describe import Origin, Source
 from tidelog.config.group import GroupConfig
@@ -42,13 +42,13 @@ def test_what_is_out_of_bounds_is_refused(name, value):
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_options_are_set_and_replaced():
+def test_options_are_set():
     assert change(SESSION, "46000") == {SESSION: "46000"}
     assert change("share.auto.offset.reset", "by_duration:PT1H", {SESSION: "46000"}).keys() == {
         SESSION,
         "share.auto.offset.reset",
     }
-    assert replace_group([("streams.num.standby.replicas", "1")], BROKER) == {"streams.num.standby.replicas": "1"}
+    assert change("streams.num.standby.replicas", "1") == {"streams.num.standby.replicas": "1"}
 
 
 def test_a_heartbeat_must_come_within_the_session():

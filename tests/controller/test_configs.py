@@ -54,6 +54,7 @@ def test_a_topics_options_change_one_by_one(cluster):
 
 
 def test_alter_configs_replaces(cluster):
+    alter(cluster, (TOPIC, "t", ("retention.ms", SET, "5")))
     config = alter_configs.AlterableConfig(name="segment.bytes", value="3000000")
     resource = alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[config])
     (response,) = cluster.ask(AlterConfigsRequest(resources=[resource])).responses

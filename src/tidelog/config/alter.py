@@ -38,11 +38,6 @@ def alter_topic(current: Mapping[str, str], changes: Sequence[Change], broker: B
     return altered
 
 
-def replace_topic(given: Sequence[tuple[str, str | None]], broker: BrokerConfig) -> dict[str, str]:
-    """A topic's overrides as AlterConfigs gives them: what is not given goes."""
-    return alter_topic({}, [Change(name, Operation.SET, value) for name, value in given], broker)
-
-
 def check_topic(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
     """INVALID_CONFIG where a topic may not have these overrides; CreateTopics asks too."""
     _checked(lambda: TopicConfig.validate(overrides, broker), ErrorCode.INVALID_CONFIG)
@@ -55,21 +50,11 @@ def alter_group(current: Mapping[str, str], changes: Sequence[Change], broker: B
     return altered
 
 
-def replace_group(given: Sequence[tuple[str, str | None]], broker: BrokerConfig) -> dict[str, str]:
-    """A group's overrides as AlterConfigs gives them: what is not given goes."""
-    return alter_group({}, [Change(name, Operation.SET, value) for name, value in given], broker)
-
-
 def alter_broker(current: Mapping[str, str], changes: Sequence[Change], *, cluster: bool) -> dict[str, str]:
     """The dynamic options of one broker, or with `cluster` of all, after `changes`."""
     altered = _altered(current, changes, BrokerConfig)
     check_broker(altered, cluster=cluster)
     return altered
-
-
-def replace_broker(given: Sequence[tuple[str, str | None]], *, cluster: bool) -> dict[str, str]:
-    """The dynamic options as AlterConfigs gives them: what is not given goes."""
-    return alter_broker({}, [Change(name, Operation.SET, value) for name, value in given], cluster=cluster)
 
 
 def check_broker(dynamic: Mapping[str, str], *, cluster: bool) -> None:

@@ -7,6 +7,7 @@ An entity is a mapping of Kafka's entity types to names, with None for the defau
 
 import re
 from collections.abc import Mapping
+from enum import IntEnum
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -21,6 +22,14 @@ DEFAULT = "<default>"
 Entity = Mapping[str, str | None]
 
 _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.?)*")
+
+
+class Match(IntEnum):
+    """How a filter names entities, by the number in DescribeClientQuotas."""
+
+    EXACT = 0
+    DEFAULT = 1
+    ANY = 2
 
 
 class Quota(NamedTuple):

@@ -1,7 +1,7 @@
 """DescribeClientQuotas (48): the quotas whose entities match every component of a filter (KIP-546, 612)."""
 
 from tidelog.api.context import Context
-from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity
+from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity, Match
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.cluster.describe_client_quotas import (
     ComponentData,
@@ -12,7 +12,6 @@ from tidelog.wire.messages.cluster.describe_client_quotas import (
     ValueData,
 )
 
-EXACT, DEFAULT, ANY = 0, 1, 2
 _KINDS = (USER, CLIENT_ID, IP)
 
 
@@ -43,9 +42,9 @@ def _check(components: list[ComponentData]) -> None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind} may stand once in a filter.")
         if kind not in _KINDS:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is no type of entity that has quotas.")
-        if match_type not in (EXACT, DEFAULT, ANY):
+        if match_type not in set(Match):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{match_type} is no way to match.")
-        if (component.match is None) is (match_type == EXACT):
+        if (component.match is None) is (match_type == Match.EXACT):
             raise ApiError(ErrorCode.INVALID_REQUEST, "A name is needed to match exactly, and only then.")
     if IP in kinds and len(kinds) > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Addresses are not filtered together with users or client ids.")
@@ -56,6 +55,6 @@ def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
         return False
     return all(
         component.entity_type in entity
-        and (component.match_type == ANY or entity[component.entity_type] == component.match)
+        and (component.match_type == Match.ANY or entity[component.entity_type] == component.match)
         for component in request.components
     )

@@ -8,13 +8,12 @@ from tidelog.cli.cluster import reason
 from tidelog.cli.configs.entities import Entity
 from tidelog.cli.options import Refused, usage
 from tidelog.client.admin import ANY
-from tidelog.config.quotas import CLIENT_ID, IP, OF_ADDRESSES, OF_CLIENTS, USER
+from tidelog.config.quotas import CLIENT_ID, IP, OF_ADDRESSES, OF_CLIENTS, USER, Match
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from tidelog.wire.messages.cluster.describe_client_quotas import EntryData as EntryWithQuotas
 
-EXACT, DEFAULT, ANY_NAME = 0, 1, 2
 TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
 WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
@@ -42,10 +41,10 @@ def describe(admin: Admin, entities: Sequence[Entity]) -> None:
         click.echo(f"Quota configs for {who} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
 
 
-def _match(name: str | None) -> int:
+def _match(name: str | None) -> Match:
     if name is None:
-        return ANY_NAME
-    return EXACT if name else DEFAULT
+        return Match.ANY
+    return Match.EXACT if name else Match.DEFAULT
 
 
 def _who(kind: str, name: str | None) -> str:

@@ -60,11 +60,7 @@ def alter_incrementally(
         if any(config.config_operation not in OPERATIONS for config in resource.configs):
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's answer, too
         changes = [alter.Change(config.name, config.config_operation, config.value) for config in resource.configs]
-        if resource.resource_type == TOPIC:
-            return alter.alter_topic(current, changes, term.broker_config())
-        if resource.resource_type == GROUP:
-            return alter.alter_group(current, changes, term.broker_config())
-        return alter.alter_broker(current, changes, cluster=not resource.resource_name)
+        return _altered(term, resource, current, changes)
 
     done = _judge_all(term, request.resources, altered)
     yield from carry_out(term, logs, done, validate_only=request.validate_only)
@@ -82,12 +78,8 @@ def replace(term: Term, logs: LogEnds, request: AlterConfigsRequest) -> Steps[Al
     """AlterConfigs: what is not named goes."""
 
     def replaced(resource: alter_configs.AlterConfigsResource, _current: Current) -> Current:
-        given = [(config.name, config.value) for config in resource.configs]
-        if resource.resource_type == TOPIC:
-            return alter.replace_topic(given, term.broker_config())
-        if resource.resource_type == GROUP:
-            return alter.replace_group(given, term.broker_config())
-        return alter.replace_broker(given, cluster=not resource.resource_name)
+        changes = [alter.Change(config.name, alter.Operation.SET, config.value) for config in resource.configs]
+        return _altered(term, resource, {}, changes)
 
     done = _judge_all(term, request.resources, replaced)
     yield from carry_out(term, logs, done, validate_only=request.validate_only)
@@ -102,6 +94,14 @@ def replace(term: Term, logs: LogEnds, request: AlterConfigsRequest) -> Steps[Al
 
 
 Resource = incremental_alter_configs.AlterConfigsResource | alter_configs.AlterConfigsResource
+
+
+def _altered(term: Term, resource: Resource, current: Current, changes: Sequence[alter.Change]) -> Current:
+    if resource.resource_type == TOPIC:
+        return alter.alter_topic(current, changes, term.broker_config())
+    if resource.resource_type == GROUP:
+        return alter.alter_group(current, changes, term.broker_config())
+    return alter.alter_broker(current, changes, cluster=not resource.resource_name)
 
 
 def _judge_all(term: Term, resources: Sequence[Resource], altered: Callable[..., Current]) -> list[Alteration]:
