@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,14 +45,18 @@ def _explain(
     wanted: Callable[[str], bool] = lambda _: True,
 ) -> None:
     from tidelog.cli.cluster import connect
-    from tidelog.cli.explain.finding import commands
     from tidelog.cli.explain.gathering import gather
-    from tidelog.cli.explain.view import print_findings
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         evidence = gather(admin, wanted, watch_s=given["watch_ms"] / 1000)
-    findings = list(rules(evidence, commands(given["bootstrap_server"])))
-    print_findings(findings, about, as_json=given["json"])
+    _print(given, about, partial(rules, evidence))
+
+
+def _print(given: dict[str, Any], about: str, rules: "Callable[[Connected], Iterable[Finding]]") -> None:
+    from tidelog.cli.explain.finding import commands
+    from tidelog.cli.explain.view import print_findings
+
+    print_findings(list(rules(commands(given["bootstrap_server"]))), about, as_json=given["json"])
 
 
 @explain.command()
@@ -132,17 +137,14 @@ def cluster(**given: Any) -> None:
 def group(name: str, **given: Any) -> None:
     """A consumer group that does not move."""
     from tidelog.cli.cluster import connect
-    from tidelog.cli.explain.finding import commands
     from tidelog.cli.explain.gathering import gather
     from tidelog.cli.explain.groups import group_findings, look
-    from tidelog.cli.explain.view import print_findings
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         seen = look(admin, name, given["watch_ms"] / 1000)
         topics = {place.partition.topic for place in seen.places}
         evidence = gather(admin, topics.__contains__, watch_s=0)
-    findings = list(group_findings(evidence, seen, commands(given["bootstrap_server"])))
-    print_findings(findings, f"group {name}", as_json=given["json"])
+    _print(given, f"group {name}", partial(group_findings, evidence, seen))
 
 
 @explain.command()
