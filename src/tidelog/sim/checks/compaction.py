@@ -33,6 +33,8 @@ class Keys:
     last: dict[bytes, int] = field(default_factory=dict)
     undecided: dict[int, list[int]] = field(default_factory=dict)
     sealed_to: int = 0
+    is_whole: bool = True
+    """Whether all that was committed was read before it was compacted."""
 
     def seal(self, replica: Replica) -> None:
         partition = replica.partition

@@ -26,8 +26,12 @@ def follow(ghosts: Ghosts, replica: Replica, disk: SimDisk) -> None:
     if ghost.losses:
         return  # what counts has become another
     if ghost.keys is not None or any(is_marker(batch) for batch in replica.log.since(start)):
+        expected = max(start, replica.partition.log.log_start_offset)
         for content, batch in compaction.contents(replica, disk, start):
             if batch.next_offset <= end:
+                if ghost.keys is not None and batch.base_offset > expected:  # compacted before it was read
+                    ghost.keys.is_whole = False
+                expected = batch.next_offset
                 take(ghosts, ghost, content, batch)
 
 
@@ -52,6 +56,13 @@ def take(ghosts: Ghosts, ghost: Ghost, content: memoryview, batch: BatchHeader) 
 def check_keys(ghost: Ghost, replica: Replica, disk: SimDisk) -> None:
     """I31 (Q), for one replica."""
     state = replica.state
-    if ghost.keys is None or ghost.losses or ghost.adrift or state is None or replica.broker in ghost.unproven:
+    if (
+        ghost.keys is None
+        or not ghost.keys.is_whole
+        or ghost.losses
+        or ghost.adrift
+        or state is None
+        or replica.broker in ghost.unproven
+    ):
         return
     compaction.check(ghost.keys, replica, disk, min(state.high_watermark, ghost.followed_to))
