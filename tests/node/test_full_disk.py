@@ -4,7 +4,7 @@ import pytest
 
 from tests.node.one_broker import TOPIC_ID, OneBroker, values
 from tidelog.controller import tree
-from tidelog.errors import ErrorCode
+from tidelog.errors import DiskFull, ErrorCode
 from tidelog.node.upkeep.room import LOOK_EVERY_MS
 from tidelog.ports import Children
 from tidelog.sim.faults import Fault
@@ -225,3 +225,21 @@ def test_what_a_full_disk_let_in_of_an_answer_is_flushed_before_it_is_told():
     broker.synced()
     assert partition.durable_end == 3
     assert [one.partitions[0].fetch_offset for one in fetches(broker)[asked].topics] == [3]
+
+
+def test_a_replica_is_deleted_where_its_folder_has_no_room_for_another_name(monkeypatch):
+    broker = alone()
+    folder = broker.partition().log.folder
+
+    rename = broker.disk.rename
+
+    def refuse(source, target):
+        if source == folder:
+            raise DiskFull("/data", f"ENOSPC: {target}")
+        rename(source, target)
+
+    monkeypatch.setattr(broker.disk, "rename", refuse)
+    (partition,) = broker.delete().partition_errors
+    assert partition.error_code == 0
+    assert broker.partition() is None
+    assert [path for path in broker.disk.names if path.startswith(f"{folder}/")] == []

@@ -17,9 +17,10 @@ from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
 from tidelog.log.epochs import EpochCache
 from tidelog.log.index import MAX_RELATIVE_OFFSET
+from tidelog.log.interrupted import finish, remove_all
 from tidelog.log.marks import CutMarks, marked_in
 from tidelog.log.producers import EndedTransaction, Producers
-from tidelog.log.scan import SCAN_BYTES, walk, whole_batches
+from tidelog.log.scan import walk, whole_batches
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
@@ -46,7 +47,7 @@ class Loaded(NamedTuple):
 
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
     """Fill `segments` from the folder."""
-    found = finish_interrupted(segments.disk, segments.folder)
+    found = finish(segments.disk, segments.folder)
     take_stock(segments, found, now.wall)
     marks = CutMarks(segments.disk, segments.folder, marked_in(found), recovery_point)
     recovery_point = min(recovery_point, marks.lowest)
@@ -108,63 +109,12 @@ def _begin(segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_sta
     """Make the last segment active. A log that ends below its own start, as the checkpoint has it, has lost its files:
     it begins there, empty."""
     if segments and segments[-1].next_offset() < log_start_offset:
-        _remove(segments.disk, segments.retire_from(0))
+        remove_all(segments.disk, segments.retire_from(0))
         snapshots.remove(list(snapshots.offsets))
         epochs.clear()
     if not segments:
         segments.create(log_start_offset, now_wall)
     segments.activate()
-
-
-def finish_interrupted(disk: Disk, folder: str) -> list[str]:
-    """Undo a compaction whose `.swap` files were not all there yet, redo one whose were; the names that remain."""
-    found = disk.list(folder)
-    offsets = {name: names.offset_of(name) for name in found}
-    cleaned = [name for name in found if name.endswith(names.CLEANED)]
-    aborted_from = min((offset for name in cleaned if (offset := offsets[name]) is not None), default=None)
-
-    def is_gone(name: str) -> bool:
-        if name.endswith((names.DELETED, names.CLEANED, names.TEMPORARY)):
-            return True
-        offset = offsets[name]
-        return name.endswith(names.SWAP) and aborted_from is not None and (offset is None or offset >= aborted_from)
-
-    gone = [name for name in found if is_gone(name)]
-    _remove(disk, [f"{folder}/{name}" for name in gone])
-    found = [name for name in found if name not in gone]
-    if any(name.endswith(names.SWAP) for name in found):
-        _swap_in(disk, folder, found)
-        found = disk.list(folder)
-    return found
-
-
-def _swap_in(disk: Disk, folder: str, found: list[str]) -> None:
-    """The files that the swapped segments replace go first, then the new ones take their names."""
-    swapped = [name for name in found if name.endswith(names.SWAP)]
-    logs = [name for name in swapped if names.is_kind(name.removesuffix(names.SWAP), names.LOG)]
-    replaced = [_range_of(disk, folder, name) for name in logs]
-    if replaced:
-        start, end = min(low for low, _ in replaced), max(high for _, high in replaced)
-        for name in found:
-            offset = names.offset_of(name)
-            is_segment = any(names.is_kind(name, kind) for kind in names.SEGMENT_FILES)
-            if is_segment and offset is not None and start <= offset < end:
-                disk.remove(f"{folder}/{name}")
-    for name in swapped:
-        disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(names.SWAP)}")
-    disk.sync_folder(folder)
-
-
-def _range_of(disk: Disk, folder: str, name: str) -> tuple[int, int]:
-    """[base, one past the last offset) of a log file."""
-    base = names.offset_of(name)
-    assert base is not None, name
-    file = disk.open(f"{folder}/{name}")
-    end = base
-    for batch in walk(file, 0, file.size(), step=SCAN_BYTES, torn=True):
-        end = batch.next_offset
-    file.close()
-    return base, end
 
 
 def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
@@ -260,7 +210,7 @@ def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
         files += segment.write_indexes()
         number += 1
     if number < len(segments):
-        _remove(segments.disk, segments.retire_from(number))
+        remove_all(segments.disk, segments.retire_from(number))
         segments.disk.sync_folder(segments.folder)
     return files
 
@@ -395,8 +345,3 @@ def _snapshot_offsets(found: list[str]) -> Iterator[int]:
         offset = names.offset_of(name)
         if offset is not None and names.is_kind(name, names.SNAPSHOT):
             yield offset
-
-
-def _remove(disk: Disk, paths: list[str]) -> None:
-    for path in paths:
-        disk.remove(path)

@@ -23,6 +23,7 @@ from tidelog.node.upkeep.folders import (
     partitions,
     read_marks,
     remove_deleted,
+    remove_replica,
     renew,
     set_aside,
     take_clean_shutdown,
@@ -293,8 +294,12 @@ class HeldReplicas:
         self.gone.append(partition)
         if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
             self._ids.pop(partition.log.topic_id, None)
-        doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
-        self._effects.append(Remove(doomed))
+        try:
+            doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
+        except DiskFull:  # another name takes room, too
+            remove_replica(self._disk, partition.log.folder)
+        else:
+            self._effects.append(Remove(doomed))
 
     def refused(self, failure: DiskFailed) -> None:
         """The disk refused something that this broker did."""

@@ -61,7 +61,7 @@ PROBES: Mapping[str, Probe] = {
     "old segments deleted": Probe(f"{CONTENTS}.delete_old_segments", bool),
     "recovered": Probe("tidelog.log.recovery:_recover_segment", always),
     "torn tail cut": Probe("tidelog.log.recovery:_recover_segment", lambda result: not result[1]),
-    "compaction finished at start": Probe("tidelog.log.recovery:_swap_in", always),
+    "compaction finished at start": Probe("tidelog.log.interrupted:_swap_in", always),
     "producer snapshot loaded": Probe("tidelog.log.snapshots:Snapshots.load", lambda producers: bool(len(producers))),
     "duplicate batch": Probe("tidelog.log.producers:Producers.check", lambda earlier: earlier is not None),
     "sequence refused": Probe("tidelog.log.producers:Producers.check", refused=True),
