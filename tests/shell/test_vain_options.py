@@ -9,7 +9,7 @@ def test_ignored_and_unknown_options_get_a_line_each(capsys):
     BrokerProcess(BrokerConfig(given))._tell_of_vain_options()
     ignored, unknown = capsys.readouterr().err.splitlines()
     assert ignored.endswith("INFO broker-1 options.ignored names=process.roles,num.io.threads")
-    assert unknown.endswith("WARN broker-1 options.unknown names=log.retension.hours")
+    assert unknown.endswith("WARNING broker-1 options.unknown names=log.retension.hours")
 
 
 def test_nothing_is_said_where_everything_counts(capsys):

@@ -60,7 +60,7 @@ class BrokerProcess:
         given = self.config.properties
         for level, kind, names in (
             ("info", "options.ignored", BrokerConfig.ignored(given)),
-            ("warn", "options.unknown", BrokerConfig.unknown(given)),
+            ("warning", "options.unknown", BrokerConfig.unknown(given)),
         ):
             if names:
                 self.lines.write(level, kind, {"names": ",".join(names)})
