@@ -26,8 +26,8 @@ LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttle
 
 
 def draw_properties(dice: Random) -> dict[str, str]:
-    """Rates that are in force as soon as a topic has a list. They are above what in-sync replicas copy: a leader's counts
-    that, too, and one below it would hold the others back for good, as in Kafka."""
+    """Rates that are in force as soon as a topic has a list. They are above what in-sync replicas copy: a leader's
+    throttle counts that, too, and a rate below it would hold the others back for good, as in Kafka."""
     rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
     return {rate: dice.choice(("50000", "20000", "1000000")) for rate in rates}
 
