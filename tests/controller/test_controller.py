@@ -414,3 +414,14 @@ def test_where_brokers_are_reached_while_leading(cluster):
     assert cluster.leader.controller.endpoint(2).port == 9502
     assert cluster.leader.controller.endpoint(9) is None
     assert cluster.brokers[1].controller.endpoint(2) is None
+
+
+def test_a_new_controller_tells_that_the_one_before_is_gone():
+    """Nobody else will: when it died nobody watched the registrations."""
+    cluster = FakeCluster().start()
+    cluster.create("t", 1, 3)
+    dead = cluster.leader
+    dead.kill()
+    cluster.settle()
+    assert cluster.leader is not dead
+    assert [fields["broker"] for fields in cluster.kinds("broker.gone")] == [dead.id]

@@ -51,6 +51,7 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     marked, missing, made = yield from _load_topics(term)
     term.pushes.queues.clear()
     adopt(term, brokers)
+    _tell_gone(term)
     for topic in marked:
         deletions.begin(term, topic)
     yield from complete(term, missing, made)
@@ -69,6 +70,15 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
         topics=len(cluster.topics),
         partitions=sum(len(topic.partitions) for topic in cluster.topics.values()),
     )
+
+
+def _tell_gone(term: Term) -> None:
+    """Brokers that in-sync sets still count on and that are not there: the controller that would have told it may have
+    gone with them."""
+    states = [partition.state for partition in term.cluster.partitions()]
+    counted = {broker: epoch for state in states for broker, epoch in zip(state.isr, state.isr_epochs, strict=True)}
+    for broker in sorted(counted.keys() - term.cluster.brokers.keys()):
+        term.tell("broker.gone", broker=broker, epoch=counted[broker])
 
 
 def _load_topics(term: Term) -> Steps[tuple[list[Topic], dict[str, list[int]], set[str]]]:
