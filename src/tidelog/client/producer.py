@@ -18,6 +18,7 @@ from tidelog.client.results import Delivery, code_of
 from tidelog.client.sending import refusals
 from tidelog.client.sending.accumulator import Accumulator, size_of
 from tidelog.client.sending.batch import ProducerBatch
+from tidelog.client.sending.encoded import EncodedBatch, EncodedRecords
 from tidelog.client.sending.partitioner import Sticky, partition_of_key
 from tidelog.client.sending.requests import Sent, produce_request
 from tidelog.client.sending.sequences import Sequences
@@ -108,6 +109,21 @@ class Producer(Client):
             return self._last_ticket, self._turn(now) if is_new else []
         is_turn = self._append(self._last_ticket, info, partition, record, size, now)
         return self._last_ticket, self._turn(now) if is_turn else []
+
+    def send_encoded(self, place: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
+        """Take many records over that are one batch already. Its one `Delivery` has the offset of the first; where the
+        broker wants smaller batches there is one for each part."""
+        self._last_ticket += 1
+        self._pending += 1
+        batch = EncodedBatch(place, now.mono, self._last_ticket, content)
+        reason = f"a record needs {content.size} bytes, max.request.size is {self.options.max_request_size}"
+        if self.fatal or (content.records == 1 and content.size > self.options.max_request_size):
+            code = self.fatal or ErrorCode.MESSAGE_TOO_LARGE
+            self._tell(batch.failed(code, None if self.fatal else reason))
+            return self._last_ticket, []
+        self.buffered_bytes += batch.accounted
+        self._batches.add(batch)
+        return self._last_ticket, self._turn(now)
 
     def flush(self, now: Time) -> list[Effect]:
         """Send what is there without waiting for more; it is done when `pending` is 0."""
@@ -335,6 +351,7 @@ class Producer(Client):
     def _split(self, batch: ProducerBatch) -> None:
         """The broker takes no batches of this size, so two of half the size are sent, at once."""
         parts = batch.split()
+        self._pending += sum(part.tickets for part in parts) - batch.tickets
         if self.sequences is not None:
             self.sequences.replaced(batch, parts)
         for part in parts:

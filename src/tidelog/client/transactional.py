@@ -21,6 +21,7 @@ from tidelog.client.results import CommittedOffset, Delivery, Done, GroupPlace, 
 from tidelog.client.sending import transactions as requests
 from tidelog.client.sending.batch import ProducerBatch
 from tidelog.client.sending.calls import Calls
+from tidelog.client.sending.encoded import EncodedRecords
 from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
@@ -106,6 +107,16 @@ class TransactionalProducer(Producer):
         """As `Producer.send`, within a transaction."""
         self._check(Phase.OPEN, Phase.FAILED)
         return super().send(topic, value, now, **how)
+
+    def send_encoded(self, place: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
+        """As `Producer.send_encoded`, within a transaction."""
+        self._check(Phase.OPEN, Phase.FAILED)
+        return super().send_encoded(place, content, now)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Producer id and epoch of the open transaction: who knows them, and the transactional id, can end it."""
+        return self._numbers.producer_id, self._numbers.epoch
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupPlace, now: Time

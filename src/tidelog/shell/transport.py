@@ -14,15 +14,17 @@ from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Done, Event, Failed, GroupPlace
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.model import Time, TopicPartition
 from tidelog.shell.blocking.sockets import Sockets, addresses, now
 from tidelog.wire.record_format import Header
 
 if TYPE_CHECKING:  # a command that only administers does not load what sends and reads
     from tidelog.client.admin import Target
+    from tidelog.client.metadata import TopicInfo
     from tidelog.client.producer import Producer as ProducerClient
     from tidelog.client.reading.fetcher import Whole
     from tidelog.client.reading.lookups import Found
+    from tidelog.client.sending.encoded import EncodedRecords
 
 T = TypeVar("T")
 
@@ -45,6 +47,21 @@ class _Blocking:
                 return False
             self._sockets.run(until)
         return True
+
+    def _topic(self, topic: str, timeout: float) -> "TopicInfo":
+        """A topic's metadata; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in so many seconds."""
+        client = self._sockets.client
+        metadata = client.metadata
+
+        def is_known() -> bool:
+            return topic in metadata.topics and bool(metadata.topics[topic].partitions)
+
+        if not is_known():
+            client.cluster.want_topics([topic], now())
+            self._sockets.carry_out(client.wake(now()))
+        if not self._run_until(is_known, now().mono + int(timeout * 1000)):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+        return metadata.topics[topic]
 
     def close(self) -> None:
         if not self._is_closed:
@@ -143,11 +160,7 @@ class Producer(_Blocking):
     ) -> int:
         """The record's ticket; its `Delivery` comes with `flush` or `deliveries`. Waits while `buffer.memory` is full;
         ApiError REQUEST_TIMED_OUT where that lasts `max.block.ms`."""
-        moment = now()
-        if not self._client.has_room:
-            wait = self._client.options.max_block_ms
-            if not self._run_until(lambda: self._client.has_room, moment.mono + wait):
-                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory was full for {wait} ms")
+        moment = self._wait_for_room()
         ticket, effects = self._client.send(
             topic, value, moment, key=key, headers=headers, partition=partition, timestamp=timestamp
         )
@@ -156,6 +169,30 @@ class Producer(_Blocking):
             self._sockets.run(moment.mono)
             self._due = self._client.next_deadline
         return ticket
+
+    def send_encoded(self, place: TopicPartition, content: "EncodedRecords") -> int:
+        """Many records that are one batch already: one ticket, and one `Delivery` with the first one's offset. Waits
+        as `send` does."""
+        moment = self._wait_for_room()
+        ticket, effects = self._client.send_encoded(place, content, moment)
+        self._sockets.carry_out(effects)
+        self._sockets.run(moment.mono)
+        return ticket
+
+    def _wait_for_room(self) -> Time:
+        moment = now()
+        if not self._client.has_room:
+            wait = self._client.options.max_block_ms
+            if not self._run_until(lambda: self._client.has_room, moment.mono + wait):
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory was full for {wait} ms")
+        return moment
+
+    def partitions_of(self, topic: str, timeout: float = 60) -> dict[int, int]:
+        """Every partition of a topic and its leader, -1 for none; ApiError UNKNOWN_TOPIC_OR_PARTITION where the
+        topic does not appear in time. It may be created by that."""
+        info = self._topic(topic, timeout)
+        led = {number: self._client.metadata.leader(TopicPartition(topic, number)) for number in info.partitions}
+        return {number: -1 if leader is None else leader for number, leader in sorted(led.items())}
 
     def flush(self, timeout: float | None = None) -> list[Delivery]:
         """Wait, at most `timeout` seconds, until every record's fate is told; the deliveries not fetched before."""
@@ -299,16 +336,7 @@ class Consumer(_Blocking):
 
     def partitions_of(self, topic: str, timeout: float = 60) -> list[TopicPartition]:
         """All partitions of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in time."""
-        metadata = self._client.metadata
-        self._client.cluster.want_topics([topic], now())
-        self._sockets.carry_out(self._client.wake(now()))
-
-        def is_known() -> bool:
-            return topic in metadata.topics and bool(metadata.topics[topic].partitions)
-
-        if not self._run_until(is_known, now().mono + int(timeout * 1000)):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
-        return [TopicPartition(topic, number) for number in sorted(metadata.topics[topic].partitions)]
+        return [TopicPartition(topic, number) for number in sorted(self._topic(topic, timeout).partitions)]
 
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
         self._sockets.carry_out(self._client.pause([TopicPartition(*partition) for partition in partitions], now()))

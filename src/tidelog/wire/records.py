@@ -240,6 +240,7 @@ class BatchBuilder:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._count = 0
         self.size = HEADER_BYTES
         """The size of the batch, before compression."""
         self.base_timestamp = NO_TIMESTAMP
@@ -247,10 +248,10 @@ class BatchBuilder:
         self.last_offset_delta = -1
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return self._count
 
     def __repr__(self) -> str:
-        return f"<BatchBuilder {len(self._parts)} records, {self.size} bytes>"
+        return f"<BatchBuilder {self._count} records, {self.size} bytes>"
 
     def append(self, record: Record, offset_delta: int | None = None) -> None:
         """Add a record; its own offset is not looked at."""
@@ -261,9 +262,23 @@ class BatchBuilder:
             delta, record.timestamp - self.base_timestamp, record.key, record.value, record.headers
         )
         self._parts.append(encoded)
+        self._count += 1
         self.size += len(encoded)
         self.last_offset_delta = delta
         self.max_timestamp = max(self.max_timestamp, record.timestamp)
+
+    def extend(self, payload: bytes, count: int, max_timestamp: int) -> None:
+        """Add `count` records that are encoded already, with deltas from the next offset and `base_timestamp` on."""
+        self._parts.append(payload)
+        self._count += count
+        self.size += len(payload)
+        self.last_offset_delta += count
+        self.max_timestamp = max(self.max_timestamp, max_timestamp)
+
+    @property
+    def payload(self) -> bytes:
+        """The records as they are encoded."""
+        return b"".join(self._parts)
 
     def build(
         self,
@@ -278,7 +293,7 @@ class BatchBuilder:
         base_sequence: int = NO_SEQUENCE,
     ) -> bytes:
         """The batch's bytes. `attributes` takes TRANSACTIONAL, CONTROL, LOG_APPEND_TIME, DELETE_HORIZON."""
-        payload = compress(compression, b"".join(self._parts), level)
+        payload = compress(compression, self.payload, level)
         covered = _COVERED.pack(
             attributes | compression,
             max(self.last_offset_delta, 0),
@@ -287,7 +302,7 @@ class BatchBuilder:
             producer_id,
             producer_epoch,
             base_sequence,
-            len(self._parts),
+            self._count,
         )
         length = HEADER_BYTES - PREFIX_BYTES + len(payload)
         crc = crc32c(payload, crc32c(covered))

@@ -30,13 +30,17 @@ class Accumulator:
         if queue is None:
             queue = self._queues[place] = deque()
         batch = queue[-1] if queue else None
-        is_new = batch is None or batch.attempts > 0 or batch.has_sequence
+        is_new = batch is None or batch.is_closed
         if batch is None or is_new or batch.size + size - HEADER_BYTES > self._options.batch_size:
             batch = ProducerBatch(place, now_ms)
             queue.append(batch)
             is_new = True
         batch.append(ticket, record, size)
         return is_new or batch.size >= self._options.batch_size
+
+    def add(self, batch: ProducerBatch) -> None:
+        """A batch that was made elsewhere, behind the last of its partition."""
+        self._queues.setdefault(batch.partition, deque()).append(batch)
 
     def ready(self, now_ms: int, flush_up_to: int) -> list[ProducerBatch]:
         """The first batches that need not wait: full, lingered enough, due again, or of tickets to be flushed."""

@@ -49,6 +49,16 @@ class ProducerBatch:
         return len(self._content)
 
     @property
+    def tickets(self) -> int:
+        """How many deliveries it will tell."""
+        return len(self._content)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more records."""
+        return self.attempts > 0 or self.has_sequence
+
+    @property
     def size(self) -> int:
         """Its size before compression."""
         return self._builder.size

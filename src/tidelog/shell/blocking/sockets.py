@@ -69,7 +69,7 @@ class Sockets:
     """Carries out a client's effects and reports what happens on its connections."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = client
         self._selector = DefaultSelector()
         self._sockets: dict[int, _Socket] = {}
         self._buffers = Buffers()
@@ -89,7 +89,7 @@ class Sockets:
     def run(self, until: int) -> None:
         """Wait for one thing to happen on the connections or to be due, at most until then (monotonic ms)."""
         moment = now().mono
-        due = self._client.next_deadline
+        due = self.client.next_deadline
         stop = min(until, moment + _LONGEST_SLEEP_MS, until if due is None else due)
         if self._sockets:
             ready = self._selector.select(max(0, stop - moment) / 1000)
@@ -99,7 +99,7 @@ class Sockets:
         for key, events in ready:
             self._handle(key.data, events)
         if due is not None and now().mono >= due:
-            self.carry_out(self._client.wake(now()))
+            self.carry_out(self.client.wake(now()))
 
     def close(self) -> None:
         for connection in list(self._sockets):
@@ -113,7 +113,7 @@ class Sockets:
             ]
             sock = socket.socket(family, kind, protocol)
         except OSError as reason:
-            return self._client.connect_failed(effect.connection, str(reason), now())
+            return self.client.connect_failed(effect.connection, str(reason), now())
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         found = _Socket(effect.connection, sock, self._buffers)
@@ -152,10 +152,10 @@ class Sockets:
         error = found.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self._drop(found.connection)
-            return self._client.connect_failed(found.connection, strerror(error), now())
+            return self.client.connect_failed(found.connection, strerror(error), now())
         found.is_connected = True
         self._selector.modify(found.sock, EVENT_READ, found)
-        return self._client.connected(found.connection, now())
+        return self.client.connected(found.connection, now())
 
     def _read(self, found: _Socket) -> list[Effect]:
         try:
@@ -167,11 +167,11 @@ class Sockets:
             return self._lost(found)
         if not count:
             return self._lost(found)
-        return self._client.received(found.connection, frames, now()) if frames else []
+        return self.client.received(found.connection, frames, now()) if frames else []
 
     def _lost(self, found: _Socket) -> list[Effect]:
         self._drop(found.connection)
-        return self._client.disconnected(found.connection, now())
+        return self.client.disconnected(found.connection, now())
 
     def _drop(self, connection: int) -> None:
         found = self._sockets.pop(connection, None)
