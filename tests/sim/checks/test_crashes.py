@@ -73,6 +73,37 @@ def test_what_a_cut_took_may_come_back_but_nothing_behind_it():
         recover(crashes, OLD[0], (3, 2, 42), (5, 1, 1010))
 
 
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_kill_syncs_no_cut_so_a_later_life_that_loses_its_power_may_bring_it_back(torn):
+    """Seeds 210984 and 211494. `torn`: it was killed while it cut."""
+    host, crashes = machine(), Crashes()
+    old = replica(1, OLD, epoch=2, recovery_point=5)
+    if torn:
+        host.disk.operations_left = -1
+    else:
+        old.cut(10)
+    crashes.end(ghosts(), host, "kill", old, failed=False)
+    host.disk.operations_left = None
+    later = replica(1, OLD[:2], recovery_point=5)
+    crashes.check_recovered(host, later)
+    later.log.append(10, 13, 2, 42)
+    crashes.end(ghosts(), host, "power loss", later, failed=False)
+    end = crashes.remains[1, NAME]
+    recover(crashes, *OLD, host=host)
+    crashes.remains[1, NAME] = end
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        recover(crashes, *OLD[:2], (3, 2, 42), (5, 1), host=host)
+
+
+def test_what_a_loss_of_power_left_is_on_the_platter():
+    host, crashes = machine(), crashed("power loss", cut=10)
+    later = replica(1, OLD[:2], recovery_point=5)
+    crashes.check_recovered(host, later)
+    crashes.end(ghosts(), host, "power loss", later, failed=False)
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        recover(crashes, *OLD, host=host)
+
+
 def test_a_log_that_is_gone():
     with pytest.raises(AssertionError, match=r"^I30:"):
         crashed("power loss").check_gone(ghosts(), machine())

@@ -3,7 +3,7 @@ for the page cache survives. What lies below the recovery point is synced. The c
 whole.
 
 What a truncation took may come back by a power loss as long as the cut was not synced, but never behind newer records:
-the log before a truncation counts as an old one, too.
+the log before a truncation counts as an old one, too. A kill syncs nothing: the lives after it inherit its cuts.
 """
 
 from dataclasses import dataclass
@@ -79,6 +79,8 @@ class Crashes:
         old = self.remains.pop((host.broker_id, replica.partition.name), None)
         if old is None or old.topic_id != replica.partition.log.topic_id or old.erasures != host.disk.erasures:
             return
+        if old.how != POWER_LOSS:
+            inherit_cuts(replica, old.replica)
         start = max(replica.first_offset, old.replica.first_offset)
         found = identities(replica.log.batches, start)
         assert any(is_prefix(found, version, torn=old.torn) for version in versions(old.replica, start)), (
@@ -132,6 +134,15 @@ def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None
             if start < end <= segment.size:
                 base = header(inode.cached, start).base_offset
                 assert base >= state.recovery_point, f"I30: {replica!r} has {base} of {segment!r} not synced yet"
+
+
+def inherit_cuts(replica: Replica, old: Replica) -> None:
+    """What a life cut off without a sync waits on the platter until a later one loses its power; so does what it was
+    cutting when it was killed."""
+    replica.cuts = list(old.cuts)
+    gone = list(old.log.since(replica.log.end))
+    if gone:
+        replica.cuts.append((replica.log.end, gone))
 
 
 def identities(batches: list[Batch], start: int) -> list[Identity]:

@@ -154,9 +154,9 @@ class Replica:
     """One broker's replica through one life.
 
     Below `compacted_to()` a log may have been compacted before it was read, so that it proves nothing. `cuts` are the
-    truncations so far, with what they took: without a sync, a power loss may bring it back. `appended_in`: the epoch of
-    its last append; `led`: those that it led. `deleted_to`: where it once began; a crash may have brought back what was
-    deleted below.
+    truncations so far, those of killed lives before it included, with what they took: without a sync, a power loss may
+    bring it back. `appended_in`: the epoch of its last append; `led`: those that it led. `deleted_to`: where it once
+    began; a crash may have brought back what was deleted below.
     """
 
     def __init__(
