@@ -232,11 +232,9 @@ def records(buffer: Buffer, batch: BatchHeader | None = None, *, limit: int = MA
 
 
 class BatchBuilder:
-    """One batch in the making: records are encoded as they come, so that its size is known.
-
-    Offsets are the records' positions, unless `append` names one (compaction leaves gaps); times count from the first
-    record's, unless `base_timestamp` is set before.
-    """
+    """One batch in the making: records are encoded as they come, so that its size is known. Offsets are the records'
+    positions, unless `append` names one (compaction leaves gaps); times count from the first record's, unless
+    `base_timestamp` is set before."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -319,50 +317,28 @@ def payload_of(buffer: Buffer, batch: BatchHeader, *, limit: int = MAX_OUTPUT_BY
 
 def rebuild(batch: BatchHeader, payload: bytes, count: int, max_timestamp: int) -> bytes:
     """The batch with fewer records: place, offsets, producer and base timestamp are those it had."""
-    attributes = batch.attributes if count else batch.attributes & ~COMPRESSION_MASK
-    payload = compress(batch.compression, payload, None) if count else b""
-    covered = _COVERED.pack(
-        attributes,
-        batch.last_offset_delta,
-        batch.base_timestamp,
-        max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        count,
+    builder = BatchBuilder()
+    builder.base_timestamp = batch.base_timestamp
+    builder.extend(payload, count, max_timestamp)
+    builder.last_offset_delta = batch.last_offset_delta
+    return builder.build(
+        base_offset=batch.base_offset,
+        leader_epoch=batch.leader_epoch,
+        compression=batch.compression if count else Compression.NONE,
+        attributes=batch.attributes & ~COMPRESSION_MASK,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
     )
-    length = HEADER_BYTES - PREFIX_BYTES + len(payload)
-    crc = crc32c(payload, crc32c(covered))
-    return b"".join((_PREFIX.pack(batch.base_offset, length, batch.leader_epoch, MAGIC, crc), covered, payload))
 
 
-def build(
-    content: Iterable[Record],
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-    compression: int = Compression.NONE,
-    level: int | None = None,
-    attributes: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    keep_offsets: bool = False,
-) -> bytes:
-    """One batch of the records, numbered from `base_offset`, or at their own offsets with `keep_offsets`."""
+def build(content: Iterable[Record], *, base_offset: int = 0, keep_offsets: bool = False, **how: int) -> bytes:
+    """One batch of the records, numbered from `base_offset`, or at their own offsets with `keep_offsets`.
+    `how` is as for `BatchBuilder.build`."""
     builder = BatchBuilder()
     for record in content:
         builder.append(record, record.offset - base_offset if keep_offsets else None)
-    return builder.build(
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        compression=compression,
-        level=level,
-        attributes=attributes,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
+    return builder.build(base_offset=base_offset, **how)
 
 
 # Control records: the end of a transaction, written by its coordinator into every partition that took part.
