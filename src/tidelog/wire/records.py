@@ -12,7 +12,7 @@ Formats v0 and v1, which Kafka 4 no longer accepts, are recognised and refused.
 
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
@@ -332,7 +332,7 @@ def rebuild(batch: BatchHeader, payload: bytes, count: int, max_timestamp: int) 
     )
 
 
-def build(content: Iterable[Record], *, base_offset: int = 0, keep_offsets: bool = False, **how: int) -> bytes:
+def build(content: Iterable[Record], *, base_offset: int = 0, keep_offsets: bool = False, **how: Any) -> bytes:
     """One batch of the records, numbered from `base_offset`, or at their own offsets with `keep_offsets`.
     `how` is as for `BatchBuilder.build`."""
     builder = BatchBuilder()
