@@ -302,6 +302,17 @@ def test_producers_are_truncated_with_the_log():
     log.append_as_leader(batch(base_sequence=3, **mine), 0, NOW)
 
 
+def test_producers_whose_records_were_deleted_below_a_truncation_are_kept():
+    """Their retries would be taken again: seed 211231."""
+    log = open_log(sim_disk())
+    mine = {"producer_id": 9, "producer_epoch": 0}
+    for sequence in range(5):
+        log.append_as_leader(batch(base_sequence=sequence, **mine), 0, NOW)
+    log.advance_start(3)
+    log.truncate_to(3)
+    assert log.producers.get(9).last_sequence == 2
+
+
 def test_deleting_records_moves_the_start_only():
     log = filled(5, TINY)
     assert log.advance_start(4)

@@ -288,6 +288,15 @@ def test_an_isr_change_in_the_same_epoch_keeps_what_is_known_of_the_followers():
 # A failed folder.
 
 
+def test_a_fetch_of_a_life_that_is_over_says_nothing():
+    """It was under way when the follower came back: seed 210966 proposed the old life for the ISR for ever."""
+    leader = lead(held())
+    leader.follower_fetched(B, 0, 0, 105, NOW)
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        leader.follower_fetched(B, 2, 0, 101, NOW)
+    assert (leader.role.remote[B].broker_epoch, leader.role.remote[B].log_end_offset) == (105, 0)
+
+
 def test_a_failed_replica_leads_nothing_any_more():
     leader = lead(held())
     append(leader, b"m1")

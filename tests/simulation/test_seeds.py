@@ -37,6 +37,9 @@ WHOLE = {
     100027: "epochs were cut with a deletion that a crash forgot; a cut below the recovery point was forgotten by a kill",
     100299: "an emptied marker says nothing of its producer, as in Kafka",
     102112: "producers whose records retention had deleted were forgotten by a kill, and their retries taken twice",
+    210966: "a fetch of a life that was over came late, and its epoch was proposed for the in-sync set for ever",
+    211231: "producers whose records had been deleted by an operator were forgotten by a truncation",
+    211258: "nobody need hold what was acknowledged of a topic that is being deleted",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

@@ -208,7 +208,7 @@ class Contents:
     def _truncate_producers(self, end: int) -> None:
         """They are as of offset `end` again."""
         self.snapshots.remove_outside(-1, end)
-        self.producers = recovery.rebuild_producers(self.segments, self.snapshots, self.log_start_offset, end)
+        self.producers = recovery.rebuild_producers(self.segments, self.snapshots, end)
 
     def _begin_anew(self) -> None:
         active = self.segments.active

@@ -77,7 +77,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     snapshots.remove_strays({segment.base_offset for segment in segments})
     stale = first - 1 if unsure and _ends_at(segments, first, recovery_point) else -1
     repaired += _repair_transactions(segments, snapshots, first, stale)
-    producers = rebuild_producers(segments, snapshots, start, end, unsure_from=first)
+    producers = rebuild_producers(segments, snapshots, end, unsure_from=first)
     repaired += [segment.path(names.TRANSACTION_INDEX) for segment in list(segments)[first:-1] if segment.has_aborted]
     if unsure and end > start:
         repaired.append(snapshots.write(producers))
@@ -283,7 +283,7 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
         is_wrong = segment.has_aborted and not segment.transactions.is_sane(segment.base_offset)
         if is_wrong or number == stale:
             segment.transactions.truncate(0)
-            producers = rebuild_producers(segments, snapshots, segments.base_offset, segment.base_offset)
+            producers = rebuild_producers(segments, snapshots, segment.base_offset)
             with suppress(CorruptLog):
                 _replay(segment, producers, segment.base_offset, 2**63 - 1, note=True)
             repaired += segment.write_transactions()
@@ -293,12 +293,12 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
 
 
 def rebuild_producers(
-    segments: Segments, snapshots: Snapshots, start: int, end: int, *, unsure_from: int | None = None
+    segments: Segments, snapshots: Snapshots, end: int, *, unsure_from: int | None = None
 ) -> Producers:
-    """The producers as of offset `end`: the newest good snapshot and what the log says since, also below its `start`:
-    a marker there ends what the snapshot has open. Without a snapshot, from `start` on. The transaction indexes of the
-    segments from `unsure_from` on, which are empty, are filled on the way."""
-    producers = snapshots.load(end, start)
+    """The producers as of offset `end`: the newest good snapshot and what the log's files say since, also below the
+    log's start: what wrote there may write on, and a marker there ends what the snapshot has open. The transaction
+    indexes of the segments from `unsure_from` on, which are empty, are filled on the way."""
+    producers = snapshots.load(end, segments.base_offset)
     begin = max(producers.end_offset, segments.base_offset)
     if begin < end:
         for number in range(segments.floor(begin), len(segments)):

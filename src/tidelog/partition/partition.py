@@ -250,7 +250,7 @@ class Partition:
         """Record where a follower is; the caller then tries `advance` and `expansion`."""
         role = self.leading()
         progress = role.remote.get(replica)
-        if progress is None:
+        if progress is None or NO_EPOCH < broker_epoch < progress.broker_epoch:  # by a life that is over
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if log_start != progress.log_start_offset:
             self.changed.setdefault(self.name, False)

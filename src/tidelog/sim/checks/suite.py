@@ -311,7 +311,8 @@ class Suite:
             for (broker, held), remains in self.crashes.remains.items()
             if held == name and remains.erasures == world.hosts[broker].disk.erasures
         ]
-        if len(replicas) + len(left) >= len(self.ghosts.assignments.get(name, ())):
+        wanted = name.topic not in self.ghosts.doomed
+        if wanted and len(replicas) + len(left) >= len(self.ghosts.assignments.get(name, ())):
             logs.check_acked(ghost, replicas, left)
 
 
