@@ -7,8 +7,10 @@ in a log that it does serve; such rot is not drawn.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
+from tidelog.errors import ApiError
 from tidelog.sim.disk import Inode
 from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
@@ -119,11 +121,10 @@ def last_segments(host: Host) -> list[str]:
 
 
 def place_in_a_batch(strike: Strike, inode: Inode) -> int:
-    content, position = bytes(inode.cached), 0
+    """In a whole one: behind the last there may be the torn end that an earlier fault left."""
     places: list[tuple[int, int]] = []
-    for header in batches(content):
-        places.append((position + CHECKED_FROM, position + header.length - 1))
-        position += header.length
+    with suppress(ApiError):
+        places.extend((batch.position + CHECKED_FROM, batch.end - 1) for batch in batches(bytes(inode.cached)))
     return strike.random.randint(*strike.random.choice(places)) if places else 0
 
 
