@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.records import add_partitions, numbers, send, values
-from tidelog.spark.options import ReadOptions
-from tidelog.spark.source import StreamReader
+from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
 
 pytestmark = pytest.mark.spark
@@ -85,7 +85,7 @@ def test_a_stream_starts_at_the_end_where_nothing_else_is_said(spark, tides, tmp
 
 
 def test_a_stream_with_a_wrong_option_ends_with_its_name(spark, tides, tmp_path):
-    with pytest.raises(Exception, match="option 'maxOffsetsPerTrigger' is a whole number above 0, not 'many'"):
+    with pytest.raises(Exception, match="option 'maxOffsetsPerTrigger' is a whole number of at least 1, not 'many'"):
         Stream(spark, tmp_path, tides.bootstrap, "any", maxOffsetsPerTrigger="many").run()
 
 
@@ -99,14 +99,14 @@ def filled(cluster: Cluster, topic: str, each: int) -> None:
 def test_a_leader_dies_between_latest_offset_and_read():
     with Cluster(brokers=3, min_insync_replicas=2) as cluster:
         filled(cluster, "moved", 100)
-        options = ReadOptions.of({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "moved"})
+        options = ReadOptions.of({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "moved"}, streaming=True)
         reader = StreamReader(options)
         end = reader.latestOffset({}, reader.getDefaultReadLimit())
         cluster.kill(0)
         found = [batch for part in reader.partitions({}, end) for batch in reader.read(part)]
         cluster.kill(1)
         cluster.start(0)
-        assert reader.latestOffset({}, reader.getDefaultReadLimit()) == end
+        assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
         reader.stop()
     assert sorted(int(value) for batch in found for value in batch["value"].to_pylist()) == [*range(300)]
 

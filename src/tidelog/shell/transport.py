@@ -14,7 +14,7 @@ from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Done, Event, Failed, GroupPlace
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import Time, TopicPartition
+from tidelog.model import NO_ID, Time, TopicPartition, id_text
 from tidelog.shell.blocking.sockets import Sockets, addresses, now
 from tidelog.wire.record_format import Header
 
@@ -337,6 +337,17 @@ class Consumer(_Blocking):
     def partitions_of(self, topic: str, timeout: float = 60) -> list[TopicPartition]:
         """All partitions of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in time."""
         return [TopicPartition(topic, number) for number in sorted(self._topic(topic, timeout).partitions)]
+
+    def topic_id(self, topic: str, *, anew: bool = False, timeout: float = 60) -> str:
+        """The id of a topic that was asked about before, "" where brokers tell none; `anew` asks them again."""
+        metadata = self._client.metadata
+        if anew:
+            seen = metadata.updates
+            self._client.cluster.want_metadata(now())
+            self._sockets.carry_out(self._client.wake(now()))
+            self._run_until(lambda: metadata.updates > seen, now().mono + int(timeout * 1000))
+        found = metadata.topic_id(topic)
+        return "" if found == NO_ID else id_text(found)
 
     def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
         self._sockets.carry_out(self._client.pause([TopicPartition(*partition) for partition in partitions], now()))

@@ -3,33 +3,35 @@ ranges take to read. A worker runs one task at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 
+from tidelog.client.options import ConsumerOptions
 from tidelog.shell.transport import Consumer
 
-FETCH_BYTES = 8 * 1024 * 1024
-"""Of one partition in one answer: columns are the quicker the more records are decoded together."""
+MOST = 4
+"""A worker serves queries with other options too; beyond so many the one kept longest is closed."""
 
-_kept: dict[str, Consumer] = {}
+_kept: dict[tuple[str, ConsumerOptions], Consumer] = {}
 
 
 @contextmanager
-def borrowed(bootstrap: str) -> Iterator[Consumer]:
+def borrowed(bootstrap: str, options: ConsumerOptions) -> Iterator[Consumer]:
     """A consumer without a group. One that met an error, or is given back early, is not kept."""
-    consumer = _kept.pop(bootstrap, None)
+    key = bootstrap, options
+    consumer = _kept.pop(key, None)
     if consumer is None:
-        consumer = Consumer(
-            bootstrap,
-            auto_offset_reset="none",
-            allow_auto_create_topics=False,
-            max_partition_fetch_bytes=FETCH_BYTES,
-        )
+        given = {**asdict(options), "auto_offset_reset": "none"}
+        del given["group_id"]
+        consumer = Consumer(bootstrap, **given)
     try:
         yield consumer
         consumer.assign([])
     except BaseException:
         consumer.abandon()
         raise
-    if bootstrap in _kept:
+    if key in _kept:
         consumer.close()
-    else:
-        _kept[bootstrap] = consumer
+        return
+    _kept[key] = consumer
+    while len(_kept) > MOST:
+        _kept.pop(next(iter(_kept))).close()

@@ -1,22 +1,56 @@
-"""Places in topics: what Spark keeps in its checkpoint, and how far a micro-batch may go. Pure but for `Places`."""
+"""Places in topics: what Spark keeps in its checkpoint, and how far a micro-batch may go."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from tidelog.model import TopicPartition
-from tidelog.shell.transport import Consumer
-from tidelog.spark.options import NAMED_OFFSETS, Given
 
 Offsets = dict[TopicPartition, int]
-Json = dict[str, dict[str, int]]
+Json = dict[str, Any]
 
-METADATA_MAX_AGE_MS = 5_000
-"""How long a running stream may overlook that a topic has new partitions."""
-TOPIC_WITHIN_S = 5.0
-"""How long a topic may take to appear."""
+IDS = "@ids"
+EPOCHS = "@epochs"
+"""Beside the topics, whose names have no '@': their ids, and the leader epochs at which the offsets were looked up."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """How far a query has read: each partition's next offset. Ids and epochs are known of some."""
+
+    offsets: Offsets = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Point":
+        ids = {topic: str(text) for topic, text in value.get(IDS, {}).items()}
+        return cls(from_json(value), ids, from_json(value.get(EPOCHS, {})))
+
+    def to_json(self) -> Json:
+        """As Spark's own connector writes it, `{"topic": {"0": 23}}`, with ids and epochs beside."""
+        found = to_json(self.offsets)
+        if self.ids:
+            found[IDS] = dict(sorted(self.ids.items()))
+        if self.epochs:
+            found[EPOCHS] = to_json(self.epochs)
+        return found
+
+    def moved(self, offsets: Offsets, before: "Point") -> "Point":
+        """This point with lower offsets. A partition that did not move keeps the epoch of `before`: a new leader alone
+        is nothing new to read."""
+        epochs = {
+            name: before.epochs[name]
+            if offsets[name] == before.offsets.get(name) and name in before.epochs
+            else self.epochs[name]
+            for name in offsets
+            if name in self.epochs
+        }
+        return Point(offsets, self.ids, epochs)
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
-    """`{"topic": {"0": 23}}`, as Spark's own connector writes it."""
+    """`{"topic": {"0": 23}}`."""
     found: Json = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -24,9 +58,11 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
 
 
 def from_json(value: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The offsets of a checkpoint, or of Spark's progress."""
     return {
-        TopicPartition(topic, int(partition)): offset
+        TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in value.items()
+        if not topic.startswith("@")
         for partition, offset in partitions.items()
     }
 
@@ -45,52 +81,3 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
         found[name] += share
         budget -= share
     return found
-
-
-class Places:
-    """Looks offsets up; one connection for as long as Spark keeps the reader."""
-
-    def __init__(self, bootstrap: str, topics: Iterable[str]) -> None:
-        self._bootstrap = bootstrap
-        self._topics = tuple(topics)
-        self._consumer: Consumer | None = None
-
-    @property
-    def consumer(self) -> Consumer:
-        if self._consumer is None:
-            self._consumer = Consumer(
-                self._bootstrap, metadata_max_age_ms=METADATA_MAX_AGE_MS, allow_auto_create_topics=False
-            )
-        return self._consumer
-
-    def partitions(self) -> list[TopicPartition]:
-        return [name for topic in self._topics for name in self.consumer.partitions_of(topic, TOPIC_WITHIN_S)]
-
-    def earliest(self) -> Offsets:
-        return self.consumer.beginning_offsets(self.partitions())
-
-    def latest(self) -> Offsets:
-        return self.consumer.end_offsets(self.partitions())
-
-    def resolve(self, given: Given) -> Offsets:
-        """The offsets that an option means, for every partition; ValueError where one is missing or unknown."""
-        if isinstance(given, str):
-            return self.earliest() if given == "earliest" else self.latest()
-        named = from_json({t: {str(p): o for p, o in places.items()} for t, places in given.items()})
-        there = set(self.partitions())
-        if there - named.keys():
-            raise ValueError(f"no offset is given for {min(there - named.keys())}; every partition needs one")
-        if named.keys() - there:
-            raise ValueError(f"an offset is given for {min(named.keys() - there)}, which is not there to be read")
-        earliest, latest = NAMED_OFFSETS["earliest"], NAMED_OFFSETS["latest"]
-        ends = self.latest() if latest in named.values() else {}
-        starts = self.earliest() if earliest in named.values() else {}
-        return {
-            name: ends[name] if offset == latest else starts[name] if offset == earliest else offset
-            for name, offset in named.items()
-        }
-
-    def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None

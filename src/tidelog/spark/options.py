@@ -1,96 +1,140 @@
-"""The options of a read, named as those of Spark's own Kafka connector."""
+"""How options are read, for the source and the sink: names in any case, one sentence for each that is wrong, and
+`kafka.*` handed on to the client with the names of Kafka's Java clients.
+"""
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeVar
 
-from tidelog.client.positions import EARLIEST, LATEST
+from tidelog.client.options import ClientOptions, parse
+from tidelog.errors import InvalidOption
+from tidelog.shell.blocking.sockets import addresses
 
-Given = str | dict[str, dict[int, int]]
-"""`earliest`, `latest`, or offsets by topic and partition, in which -2 and -1 mean the same two."""
+O = TypeVar("O", bound=ClientOptions)  # noqa: E741
 
 BOOTSTRAP = "kafka.bootstrap.servers"
-KNOWN = (
-    BOOTSTRAP,
-    "subscribe",
-    "startingOffsets",
-    "endingOffsets",
-    "maxOffsetsPerTrigger",
-    "includeHeaders",
-    "failOnDataLoss",
+KAFKA = "kafka."
+PROTOCOL = "security.protocol"
+PLAINTEXT = "PLAINTEXT"
+
+JAVA_ONLY = frozenset(
+    {
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "config.providers",
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "receive.buffer.bytes",
+        "security.providers",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+    }
 )
-NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
+"""Options of every Java client that change nothing here: about its sockets, threads and metrics."""
+_SECRET = ("ssl.", "sasl.")
+
+UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """Checked options. `limit` is the number of offsets a micro-batch may cover, None for all there are."""
+class BadOption(ValueError):
+    """An option that is unknown, missing, wrong or at odds with another; says which and what to write instead."""
 
-    bootstrap: str
-    topics: tuple[str, ...]
-    starting: Given | None
-    ending: Given
-    limit: int | None
-    headers: bool
-    fail_on_data_loss: bool
 
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> "ReadOptions":
-        """ValueError names the option that is missing, unknown or wrong."""
-        options = {name.lower(): value for name, value in given.items()}
-        unknown = set(options).difference(name.lower() for name in KNOWN)
-        if unknown:
-            raise ValueError(f"unknown option {min(unknown)!r}; there are {', '.join(KNOWN)}")
-        limit = options.get("maxoffsetspertrigger")
-        starting = options.get("startingoffsets")
-        return cls(
-            bootstrap=_needed(options, BOOTSTRAP),
-            topics=tuple(topic.strip() for topic in _needed(options, "subscribe").split(",") if topic.strip()),
-            starting=None if starting is None else _offsets("startingOffsets", starting),
-            ending=_ends("endingOffsets", options.get("endingoffsets", "latest")),
-            limit=None if limit is None else _positive("maxOffsetsPerTrigger", limit),
-            headers=_boolean("includeHeaders", options.get("includeheaders", "false")),
-            fail_on_data_loss=_boolean("failOnDataLoss", options.get("failondataloss", "true")),
+def lowered(given: Mapping[str, str], known: AbstractSet[str]) -> dict[str, str]:
+    """The options by their names in small letters; BadOption for one that is neither known nor `kafka.*`."""
+    options = {name.lower(): value for name, value in given.items()}
+    names = {name.lower() for name in known}
+    unknown = sorted(name for name in options if name not in names and not name.startswith(KAFKA))
+    if unknown:
+        raise BadOption(f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))} and kafka.*")
+    return options
+
+
+def bootstrap_of(options: Mapping[str, str], what: str) -> str:
+    """The brokers to begin with; BadOption where none is named or one is no host:port."""
+    text = options.get(BOOTSTRAP, "").strip()
+    if not text:
+        raise BadOption(f"option {BOOTSTRAP!r} must be given for {what}: host:port, several with commas between them")
+    try:
+        addresses(text)
+    except ValueError as reason:
+        raise BadOption(f"option {BOOTSTRAP!r}: {reason}; it is a list like host1:9092,host2:9092") from None
+    return text
+
+
+def client_options(
+    kind: type[O], options: Mapping[str, str], others: AbstractSet[str], forbidden: Mapping[str, str]
+) -> O:
+    """What `kafka.*` say to a client of this kind. `others` are names of its Java twin that mean nothing here."""
+    given = {name.removeprefix(KAFKA): text for name, text in options.items() if name.startswith(KAFKA)}
+    given.pop("bootstrap.servers", None)
+    for name, instead in forbidden.items():
+        if name in given:
+            raise BadOption(f"Kafka option '{KAFKA}{name}' is not supported: {instead}")
+    protocol = given.pop(PROTOCOL, PLAINTEXT).strip()
+    if protocol.upper() != PLAINTEXT:
+        raise BadOption(
+            f"option '{KAFKA}{PROTOCOL}' is {PLAINTEXT}, not {protocol!r}: this client speaks neither TLS nor SASL; "
+            "read such clusters through a listener inside your network or with Spark's own connector"
         )
+    meant = {
+        name: text.strip()
+        for name, text in given.items()
+        if name not in JAVA_ONLY and name not in others and not name.startswith(_SECRET)
+    }
+    try:
+        return parse(kind, meant)
+    except InvalidOption as reason:
+        raise BadOption(f"option '{KAFKA}{reason}'") from None
 
 
-def _needed(options: Mapping[str, str], name: str) -> str:
-    value = options.get(name.lower(), "").strip()
-    if not value:
-        raise ValueError(f"option {name!r} is needed")
-    return value
+def number(least: int) -> Callable[[str, str], int]:
+    """A whole number of at least that."""
+
+    def read(name: str, text: str) -> int:
+        try:
+            found = int(text.strip())
+        except ValueError:
+            found = least - 1
+        if found < least:
+            raise BadOption(f"option {name!r} is a whole number of at least {least}, not {text!r}")
+        return found
+
+    return read
 
 
-def _positive(name: str, text: str) -> int:
-    if not text.strip().isdigit() or int(text) == 0:
-        raise ValueError(f"option {name!r} is a whole number above 0, not {text!r}")
-    return int(text)
-
-
-def _boolean(name: str, text: str) -> bool:
+def boolean(name: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
-        raise ValueError(f"option {name!r} is true or false, not {text!r}")
+        raise BadOption(f"option {name!r} is true or false, not {text!r}")
     return text.strip().lower() == "true"
 
 
-def _offsets(name: str, text: str) -> Given:
-    if text.strip().lower() in NAMED_OFFSETS:
-        return text.strip().lower()
-    try:
-        return {
-            topic: {int(partition): int(offset) for partition, offset in partitions.items()}
-            for topic, partitions in json.loads(text).items()
-        }
-    except (ValueError, AttributeError, TypeError):
-        raise ValueError(
-            f'option {name!r} is earliest, latest or JSON like {{"topic":{{"0":23,"1":-2}}}}, not {text!r}'
-        ) from None
+def duration_ms(name: str, text: str) -> int:
+    """A time as Spark writes it: 15m, 30s, 500ms; a bare number is milliseconds."""
+    digits = text.strip().lower()
+    unit = digits.lstrip("0123456789").strip()
+    count = digits[: len(digits) - len(unit)].strip() if unit else digits
+    if not count.isdigit() or (unit or "ms") not in UNITS_MS:
+        raise BadOption(f"option {name!r} is a time like 15m, 30s or 500ms, not {text!r}")
+    return int(int(count) * UNITS_MS[unit or "ms"])
 
 
-def _ends(name: str, text: str) -> Given:
-    """As `_offsets`, but nothing can end where it begins."""
-    given = _offsets(name, text)
-    named = [given] if isinstance(given, str) else [offset for places in given.values() for offset in places.values()]
-    if "earliest" in named or EARLIEST in named:
-        raise ValueError(f"option {name!r} is latest or JSON without -2 (earliest), not {text!r}")
-    return given
+def names(name: str, text: str) -> tuple[str, ...]:
+    """Words with commas between them, at least one."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise BadOption(f"option {name!r} names nothing: {text!r}")
+    return found
+
+
+def value(options: Mapping[str, str], name: str, read: Callable[[str, str], Any], default: Any = None) -> Any:
+    """The option's value, or the default where it is not given."""
+    text = options.get(name.lower())
+    return default if text is None else read(name, text)

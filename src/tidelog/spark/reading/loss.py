@@ -1,0 +1,92 @@
+"""Whether everything that a query has read, or is about to, is still what it was: topics may be deleted and made again,
+partitions may lose their start to retention and their end to an unclean election.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from tidelog.client.admin import Leader
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.spark.offsets import Offsets, Point
+from tidelog.spark.reading.places import Places
+from tidelog.spark.reading.topics import told
+from tidelog.wire.messages.records.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class DataLost(Exception):
+    """Records that the query should have read are no longer there."""
+
+
+class Losses:
+    """Raises what is lost, or writes it to the log where failOnDataLoss is false."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self._fails = fails
+
+    def report(self, what: str) -> None:
+        if self._fails:
+            raise DataLost(f"{what}; set option 'failOnDataLoss' to false to go on without what is lost")
+        _log.warning("%s; failOnDataLoss is false, so the query goes on", what)
+
+    def inside(self, option: str, wanted: Offsets, first: Mapping[TopicPartition, int], end: Offsets) -> Offsets:
+        """Offsets that were given by hand, moved to where there are records."""
+        for name, offset in wanted.items():
+            if offset < first[name]:
+                self.report(f"{name}: option {option!r} says {offset}, but offsets below {first[name]} were deleted")
+            elif offset > end[name]:
+                self.report(f"{name}: option {option!r} says {offset}, but the partition ends at {end[name]}")
+        return {name: min(max(offset, first[name]), end[name]) for name, offset in wanted.items()}
+
+
+def started(losses: Losses, places: Places, start: Point, end: Point) -> Offsets:
+    """Where to go on from `start` on the way to `end`, for every partition of `end`. Partitions that are new start at
+    their beginning; so do, after a report, those that are not what they were."""
+    gone = start.offsets.keys() - end.offsets.keys()
+    if gone:
+        losses.report(f"partitions {told(gone)} are gone, and with them whatever was not read yet")
+    recreated = {topic for topic, known in start.ids.items() if end.ids.get(topic, known) != known}
+    if recreated:
+        losses.report(
+            f"topic {', '.join(sorted(recreated))} was deleted and created again since it was read"
+            " (its id is another), and with it went whatever was not read yet"
+        )
+    kept = {name: at for name, at in start.offsets.items() if name in end.offsets and name.topic not in recreated}
+    fresh = places.earliest(end.offsets.keys() - kept.keys())
+    for name, first in fresh.items():
+        if first > 0 and name.topic not in recreated:
+            losses.report(f"{name} is new and starts at {first} instead of 0: offsets below were deleted unread")
+    return {**_untruncated(losses, places, start, end, kept), **fresh}
+
+
+def _untruncated(losses: Losses, places: Places, start: Point, end: Point, kept: Offsets) -> Offsets:
+    """The offsets up to which the log is still the one that was read."""
+    found = dict(kept)
+    newer = [name for name in kept if end.epochs.get(name, -1) > start.epochs.get(name, 1 << 31)]
+    for name, at in kept.items():
+        behind = end.offsets[name] < at
+        common = _common_end(places, name, start.epochs[name]) if name in newer else None
+        to = min(end.offsets[name] if behind else at, at if common is None else common)
+        if to < at:
+            losses.report(
+                f"{name} was read up to {at}, but its log was cut back to {to}: records that were read are gone, and "
+                "others may stand at their offsets"
+            )
+            found[name] = to
+    return found
+
+
+def _common_end(places: Places, name: TopicPartition, epoch: int) -> int | None:
+    """Where the leader's records of that epoch and older ones end (KIP-101); None where it does not know."""
+    wanted = OffsetForLeaderPartition(partition=name.partition, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name.topic, partitions=[wanted])])
+    told_of = places.admin.ask(request, Leader(*name)).topics[0].partitions[0]
+    if told_of.error_code != ErrorCode.NONE or told_of.end_offset < 0:
+        return None
+    return int(told_of.end_offset)

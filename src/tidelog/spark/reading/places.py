@@ -1,0 +1,174 @@
+"""The driver's look at the cluster: which partitions there are, and which offsets a limit means."""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+from tidelog.client.options import ClientOptions
+from tidelog.client.positions import EARLIEST, LATEST
+from tidelog.client.reading.lookups import Found as Place
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark.offsets import Offsets, Point
+from tidelog.spark.options import BOOTSTRAP, BadOption
+from tidelog.spark.reading import limits
+from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.topics import Found, find, told
+
+T = TypeVar("T")
+
+_UNREACHED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
+
+
+class Places:
+    """Looks up; one connection for as long as Spark keeps the reader."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._consumer: Consumer | None = None
+        self._admin: Admin | None = None
+
+    @property
+    def consumer(self) -> Consumer:
+        if self._consumer is None:
+            client = {**asdict(self._options.client), "auto_offset_reset": "none"}
+            del client["group_id"]
+            self._consumer = Consumer(self._options.bootstrap, **client)
+        return self._consumer
+
+    @property
+    def admin(self) -> Admin:
+        if self._admin is None:
+            client = self._options.client
+            self._admin = Admin(
+                self._options.bootstrap, **{each.name: getattr(client, each.name) for each in fields(ClientOptions)}
+            )
+        return self._admin
+
+    def close(self) -> None:
+        for client in (self._consumer, self._admin):
+            if client is not None:
+                client.close()
+        self._consumer = self._admin = None
+
+    # Which partitions.
+
+    def assigned(self) -> Found:
+        """What there is of the topics that were chosen; looks again, as often as fetchOffset.numRetries says, while
+        some of it is missing."""
+        found = self._again(self._find, lambda found: not found.missing)
+        if found.missing:
+            raise BadOption(
+                f"option {self._options.chosen.option!r}: the cluster has no {', '.join(sorted(found.missing))}; "
+                "a read creates no topic"
+            )
+        return found
+
+    def _find(self) -> Found:
+        return self._asked(lambda: find(self.admin, self._options.chosen))
+
+    def latest(self, known: Point) -> Point:
+        """The ends of all partitions. Where one that is known is missing or behind, it is looked at again as often as
+        fetchOffset.numRetries says: a broker that just took over may tell of an older state."""
+
+        def is_plausible(found: tuple[Found, Point]) -> bool:
+            there, point = found
+            if there.missing:
+                return False
+            return all(
+                point.offsets.get(name, -1) >= offset
+                for name, offset in known.offsets.items()
+                if there.ids.get(name.topic) == known.ids.get(name.topic)
+            )
+
+        def look() -> tuple[Found, Point]:
+            found = self._find()
+            return found, self._point(found)
+
+        there, point = self._again(look, is_plausible)
+        never_seen = {
+            name for name in there.missing if name.split(" ")[0] not in {name.topic for name in known.offsets}
+        }
+        if never_seen:
+            raise BadOption(
+                f"option {self._options.chosen.option!r}: the cluster has no {', '.join(sorted(never_seen))}; "
+                "a read creates no topic"
+            )
+        return point
+
+    def _point(self, found: Found) -> Point:
+        ends = self.found(dict.fromkeys(found.epochs, LATEST))
+        epochs = {name: place.leader_epoch for name, place in ends.items() if place.leader_epoch >= 0}
+        ids = {topic: text for topic, text in found.ids.items() if text}
+        return Point({name: place.offset for name, place in ends.items()}, ids, epochs)
+
+    # Which offsets.
+
+    def found(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
+        """Offsets for EARLIEST, LATEST or times."""
+        asked = {(name.topic, name.partition): time for name, time in wanted.items()}
+        return self._asked(lambda: self.consumer.offsets_for_times(asked)) if wanted else {}
+
+    def earliest(self, names: Collection[TopicPartition]) -> Offsets:
+        return {name: place.offset for name, place in self.found(dict.fromkeys(names, EARLIEST)).items()}
+
+    def ends(self, names: Collection[TopicPartition]) -> Offsets:
+        return {name: place.offset for name, place in self.found(dict.fromkeys(names, LATEST)).items()}
+
+    def resolve(self, limit: limits.Limit, names: Collection[TopicPartition], *, starting: bool) -> Offsets:
+        """The offsets that a limit means for these partitions; BadOption where it says nothing of one, or speaks of
+        one that is not there."""
+        if isinstance(limit, limits.Edge):
+            return self.earliest(names) if limit.edge == EARLIEST else self.ends(names)
+        places = dict.fromkeys(names, limit.time) if limit.places is None else limit.places
+        self._check_all(limit, places, names)
+        if isinstance(limit, limits.Times):
+            return self._at_times(limit, places, starting=starting)
+        edges = self.found({name: place for name, place in places.items() if place in (EARLIEST, LATEST)})
+        return {name: edges[name].offset if name in edges else place for name, place in places.items()}
+
+    def _check_all(self, limit: Any, places: Collection[TopicPartition], names: Collection[TopicPartition]) -> None:
+        if set(places) != set(names):
+            missing, odd = set(names) - set(places), set(places) - set(names)
+            said = f"nothing is said of {told(missing)}" if missing else f"{told(odd)} is not there to be read"
+            raise BadOption(
+                f"option {limit.option!r}: {said}; it must name exactly the partitions that are read "
+                f"(-2 stands for earliest, -1 for latest). Given: {told(places)}. To be read: {told(names)}"
+            )
+
+    def _at_times(self, limit: limits.Times, times: dict[TopicPartition, int], *, starting: bool) -> Offsets:
+        found = self.found(times)
+        late = [name for name, place in found.items() if place.offset < 0]
+        if late and starting and not limit.falls_back:
+            raise BadOption(
+                f"option {limit.option!r}: {late[0]} has no record at or after {times[late[0]]}; with option "
+                "'startingOffsetsByTimestampStrategy' set to latest such partitions start at their end"
+            )
+        ends = self.ends(late) if late else {}
+        return {name: ends.get(name, place.offset) for name, place in found.items()}
+
+    # Trying again.
+
+    def _again(self, look: Callable[[], T], is_good: Callable[[T], bool]) -> T:
+        found = look()
+        for _ in range(self._options.tries - 1):
+            if is_good(found):
+                break
+            time.sleep(self._options.retry_ms / 1000)
+            found = look()
+        return found
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """The answer; an error that says what to do where no broker gives one."""
+        try:
+            return ask()
+        except ApiError as error:
+            if error.code in _UNREACHED:
+                seconds = self._options.client.default_api_timeout_ms / 1000
+                raise ConnectionError(
+                    f"no broker of option {BOOTSTRAP!r} ({self._options.bootstrap}) answered within {seconds:g} s: "
+                    f"{error}; check that the address is one that brokers listen at and that this host reaches"
+                ) from None
+            raise

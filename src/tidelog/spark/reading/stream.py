@@ -1,0 +1,123 @@
+"""The streaming reader: micro-batches from the starting offsets on."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from tidelog.spark.offsets import Json, Point, limited
+from tidelog.spark.reading.limits import Offsets
+from tidelog.spark.reading.loss import Losses, started
+from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.places import Places
+from tidelog.spark.reading.progress import Progress
+from tidelog.spark.reading.ranges import cut, spans
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets in the checkpoint are JSON by topic and partition. Partitions that are added later are read from their
+    start. Spark keeps one reader on the driver for as long as the query runs, and sends copies to executors."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._places: Places | None = None
+        self._progress: Progress | None = None
+        self._target: Point | None = None
+        self._last_batch_ms = 0
+        self._losses = Losses(fails=options.fail_on_data_loss)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Readers travel to executors without their connections."""
+        return {**self.__dict__, "_places": None, "_progress": None}
+
+    @property
+    def places(self) -> Places:
+        if self._places is None:
+            self._places = Places(self._options)
+        return self._places
+
+    def initialOffset(self) -> Json:  # noqa: N802  Spark's name
+        found = self.places.assigned()
+        latest = self.places.latest(Point())
+        limit = self._options.starting
+        start = self.places.resolve(limit, found.epochs, starting=True)
+        if isinstance(limit, Offsets):
+            start = self._losses.inside(limit.option, start, self.places.earliest(start), self.places.ends(start))
+        return Point(start, latest.ids, latest.epochs).to_json()
+
+    # How far the next batch goes.
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  Spark's name
+        if self._options.max_offsets is not None:
+            return ReadMaxRows(self._options.max_offsets)
+        if self._options.min_offsets is not None:
+            return ReadMinRows(self._options.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
+        """What is there now is the target; what comes later is for another run."""
+        self._target = self.places.latest(Point())
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802  Spark's name
+        before = Point.from_json(start)
+        end = self.places.latest(before) if self._target is None else self._target
+        begun = started(self._losses, self.places, before, end)
+        offsets = {name: max(offset, begun[name]) for name, offset in end.offsets.items()}
+        if self._waits(limit, begun, offsets):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            offsets = limited(begun, offsets, limit.max_rows)
+        return end.moved(offsets, before).to_json()
+
+    def _waits(self, limit: ReadLimit, start: dict[Any, int], end: dict[Any, int]) -> bool:
+        """Whether minOffsetsPerTrigger says to wait for more, until maxTriggerDelay is over. A run with AvailableNow
+        ends where its target is, so it never waits."""
+        least = self._options.min_offsets
+        if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
+            return False
+        now = time.monotonic_ns() // 1_000_000
+        there = sum(end[name] - start[name] for name in end)
+        is_due = self._last_batch_ms == 0 or now - self._last_batch_ms >= self._options.max_delay_ms
+        if there < least and not is_due:
+            return True
+        self._last_batch_ms = now
+        return False
+
+    def reportLatestOffset(self) -> Json:  # noqa: N802  Spark's name
+        return self.places.latest(Point()).to_json()
+
+    # One batch.
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        from tidelog.spark.reading.task import range_of
+
+        goal = Point.from_json(end)
+        begun = started(self._losses, self.places, Point.from_json(start), goal)
+        tasks = cut(spans(begun, goal.offsets), self._options.min_partitions, self._options.max_records)
+        return [range_of(span, goal.ids.get(span.name.topic, ""), self._options) for span in tasks]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        from tidelog.spark.reading.task import read
+
+        return read(partition)
+
+    def commit(self, end: Json) -> None:
+        """Spark's checkpoint keeps the offsets; a group sees them where commitGroup names one."""
+        if self._options.commit_group is not None:
+            if self._progress is None:
+                self._progress = Progress(self._options)
+            self._progress.show(Point.from_json(end).offsets)
+
+    def stop(self) -> None:
+        for each in (self._places, self._progress):
+            if each is not None:
+                each.close()
+        self._places = self._progress = None

@@ -1,0 +1,166 @@
+"""One range of one partition, read on an executor as Arrow batches in the schema of Spark's own connector."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from tidelog.client.options import ConsumerOptions
+from tidelog.client.reading.fetcher import Whole
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Consumer
+from tidelog.spark import columns, connections
+from tidelog.spark.reading.loss import Losses
+from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.ranges import Span
+from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
+
+UNDECODABLE = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+@dataclass
+class Range(InputPartition):
+    """Offsets [start, end) of one partition, and how to read them. `topic_id` is "" where it is not known."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: str
+    bootstrap: str
+    client: ConsumerOptions
+    columns: tuple[str, ...]
+    fail_on_data_loss: bool
+    patience_s: float
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def range_of(span: Span, topic_id: str, options: ReadOptions) -> Range:
+    return Range(
+        *span.name,
+        span.start,
+        span.end,
+        topic_id,
+        options.bootstrap,
+        options.client,
+        options.columns,
+        options.fail_on_data_loss,
+        options.poll_ms / 1000,
+    )
+
+
+class Undecodable(Exception):
+    """A batch whose bytes are no records."""
+
+
+def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
+    """All records of the range that exist. Compaction and markers leave holes; what was deleted is an error unless
+    failOnDataLoss is false. Where there is no range at all Spark asks for one of its own, which is empty."""
+    if not isinstance(part, Range):
+        return
+    place = part.start
+    while place < part.end:
+        try:
+            with connections.borrowed(part.bootstrap, part.client) as consumer:
+                for whole in _fetched(consumer, part, place):
+                    yield from batch(whole, part, place)
+                    place = whole.batches[-1].next_offset if whole.batches else place
+        except ApiError as error:
+            if error.code in UNDECODABLE:
+                raise _undecodable(part, place, error) from None
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            continue  # it was deleted meanwhile; the next look at the log's start judges
+        return
+
+
+def _undecodable(part: Range, place: int, error: ApiError) -> Undecodable:
+    return Undecodable(
+        f"{part.name}: what stands at offset {place} or soon behind it is no batch of records: {error}; "
+        "compare the replicas with `tidelog audit`, or start behind it with option 'startingOffsets'"
+    )
+
+
+def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[Whole]:
+    losses = Losses(fails=part.fail_on_data_loss)
+    beginning = consumer.beginning_offsets([part.name])[part.name]
+    _check_identity(consumer, part, losses)
+    if start < beginning:
+        gone = f"offsets {start} to {min(beginning, part.end)} were deleted before they were read"
+        losses.report(f"{part.name}: {gone}")
+    place = max(start, beginning)
+    if place < part.end:
+        consumer.assign([part.name])
+        consumer.seek(part.name, place)
+    while place < part.end:
+        fetched = consumer.poll_whole(part.patience_s)
+        _check_identity(consumer, part, losses)
+        yield from fetched
+        place = consumer.position(part.name)
+        if not fetched:
+            _check_end(consumer, part, place, losses)
+            return
+
+
+def _check_end(consumer: Consumer, part: Range, place: int, losses: Losses) -> None:
+    if consumer.end_offsets([part.name])[part.name] > place:
+        raise TimeoutError(
+            f"{part.name}: nothing came within {part.patience_s:g} s at offset {place}; is the leader well? "
+            "Option 'kafkaConsumer.pollTimeoutMs' says how long a task waits"
+        )
+    losses.report(f"{part.name}: offsets {place} to {part.end} were there and are gone")
+
+
+def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
+    """A kept consumer may know the topic of before, so it asks before it says so."""
+    found = consumer.topic_id(part.topic)
+    if part.topic_id and found != part.topic_id:
+        found = consumer.topic_id(part.topic, anew=True)
+    if part.topic_id and found and found != part.topic_id:
+        losses.report(f"topic {part.topic} was deleted and created again (its id is {found}, and was {part.topic_id})")
+
+
+def batch(whole: Whole, part: Range, place: int) -> Iterator[pa.RecordBatch]:
+    """The records of an answer that are in the range, from `place` on; none where there is none."""
+    data, places = _payloads(whole)
+    found = columns.columns(data, places)
+    found = found.only((found.offsets >= max(whole.start, place)) & (found.offsets < part.end))
+    if len(found.offsets):
+        arrays = [FIELDS[name](data, found, part) for name in part.columns]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(part.columns))
+
+
+FIELDS: dict[str, Callable[[bytes, columns.Columns, Range], Any]] = {
+    "key": lambda data, found, _: columns.gathered(data, found.keys),
+    "value": lambda data, found, _: columns.gathered(data, found.values),
+    "topic": lambda _, found, part: pa.repeat(pa.scalar(part.topic), len(found.offsets)),
+    "partition": lambda _, found, part: pa.repeat(pa.scalar(part.partition, pa.int32()), len(found.offsets)),
+    "offset": lambda _, found, __: pa.array(found.offsets),
+    "timestamp": lambda _, found, __: pa.array(found.timestamps * 1000, pa.timestamp("us", tz="UTC")),
+    "timestampType": lambda _, found, __: pa.array(found.stamped.astype(np.int32)),
+    "headers": lambda data, found, _: columns.headers(data, found),
+}
+"""Each column; what is not asked for is not built."""
+
+
+def _payloads(whole: Whole) -> tuple[bytes, list[columns.Batch]]:
+    """Where the records of the batches are: in what was fetched, or in one buffer of what was compressed."""
+    if not any(each.compression for each in whole.batches):
+        return whole.raw, [_place(each, each.position + HEADER_BYTES, each.end) for each in whole.batches]
+    payloads = [payload_of(whole.raw, each) for each in whole.batches]
+    ends = list(accumulate(map(len, payloads)))
+    places = zip(whole.batches, payloads, ends, strict=True)
+    return b"".join(payloads), [_place(each, end - len(payload), end) for each, payload, end in places]
+
+
+def _place(batch: BatchHeader, start: int, end: int) -> columns.Batch:
+    fixed = batch.max_timestamp if batch.is_log_append_time else None
+    return columns.Batch(start, end, batch.count, batch.base_offset, batch.base_timestamp, fixed)

@@ -1,0 +1,101 @@
+"""Which partitions a query reads: assigned by hand, subscribed by name, or by a pattern; and as what the cluster knows
+them: a topic's id tells one from another of the same name, a leader's epoch one past from another.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.client.admin import ANY
+from tidelog.client.results import code_of
+from tidelog.errors import ErrorCode
+from tidelog.model import INTERNAL_TOPICS, NO_ID, TopicPartition, id_text
+from tidelog.shell.transport import Admin
+from tidelog.spark.options import BadOption, names
+from tidelog.spark.reading.limits import from_json
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+
+STRATEGIES = ("assign", "subscribe", "subscribePattern")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """By one option: topics by name, of which `partitions` may be all that is meant, or by a pattern."""
+
+    option: str
+    topics: tuple[str, ...] = ()
+    partitions: frozenset[TopicPartition] | None = None
+    pattern: str | None = None
+
+    def matches(self, topic: str) -> bool:
+        """Whether a topic of the cluster is meant by the pattern; internal ones never are."""
+        return self.pattern is not None and topic not in INTERNAL_TOPICS and bool(re.fullmatch(self.pattern, topic))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the cluster has of it: each partition's leader epoch, each topic's id ("" where brokers tell none), and what
+    was named and is not there."""
+
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+
+
+def chosen(options: Mapping[str, str]) -> Chosen:
+    """BadOption unless exactly one of the three is given and can be read."""
+    given = [name for name in STRATEGIES if name.lower() in options]
+    if len(given) != 1:
+        wanted = "one of the options {} must be given" if not given else "only one of the options {} can be given"
+        raise BadOption(wanted.format(", ".join(STRATEGIES)) + (f"; there are {' and '.join(given)}" if given else ""))
+    name = given[0]
+    text = options[name.lower()].strip()
+    if name == "subscribe":
+        return Chosen(name, topics=names(name, text))
+    if name == "assign":
+        partitions = from_json(name, text, '{"topicA":[0,1],"topicB":[2]}', _partitions)
+        if not partitions:
+            raise BadOption(f"option {name!r} assigns no partition: {text!r}")
+        return Chosen(name, tuple(sorted({topic for topic, _ in partitions})), partitions)
+    try:
+        re.compile(text)
+    except re.error as reason:
+        raise BadOption(f"option {name!r} is no regular expression: {reason}: {text!r}") from None
+    if not text:
+        raise BadOption(f"option {name!r} is an empty pattern")
+    return Chosen(name, pattern=text)
+
+
+def _partitions(value: Any) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, int(number)) for topic, numbers in value.items() for number in numbers)
+
+
+def find(admin: Admin, what: Chosen) -> Found:
+    """Ask some broker; ApiError where none answers or a topic may not be read."""
+    asked = None if what.pattern is not None else [MetadataRequestTopic(name=topic) for topic in what.topics]
+    answer = admin.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), ANY)
+    told = {topic.name: topic for topic in answer.topics if topic.name is not None}
+    if what.pattern is not None:
+        told = {name: topic for name, topic in told.items() if what.matches(name)}
+    bad = [name for name, topic in told.items() if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION]
+    if bad:
+        raise BadOption(f"option {what.option!r}: {bad[0]!r} is no name that a topic can have")
+    there = {name: topic for name, topic in told.items() if topic.partitions}
+    found = {
+        TopicPartition(name, each.partition_index): each.leader_epoch
+        for name, topic in there.items()
+        for each in topic.partitions
+    }
+    missing = {f"{name} ({code_of(told[name].error_code).name})" for name in what.topics if name not in there}
+    if what.partitions is not None:
+        missing |= {str(name) for name in what.partitions - found.keys() if name.topic in there}
+        found = {name: epoch for name, epoch in found.items() if name in what.partitions}
+    ids = {name: "" if topic.topic_id == NO_ID else id_text(topic.topic_id) for name, topic in there.items()}
+    return Found(found, ids, frozenset(missing))
+
+
+def told(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions in a sentence; of many the first ones."""
+    listed = [str(name) for name in sorted(partitions)]
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "") or "none"
