@@ -118,6 +118,31 @@ def test_truncations_and_what_is_appended_then(how, kept):
     assert crashes(act, judge, how=how) > 10
 
 
+@pytest.mark.parametrize("synced", [2, 6])
+def test_a_cut_that_was_not_synced_before_a_kill_brings_nothing_back_behind_new_records(synced):
+    """The recovery point may be below the cut: what stood above it can be on the platter all the same."""
+    came_back = 0
+    for seed in range(40):
+        disk = sim_disk(seed)
+        log = open_log(disk)
+        for number in range(6):
+            log.append_as_leader(batch(b"v%d" % number), 0, NOW)
+        for file in log.unsynced():
+            file.sync()
+        old = read_batches(log)
+        log.truncate_to(3)
+        disk.kill()
+        log = open_log(disk, recovery_point=synced)
+        log.append_as_leader(batch(b"w3"), 1, NOW)
+        new = read_batches(log)
+        disk.lose_power()
+        found = read_batches(open_log(disk, recovery_point=min(synced, 3)))
+        assert len(found) >= 3
+        assert found in (old[: len(found)], new[: len(found)]), (seed, "behind new records")
+        came_back += found == old
+    assert came_back > 0
+
+
 @pytest.mark.parametrize("how", [KILL, POWER])
 def test_a_log_that_starts_over(how):
     def act(log, done):

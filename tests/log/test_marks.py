@@ -1,4 +1,4 @@
-"""A cut below the recovery point is known after a kill, though the checkpoint still calls what stood there durable."""
+"""A cut is known after a kill: the checkpoint may still call what stood there durable, and the platter may have it."""
 
 import pytest
 
@@ -63,13 +63,36 @@ def test_a_clean_stop_leaves_no_mark(cut):
     assert marks(disk) == []
 
 
-def test_the_lowest_cut_counts_and_one_above_what_is_durable_leaves_no_mark(cut):
+def test_one_above_what_is_durable_stays_until_what_came_after_it_is(cut):
+    disk, log = cut
+    before = log.unsynced()
+    log.truncate_to(6)
+    for file in before:
+        file.sync()
+    log.mark_synced(9)
+    assert log.recovery_point == 6
+    assert marks(disk) == ["00000000000000000004.cut", "00000000000000000006.cut"]
+    append(log, 6, epoch=2)
+    sync(log)
+    assert marks(disk) == []
+
+
+def test_the_lowest_cut_counts(cut):
     disk, log = cut
     log.truncate_to(6)
-    assert marks(disk) == ["00000000000000000004.cut"]
     log.truncate_to(2)
     disk.kill()
     assert open_log(disk, TINY, recovery_point=12).recovery_point == 2
+
+
+@pytest.mark.parametrize(("end", "bases"), [(6, [0, 4, 6]), (4, [0, 4])])
+def test_after_a_kill_nothing_is_appended_to_a_file_that_was_cut(cut, end, bases):
+    disk, log = cut
+    log.truncate_to(end)
+    disk.kill()
+    log = open_log(disk, options(index_interval_bytes=0), recovery_point=12)
+    append(log, 2, epoch=2)
+    assert [segment.base_offset for segment in log.segments] == bases
 
 
 def test_a_log_that_starts_over_is_cut_too(cut):

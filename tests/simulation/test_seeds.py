@@ -37,6 +37,8 @@ WHOLE = {
     100027: "epochs were cut with a deletion that a crash forgot; a cut below the recovery point was forgotten by a kill",
     100299: "an emptied marker says nothing of its producer, as in Kafka",
     102112: "producers whose records retention had deleted were forgotten by a kill, and their retries taken twice",
+    210984: "a cut that a kill left unsynced was undone by a power loss in a later life: nothing stood behind it",
+    211494: "the same, and the life between was over before its first step",
     210966: "a fetch of a life that was over came late, and its epoch was proposed for the in-sync set for ever",
     211231: "producers whose records had been deleted by an operator were forgotten by a truncation",
     400018: "the fault of rot looked for a batch in the torn end that an earlier fault had left",

@@ -55,7 +55,8 @@ class Contents:
         """How often records were taken out of the log: whoever rewrites a part of it begins anew."""
         self.replacing: Sequence[Segment] = ()
         """Segments whose `.swap` files stand beside those that they are to replace."""
-        self._cut = False
+        active = segments.active
+        self._cut = active.size > 0 and loaded.marks.is_above(active.base_offset)
         self._disk = segments.disk
         self._doomed: list[str] = []
         self._durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)

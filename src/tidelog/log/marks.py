@@ -1,10 +1,13 @@
-"""Marks of cuts below the recovery point.
+"""Marks of cuts that are not durable yet.
 
-A log that is cut there goes on with other records, while the checkpoint of recovery points, until it is written again,
-says that what stood there is durable. A broker that is killed in between, and loses its power later, would believe
-bytes that never reached the disk. So a cut leaves a mark in the log's folder, an empty file named after the offset:
-it cannot be torn, and no file that is made later, as for what is appended next, outlives a crash without it. Recovery
-believes nothing above a mark. It goes when all is durable that any checkpoint may call so.
+A log that is cut goes on with other records, while the old ones may still be on the platter: a power loss can bring
+them back. Where the cut is below the recovery point, the checkpoint says, until it is written again, that what stood
+there is durable. A broker that is killed in between, and loses its power later, would believe bytes that never reached
+the disk, or, having gone on in the file that was cut, find the old tail behind its new records.
+
+So a cut leaves a mark in the log's folder, an empty file named after the offset: it cannot be torn, and no file that is
+made later, as for what is appended next, outlives a crash without it. Recovery believes nothing above a mark, and
+appends nothing to a file that was cut. A mark goes when the cut is durable, and all that any checkpoint may call so.
 """
 
 from collections.abc import Iterable
@@ -18,7 +21,8 @@ NOWHERE = 2**63 - 1
 
 
 class CutMarks:
-    """Those of one log. `believed_to`: what a checkpoint may say of it."""
+    """Those of one log. `believed_to`: what a checkpoint may say of it, and beyond every cut, where only a flush that
+    came after it can get to."""
 
     __slots__ = ("_believed_to", "_disk", "_folder", "_offsets")
 
@@ -35,10 +39,14 @@ class CutMarks:
     def lowest(self) -> int:
         return min(self._offsets, default=NOWHERE)
 
+    def is_above(self, offset: int) -> bool:
+        """Whether the file that begins at `offset` may have been cut."""
+        return any(cut > offset for cut in self._offsets)
+
     def put(self, offset: int, recovery_point: int) -> None:
         """The log is cut at `offset`. Without room for a mark, there is none for records either."""
-        self._believed_to = max(self._believed_to, recovery_point)
-        if offset < recovery_point and offset < self.lowest:
+        self._believed_to = max(self._believed_to, recovery_point, offset + 1)
+        if offset not in self._offsets:
             with suppress(DiskFull):
                 self._disk.open(self._path(offset), create=True).close()
                 self._offsets.add(offset)
