@@ -8,24 +8,14 @@ import click
 
 from tidelog.cli.cluster import MOST_PARTITIONS, describe_configs, describe_topics, metadata
 from tidelog.cli.options import Refused
+from tidelog.cli.replicas.knowledge import Ongoing, ongoing
 from tidelog.cli.topics import FILTERS, matching
 from tidelog.cli.words import listed
-from tidelog.client.admin import CONTROLLER
 from tidelog.config.resources import TOPIC
-from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 DEFAULT_SOURCE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Moving:
-    """A reassignment under way."""
-
-    adding: Sequence[int] = ()
-    removing: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +25,7 @@ class Described:
     topic: str
     partition: Any
     min_in_sync: int
-    moving: Moving | None = None
+    moving: Ongoing | None = None
     live: Collection[int] = ()
 
     @property
@@ -79,7 +69,7 @@ def describe(admin: Admin, given: Mapping[str, Any]) -> None:
     names = _names(admin, given)
     described = describe_topics(admin, names, given["partition_size_limit_per_response"] or MOST_PARTITIONS)
     configs = describe_configs(admin, TOPIC, names) if names else {}
-    moving = _moving(admin)
+    moving = ongoing(admin)
     live = {broker.node_id for broker in metadata(admin, []).brokers}
     overrides_only = given["topics_with_overrides"]
     filters = [each for each in FILTERS if given[each.replace("-", "_")] and each != "topics-with-overrides"]
@@ -125,18 +115,3 @@ def overrides(options: Sequence[Any]) -> list[str]:
 
 def _min_in_sync(options: Sequence[Any]) -> int:
     return next((int(each.value) for each in options if each.name == "min.insync.replicas"), 1)
-
-
-def _moving(admin: Admin) -> dict[TopicPartition, Moving]:
-    """The reassignments under way; none where the cluster cannot tell."""
-    try:
-        response = admin.ask(ListPartitionReassignmentsRequest(timeout_ms=30_000), CONTROLLER)
-    except ApiError as error:
-        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
-            raise
-        return {}
-    return {
-        TopicPartition(topic.name, each.partition_index): Moving(each.adding_replicas, each.removing_replicas)
-        for topic in response.topics
-        for each in topic.partitions
-    }

@@ -4,12 +4,13 @@ import pytest
 
 from tidelog.cli.explain.brokers import broker_findings, cluster_findings
 from tidelog.cli.explain.everything import all_findings
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Move, Open, PartitionSeen, Told
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Open, PartitionSeen, Told
 from tidelog.cli.explain.finding import amount, commands, numbered, span
 from tidelog.cli.explain.groups import GroupSeen, Place, group_findings
 from tidelog.cli.explain.partitions import partition_findings
 from tidelog.cli.explain.topics import topic_findings
 from tidelog.cli.groups.knowledge import GroupState, Member
+from tidelog.cli.replicas.knowledge import Ongoing
 from tidelog.model import TopicPartition
 
 NOW = 1_000_000
@@ -96,7 +97,7 @@ def test_a_replica_on_a_folder_that_failed():
 
 
 def test_a_move_is_no_under_replication():
-    given = evidence(replicas=(0, 1, 2), isr=(0, 1), moves={NAME: Move([2], [1])})
+    given = evidence(replicas=(0, 1, 2), isr=(0, 1), moves={NAME: Ongoing([0, 1, 2], [2], [1])})
     assert found(given).keys() == {"partition.moving"}
     assert "broker 2 is added and broker 1 is removed" in found(given)["partition.moving"].says
 
@@ -134,7 +135,7 @@ def test_transactions_that_hang_or_last(name, age_ms, kinds):
 
 
 def test_a_deletion_that_waits_for_a_dead_broker_and_for_a_move():
-    given = evidence(dead=(2,), deleting={"t": [2]}, moves={NAME: Move([1], [])})
+    given = evidence(dead=(2,), deleting={"t": [2]}, moves={NAME: Ongoing([0, 1, 2], [1], [])})
     (finding,) = topic_findings(given, "t", TIDELOG)
     assert finding.kind == "topic.deletion-waits"
     assert "Broker 2 held replicas and is down." in finding.because

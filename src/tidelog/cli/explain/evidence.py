@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tidelog.cli.replicas.knowledge import Ongoing
 from tidelog.model import TopicPartition
 
 
@@ -39,11 +40,6 @@ class BrokerSeen:
     folders: list[Folder] = field(default_factory=list)
     facts: Mapping[str, Any] = field(default_factory=dict)
     forgotten: int = 0
-
-
-class Move(NamedTuple):
-    adding: Sequence[int]
-    removing: Sequence[int]
 
 
 class Open(NamedTuple):
@@ -88,7 +84,7 @@ class Evidence:
     events: list[Told] = field(default_factory=list)
     deleting: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Topics marked for deletion, and the brokers that have not confirmed it."""
-    moves: dict[TopicPartition, Move] = field(default_factory=dict)
+    moves: Mapping[TopicPartition, Ongoing] = field(default_factory=dict)
 
     def alive(self, broker: int) -> bool:
         return broker in self.brokers and self.brokers[broker].answers

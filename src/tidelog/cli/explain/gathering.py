@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tidelog.cli.cluster import describe_configs, metadata
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Move, Open, PartitionSeen, Told
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Open, PartitionSeen, Told
+from tidelog.cli.replicas.knowledge import ongoing
 from tidelog.config.resources import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from tidelog.wire.messages.insight.broker_report import BrokerReportRequest, BrokerReportResponse
-from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.metadata import MetadataResponse
 from tidelog.wire.messages.transactions.describe_producers import DescribeProducersRequest, TopicRequest
 from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
@@ -42,7 +42,7 @@ def gather(admin: Admin, wanted: Callable[[str], bool], *, watch_s: float) -> Ev
         brokers[broker] = BrokerSeen(broker)
     evidence.events.sort()
     _configure(admin, evidence)
-    _moves(admin, evidence)
+    evidence.moves = _try(lambda: ongoing(admin, ANSWER_MS)) or {}
     _transactions(admin, evidence)
     _watch_sizes(admin, evidence, registered, watch_s)
     return evidence
@@ -102,14 +102,6 @@ def _configure(admin: Admin, evidence: Evidence) -> None:
         given = {each.name: each.value for each in (options or {}).get(seen.name.topic, ())}
         seen.needed = int(given.get("min.insync.replicas") or 1)
         seen.unclean = given.get("unclean.leader.election.enable") == "true"
-
-
-def _moves(admin: Admin, evidence: Evidence) -> None:
-    answer = _try(lambda: admin.ask(ListPartitionReassignmentsRequest(timeout_ms=ANSWER_MS), timeout_ms=ANSWER_MS))
-    for topic in answer.topics if answer is not None and not answer.error_code else ():
-        for each in topic.partitions:
-            name = TopicPartition(topic.name, each.partition_index)
-            evidence.moves[name] = Move(each.adding_replicas, each.removing_replicas)
 
 
 def _transactions(admin: Admin, evidence: Evidence) -> None:

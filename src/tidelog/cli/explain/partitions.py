@@ -69,7 +69,7 @@ def under_replicated(evidence: Evidence, seen: PartitionSeen, _tidelog: Connecte
 def moving(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
     if seen.name not in evidence.moves:
         return
-    adding, removing = evidence.moves[seen.name]
+    _, adding, removing = evidence.moves[seen.name]
     because = [_absence(evidence, seen, replica) for replica in adding if replica not in seen.isr]
     goes = [f"{numbered(adding)} is added" if adding else "", f"{numbered(removing)} is removed" if removing else ""]
     says = f"It is being moved: {' and '.join(part for part in goes if part)}."

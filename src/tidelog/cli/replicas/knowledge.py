@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidelog.cli.cluster import describe_topics, metadata
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas.files import Replica
-from tidelog.client.admin import ANY
+from tidelog.client.admin import CONTROLLER
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
@@ -27,9 +27,14 @@ class Ongoing(NamedTuple):
         return [broker for broker in self.replicas if broker not in self.adding]
 
 
-def ongoing(admin: Admin) -> dict[TopicPartition, Ongoing]:
-    """All reassignments under way, sorted."""
-    response = admin.ask(ListPartitionReassignmentsRequest(topics=None), ANY)
+def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition, Ongoing]:
+    """All reassignments under way, sorted; none where the cluster is too old to be asked."""
+    try:
+        response = admin.ask(ListPartitionReassignmentsRequest(topics=None), CONTROLLER, timeout_ms=timeout_ms)
+    except ApiError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return {}
+        raise
     if response.error_code:
         raise ApiError(code_of(response.error_code), response.error_message)
     found = {
