@@ -41,6 +41,7 @@ ENDS = {
     ("delivery-semantics", "exactly_once"): WELL,
     ("delivery-semantics",): (False, [], []),
     ("topic-that-will-not-die",): WELL,
+    ("topic-deleted-during-a-move",): WELL,
     ("consumer-offsets-grow",): WELL,
 }
 """(story, values that its knobs must have) → (ok, lost, differs); the first line that fits counts."""

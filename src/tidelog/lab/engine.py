@@ -14,15 +14,23 @@ Told = Callable[[Command, list[str]], None]
 """Hears of every command what it told."""
 
 
-def tell(story: Story, knobs: Mapping[str, str] | None = None, *, told: Told | None = None) -> Telling:
-    """The same story with the same knobs is the same telling. StoryError where it cannot go on, or an expectation is
-    not met; ValueError where a knob is not the story's."""
+def tell(
+    story: Story,
+    knobs: Mapping[str, str] | None = None,
+    *,
+    told: Told | None = None,
+    ended: Callable[[Play], None] | None = None,
+) -> Telling:
+    """The same story with the same knobs is the same telling; `ended` gets the play at its end. StoryError where it
+    cannot go on, or an expectation is not met; ValueError where a knob is not the story's."""
     settled = story.settled(knobs or {})
     play = Play(story, settled)
     try:
         steps = [_step(play, number, text, told) for number, text in enumerate(_steps(story, settled), 1)]
     except Violation as violation:
         raise play.impossible(f"a broker failed: {str(violation).splitlines()[-1]}") from violation
+    if ended is not None:
+        ended(play)
     return Telling(story.name, story.title, story.source, settled, steps, verdict(play))
 
 

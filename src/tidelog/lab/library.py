@@ -26,6 +26,7 @@ ORDER = (
     "unclean-election",
     "delivery-semantics",
     "topic-that-will-not-die",
+    "topic-deleted-during-a-move",
     "consumer-offsets-grow",
 )
 """As a learner reads them."""

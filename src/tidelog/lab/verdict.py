@@ -11,6 +11,7 @@ from tidelog.model import TopicPartition
 ALL_WELL = "Every acknowledged record is there, and all replicas agree."
 NO_TOPIC = "There is no topic."
 GONE = "The topic is gone, and with it all its replicas."
+LEFT = "The topic is gone, but a folder of it is left on"
 
 
 def verdict(play: Play) -> Verdict:
@@ -19,8 +20,9 @@ def verdict(play: Play) -> Verdict:
     lost_records: list[RecordView] = []
     apart: list[int] = []
     waiting: list[str] = []
-    if not play.has_stage or play.stage.state(play.name) is None:
-        waiting.append(GONE if play.has_topic else NO_TOPIC)
+    gone = not play.has_stage or play.stage.state(play.name) is None
+    if gone:
+        waiting.append(_gone_sentence(play) if play.has_topic else NO_TOPIC)
     else:
         lost_records = lost(play)
         sentences += [_lost_sentence(play, record) for record in lost_records]
@@ -33,8 +35,13 @@ def verdict(play: Play) -> Verdict:
             waiting.append(_waiting_sentence(play))
     sentences += [play.changed[offset] for offset in sorted(play.changed)]
     sentences += _application(play)
-    well, gone = not sentences, bool({GONE, NO_TOPIC} & set(waiting))
+    well = not sentences
     return Verdict(well, lost_records, apart, ([ALL_WELL] if well and not gone else sentences) + waiting)
+
+
+def _gone_sentence(play: Play) -> str:
+    left = [view.broker for view in replicas(play.stage, play.name)]
+    return f"{LEFT} {', '.join(left)}." if left else GONE
 
 
 def lost(play: Play) -> list[RecordView]:

@@ -9,6 +9,11 @@ from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import Play
 from tidelog.lab.stage import CONTROLLER
 from tidelog.wire.messages.cluster import incremental_alter_configs as configs
+from tidelog.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.wire.messages.topics.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -20,6 +25,7 @@ from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, Topi
 
 TIMEOUT_MS = 5_000
 ELECTIONS = {"preferred": 0, "unclean": 1}
+CANCEL = "cancel"
 OPTIONS = {"min.insync.replicas": "min.insync.replicas", "unclean": "unclean.leader.election.enable"}
 """Knobs that are options of the topic."""
 
@@ -82,6 +88,18 @@ def elect(play: Play, command: Command) -> None:
     play.run()
 
 
+def reassign(play: Play, command: Command) -> None:
+    names = None if command.words == [CANCEL] else command.words
+    ids = None if names is None else [play.stage.hosts[play.broker(name)].broker_id for name in names]
+    wish = ReassignableTopic(name=play.name.topic, partitions=[ReassignablePartition(replicas=ids)])
+    request = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[wish])
+    answer = play.answer(CONTROLLER, asking.ALTER_REASSIGNMENTS, request)
+    code = answer.error_code or answer.responses[0].partitions[0].error_code if answer is not None else -1
+    if code:
+        raise play.impossible(f"the move is refused with {ErrorCode(code).name}")
+    play.run()
+
+
 def delete(play: Play, _command: Command) -> None:
     request = DeleteTopicsRequest(topic_names=[play.name.topic], timeout_ms=TIMEOUT_MS)
     answer = play.answer(CONTROLLER, asking.DELETE_TOPICS, request)
@@ -94,5 +112,6 @@ COMMANDS: dict[str, Entry] = {
     "topic": Entry(Verb("topic BROKER… [option=value …]", 1, None, None), create),
     "config": Entry(Verb("config option=value …", 0, 0, None), alter),
     "elect": entry("elect preferred|unclean", elect, 1, 1),
+    "reassign": entry("reassign BROKER…|cancel", reassign, 1, None),
     "delete": entry("delete", delete),
 }
