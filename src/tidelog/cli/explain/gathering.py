@@ -5,18 +5,18 @@ Sizes are looked at twice, so that what grows has a rate. A broker that does not
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from tidelog.cli.cluster import describe_configs, metadata
 from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Open, PartitionSeen, Told
-from tidelog.cli.replicas.knowledge import ongoing
+from tidelog.cli.replicas.knowledge import log_folders, ongoing
 from tidelog.config.resources import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsResult
 from tidelog.wire.messages.insight.broker_report import BrokerReportRequest, BrokerReportResponse
 from tidelog.wire.messages.topics.metadata import MetadataResponse
 from tidelog.wire.messages.transactions.describe_producers import DescribeProducersRequest, TopicRequest
@@ -149,12 +149,12 @@ def _transactional_ids(admin: Admin, evidence: Evidence, producers: set[int]) ->
 
 def _watch_sizes(admin: Admin, evidence: Evidence, brokers: Iterable[int], watch_s: float) -> None:
     """Look at the folders twice."""
-    first = {broker: _folders(admin, broker) for broker in brokers}
+    first = {broker: log_folders(admin, broker) for broker in brokers}
     began = time.monotonic()
     time.sleep(watch_s)
     for broker, before in first.items():
-        after = _folders(admin, broker)
-        if before is None or after is None:
+        after = log_folders(admin, broker) if before else []
+        if not after:
             continue
         evidence.brokers[broker].answers = True
         passed = time.monotonic() - began
@@ -167,24 +167,21 @@ def _watch_sizes(admin: Admin, evidence: Evidence, brokers: Iterable[int], watch
         evidence.brokers[broker].folders = list(_folder_states(before, after, passed))
 
 
-def _folders(admin: Admin, broker: int) -> DescribeLogDirsResponse | None:
-    request = DescribeLogDirsRequest(topics=None)
-    return _try(lambda: admin.ask(request, broker, timeout_ms=ANSWER_MS, retries=False))
-
-
-def _sizes(told: DescribeLogDirsResponse) -> dict[TopicPartition, int]:
+def _sizes(told: Sequence[DescribeLogDirsResult]) -> dict[TopicPartition, int]:
     return {
         TopicPartition(topic.name, each.partition_index): each.partition_size
-        for folder in told.results
+        for folder in told
         for topic in folder.topics
         for each in topic.partitions
         if not each.is_future_key
     }
 
 
-def _folder_states(before: DescribeLogDirsResponse, after: DescribeLogDirsResponse, s: float) -> Iterator[Folder]:
-    old: Mapping[str, Any] = {folder.log_dir: folder for folder in before.results}
-    for folder in after.results:
+def _folder_states(
+    before: Sequence[DescribeLogDirsResult], after: Sequence[DescribeLogDirsResult], s: float
+) -> Iterator[Folder]:
+    old = {folder.log_dir: folder for folder in before}
+    for folder in after:
         trouble = ErrorCode(folder.error_code).name if folder.error_code else None
         was = old.get(folder.log_dir)
         grows = (was.usable_bytes - folder.usable_bytes) / s if was is not None else 0

@@ -11,7 +11,7 @@ from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 
@@ -75,15 +75,21 @@ class Held(NamedTuple):
     future: bool
 
 
+def log_folders(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
+    """What a broker says of its log folders; nothing where it does not answer in time."""
+    request = DescribeLogDirsRequest(topics=None)
+    try:
+        found: list[DescribeLogDirsResult] = admin.ask(request, broker, timeout_ms=5_000).results
+    except ApiError:
+        return []
+    return found
+
+
 def held(admin: Admin, brokers: Iterable[int]) -> dict[Replica, list[Held]]:
     """What the folders of these brokers hold; those that do not answer are left out."""
     found: dict[Replica, list[Held]] = {}
     for broker in sorted(brokers):
-        try:
-            response = admin.ask(DescribeLogDirsRequest(topics=None), broker, timeout_ms=5_000)
-        except ApiError:
-            continue
-        for result in response.results:
+        for result in log_folders(admin, broker):
             for topic in result.topics if result.error_code == ErrorCode.NONE else ():
                 for each in topic.partitions:
                     replica = Replica(broker, topic.name, each.partition_index)
