@@ -17,7 +17,7 @@ from tidelog.config.topic import TopicConfig
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
-CORE = {"node", "client", "history", "api", "coordinator", "controller", "partition", "log", "wire", "config"}
+CORE = {"audit", "node", "client", "history", "api", "coordinator", "controller", "partition", "log", "wire", "config"}
 CORE |= {"model", "errors", "ports", "effects"}
 
 BANNED_IN_THE_CORE = {

@@ -39,6 +39,7 @@ COMMANDS = {
     "metadata": Command("tidelog.cli.metadata.command:metadata", "Look at, change and move the cluster's memory."),
     "chaos": Command("tidelog.cli.chaos:chaos", "Break real broker processes while clients write and read, and judge."),
     "check": Command("tidelog.cli.check.command:check", "Write and read a cluster, and judge what its clients saw."),
+    "audit": Command("tidelog.cli.audit.command:audit", "Compare what the replicas of each partition really hold."),
     "lab": Command("tidelog.cli.lab.command:lab", "Tell stories of replication on real brokers, step by step."),
     "simulate": Command("tidelog.cli.simulate.command:simulate", "Run clusters in a seeded world and check them."),
 }

@@ -46,6 +46,7 @@ def list_stories() -> None:
 @click.option("--unclean/--no-unclean", default=None, help="Whether a replica that is behind may lead.")
 @click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Any other knob of the story.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the story as a page.")
+@click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep the brokers' log folders here.")
 @click.option("--step", "by_step", is_flag=True, help="Wait for a key after each step; q ends it.")
 def run(
     story: str,
@@ -56,13 +57,16 @@ def run(
     unclean: bool | None,
     knobs: tuple[str, ...],
     html: Path | None,
+    logs: Path | None,
     by_step: bool,
 ) -> None:
     """Tell a story of the lab by its NAME, or your own from a FILE.
 
     Knobs that the story does not have are refused; `tidelog lab list` shows which it has. A page of a story with
-    generations of truncation shows the chosen one and the present one side by side.
+    generations of truncation shows the chosen one and the present one side by side. The log folders at the end are for
+    `tidelog audit` and `tidelog dump-log`.
     """
+    from tidelog.lab.disks import keep
     from tidelog.lab.engine import tell
     from tidelog.lab.language import StoryError
 
@@ -76,7 +80,7 @@ def run(
     wanted = {name: value for name, value in given.items() if value is not None} | dict(map(_pair, knobs))
     try:
         found = _find(story)
-        telling = tell(found, wanted)
+        telling = tell(found, wanted, ended=None if logs is None else lambda play: keep(play, logs))
         if html is not None:
             _write(found, telling, html)
         else:

@@ -1,0 +1,241 @@
+"""What a partition's replicas, as they were read, must not be: the findings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+
+from tidelog.audit import finding
+from tidelog.audit.acknowledged import Acknowledged
+from tidelog.audit.comparing import Difference, agree_again
+from tidelog.audit.finding import Finding
+from tidelog.audit.merging import ReplicaLog
+from tidelog.audit.scanning import UNKNOWN
+from tidelog.model import TopicPartition
+
+MOST = 10
+"""Findings of one kind in one partition; the rest is counted."""
+
+
+@dataclass(slots=True)
+class Case:
+    """One partition. `leader` and `leader_epoch` are -1 where the cluster was not asked. `unexplained` counts chunks
+    that differ and were not looked into."""
+
+    name: TopicPartition
+    logs: list[ReplicaLog]
+    is_compacted: bool = False
+    leader: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+    acknowledged: Sequence[Acknowledged] = ()
+    differences: list[Difference] = field(default_factory=list)
+    unexplained: int = 0
+    key_differences: list[str] = field(default_factory=list)
+
+    def log(self, broker: int) -> ReplicaLog:
+        return next(log for log in self.logs if log.broker == broker)
+
+    @property
+    def authority(self) -> ReplicaLog | None:
+        """Whose records count: the leader's, or those of the replica that would be elected (rule 8)."""
+        led = [log for log in self.logs if log.broker == self.leader]
+        return max(led or self.logs, key=lambda log: (log.latest_epoch, log.end, -log.broker), default=None)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    for rule in (_faults, _epochs, _lineage, _divergence, _ends, _elections, _lost, _keys, _trouble):
+        found = list(rule(case))
+        yield from found[:MOST]
+        if len(found) > MOST:
+            rest = found[MOST]
+            yield rest._replace(sentence=f"and {len(found) - MOST} more of the kind", brokers=(), start=-1, end=-1)
+
+
+def _found(
+    case: Case, kind: str, brokers: Sequence[int], sentence: str, start: int = UNKNOWN, end: int = UNKNOWN
+) -> Finding:
+    return Finding(kind, case.name.topic, case.name.partition, tuple(sorted(brokers)), sentence, start, end)
+
+
+def _faults(case: Case) -> Iterator[Finding]:
+    """I2."""
+    for log in case.logs:
+        for fault in log.faults[:MOST]:
+            yield _found(case, fault.kind, [log.broker], fault.sentence, fault.start, fault.end)
+        if (rest := len(log.faults) - MOST + log.uncounted) > 0:
+            sentence = f"and {rest} more of such kinds"
+            yield _found(case, log.faults[-1].kind, [log.broker], sentence)
+
+
+def _epochs(case: Case) -> Iterator[Finding]:
+    """I18, and no epoch beyond that of the partition's state."""
+    for log in case.logs:
+        for epoch, start in log.epochs:
+            if UNKNOWN < case.leader_epoch < epoch and not log.known.is_growing:
+                sentence = f"holds records of epoch {epoch}, and the partition is in {case.leader_epoch}"
+                yield _found(case, finding.EPOCHS, [log.broker], sentence, start)
+        if log.kept_epochs is not None and not log.is_empty:
+            yield from _kept(case, log, log.kept_epochs)
+
+
+def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+    if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(kept)):
+        yield _found(case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_told(kept)}")
+    known = dict(kept)
+    begins = max(log.start, log.known.log_start)
+    for number, (epoch, first) in enumerate(log.epochs):
+        is_deleted = number + 1 < len(log.epochs) and log.epochs[number + 1][1] <= begins
+        if is_deleted or log.hides(first) or (number and log.hides(first - 1)) or epoch < 0:
+            continue
+        start = known.get(epoch)
+        if number == 0 and start is not None and start < log.start and not case.is_compacted:
+            sentence = f"epoch {epoch} begins at offset {start}, and the log only at {log.start}"
+            yield _found(case, finding.BEGINNING, [log.broker], sentence, start, log.start)
+        elif start != max(first, begins) and not (case.is_compacted and start is not None and start <= first):
+            said = "has no entry" if start is None else f"begins at {start}"
+            sentence = f"epoch {epoch} begins at offset {first} of the log, and {said} in its leader-epoch-checkpoint"
+            yield _found(case, finding.EPOCHS, [log.broker], sentence, first)
+
+
+def _told(epochs: Sequence[tuple[int, int]]) -> str:
+    return " ".join(f"{epoch}@{start}" for epoch, start in epochs)
+
+
+def _lineage(case: Case) -> Iterator[Finding]:
+    """An epoch has one leader, whose first record of it is everybody's."""
+    if case.is_compacted:
+        return
+    for one, other in combinations([log for log in case.logs if not log.is_empty], 2):
+        theirs = dict(other.epochs)
+        bottom = max(one.start, other.start)
+        for epoch, first in one.epochs:
+            second = theirs.get(epoch)
+            if second is None or epoch < 0 or max(first, second) <= bottom or first == second:
+                continue
+            if not one.hides(min(first, second)) and not other.hides(min(first, second)):
+                sentence = f"epoch {epoch} begins at {first} on broker {one.broker}, at {second} on {other.broker}"
+                low, high = sorted((first, second))
+                yield _found(case, finding.LINEAGE, [one.broker, other.broker], sentence, low, high)
+
+
+def _divergence(case: Case) -> Iterator[Finding]:
+    """I3 and I4."""
+    for each in sorted(case.differences, key=lambda difference: difference.start):
+        one, other = case.log(each.one), case.log(each.other)
+        again = agree_again(one, other, each.start)
+        committed = min(one.known.high_watermark, other.known.high_watermark)
+        held = f"broker {each.one} holds {_batch(each.epochs[0])}, broker {each.other} {_batch(each.epochs[1])}"
+        where = f"offset {each.start}" if each.end - each.start == 1 else f"offsets {each.start} to {each.end - 1}"
+        if again >= 0:
+            sentence = f"at {where} {held}, and both the same epoch at {again}"
+            yield _found(case, finding.DIVERGENCE, each[:2], sentence, each.start, each.end)
+        elif each.start < committed:
+            sentence = f"at {where} {held}, below both high watermarks ({committed})"
+            yield _found(case, finding.COMMITTED, each[:2], sentence, each.start, each.end)
+    if case.unexplained:
+        sentence = f"{case.unexplained} more chunks of offsets differ"
+        yield _found(case, finding.DIVERGENCE, [log.broker for log in case.logs], sentence)
+
+
+def _batch(epoch: int) -> str:
+    return "no batch that begins there" if epoch == UNKNOWN else f"a batch of epoch {epoch}"
+
+
+def _ends(case: Case) -> Iterator[Finding]:
+    """A log that ends too early, by what its own folder promises, or by the leader if it is in sync."""
+    led = next((log for log in case.logs if log.broker == case.leader), None)
+    for log in case.logs:
+        known, end = log.known, max(log.end, log.known.log_start, 0)
+        if known.ends_at_watermark or log.trouble:
+            continue
+        for promise, what in ((known.high_watermark, "committed"), (known.recovery_point, "synced")):
+            if promise > end:
+                sentence = f"ends at offset {end}, and was {what} up to {promise}"
+                yield _found(case, finding.SHORT, [log.broker], sentence, end, promise)
+                break
+        else:
+            if led is None or led is log or led.known.high_watermark <= end:
+                continue
+            if known.in_sync:
+                sentence = f"is in sync and ends at offset {end}, below the leader's high watermark"
+                yield _found(case, finding.SHORT, [log.broker], sentence, end, led.known.high_watermark)
+            else:
+                yield _found(case, finding.BEHIND, [log.broker], f"is not in sync and ends at offset {end}")
+
+
+def _elections(case: Case) -> Iterator[Finding]:
+    """What a replica holds of an older epoch, and the one whose records count does not."""
+    best = case.authority
+    if best is None or case.is_compacted:
+        return
+    for log in case.logs:
+        if log is best or log.is_empty:
+            continue
+        start, end = _beyond(case, best, log)
+        if start >= end:
+            continue
+        what = f"{_count(end - start)} from offset {start} on, of epoch {log.epoch_at(start)}"
+        newer = f"broker {best.broker}, in epoch {best.latest_epoch}, never had"
+        lost = min(end, log.known.high_watermark) - start
+        if lost > 0:
+            sentence = f"holds {what}, which {newer}; {lost} of them were committed"
+            yield _found(case, finding.ELECTION, [log.broker], sentence, start, end)
+        elif best.known.is_leader or not log.known.is_growing:
+            yield _found(case, finding.TAIL, [log.broker], f"holds {what}, uncommitted, which {newer}", start, end)
+
+
+def _count(offsets: int) -> str:
+    return "1 offset" if offsets == 1 else f"{offsets} offsets"
+
+
+def _beyond(case: Case, best: ReplicaLog, log: ReplicaLog) -> tuple[int, int]:
+    """Offsets [start, end) that `log` holds of an epoch older than what `best` has instead of them."""
+    pairs = [each for each in case.differences if {each.one, each.other} == {best.broker, log.broker}]
+    for each in sorted(pairs, key=lambda difference: difference.start):
+        own, its = each.epochs if each.one == log.broker else each.epochs[::-1]
+        if UNKNOWN < own < its or (own > UNKNOWN and own < best.epoch_at(each.start)):
+            again = agree_again(best, log, each.start)
+            return each.start, again if again >= 0 else log.end
+    if log.end > best.end and log.epoch_at(best.end) < best.latest_epoch and not best.known.ends_at_watermark:
+        return max(best.end, log.start), log.end
+    return 0, 0
+
+
+def _lost(case: Case) -> Iterator[Finding]:
+    """I10 and I11, by what clients were told."""
+    best = case.authority
+    if best is None:
+        return
+    for each in case.acknowledged:
+        there = [log for log in case.logs if not log.is_empty and log.start <= each.offset]
+        if not there:
+            continue
+        holders = [log for log in there if each.offset < log.end and each not in log.missing]
+        if best in holders:
+            continue
+        if not holders:
+            instead = {log.missing.get(each, finding.UNREADABLE) for log in there if log.end > each.offset}
+            what = f"; {' and '.join(sorted(instead))} is there" if instead else ""
+            sentence = f"the record acknowledged at offset {each.offset} is on no replica{what}"
+            yield _found(case, finding.ACKNOWLEDGED, (), sentence, each.offset, each.offset + 1)
+        elif best.start <= each.offset and not (best.known.ends_at_watermark and each.offset >= best.end):
+            names = ", ".join(str(log.broker) for log in holders)
+            sentence = (
+                f"the record acknowledged at offset {each.offset} is on broker {names} only, not on {best.broker}"
+            )
+            yield _found(case, finding.ACKNOWLEDGED, [best.broker], sentence, each.offset, each.offset + 1)
+
+
+def _keys(case: Case) -> Iterator[Finding]:
+    brokers = [log.broker for log in case.logs]
+    yield from (_found(case, finding.KEYS, brokers, sentence) for sentence in case.key_differences)
+
+
+def _trouble(case: Case) -> Iterator[Finding]:
+    for log in case.logs:
+        yield from (_found(case, finding.UNREADABLE, [log.broker], trouble) for trouble in log.trouble)
+
+
+def first_divergence(findings: Mapping[str, object] | Sequence[Finding]) -> int:
+    """The lowest offset from which replicas are not the same though they must be; -1 where they are."""
+    kinds = (finding.DIVERGENCE, finding.COMMITTED, finding.LINEAGE)
+    return min((each.start for each in findings if isinstance(each, Finding) and each.kind in kinds), default=-1)

@@ -1,0 +1,128 @@
+"""A compacted topic by the last value of each key: replicas are compacted at moments of their own, so batches differ.
+
+A tombstone is the same as no record. What an aborted transaction wrote is none. A replica that ends before another's
+record of a key may still have an older one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+from zlib import crc32
+
+from crc32c import crc32c
+
+from tidelog.audit.merging import ReplicaLog
+from tidelog.errors import ApiError
+from tidelog.wire.record_format import outline
+from tidelog.wire.records import NO_PRODUCER_ID, header, payload_of, read_marker, records
+
+BUCKETS = 256
+MASK = 2**64 - 1
+_SHOWN = 40
+
+
+class Last(NamedTuple):
+    """The last record of a key; `record` is a checksum of it, `gone` says that it is a tombstone."""
+
+    offset: int
+    record: int
+    gone: bool
+
+
+class LastValues:
+    """`look` is for a `Scanner` over a whole replica."""
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, Last] = {}
+        self._open: dict[int, dict[bytes, Last]] = {}
+
+    def look(self, batch: memoryview, _base: int, _end: int) -> None:
+        head = header(batch)
+        if head.is_control:
+            self._ended(batch)
+            return
+        target = self.keys
+        if head.is_transactional and head.producer_id != NO_PRODUCER_ID:
+            target = self._open.setdefault(head.producer_id, {})
+        try:
+            payload = payload_of(batch, head)
+            for each in outline(payload, head.count):
+                if each.key is not None:
+                    record = crc32c(_content(payload, each.start, each.end))
+                    target[each.key] = Last(head.base_offset + each.offset_delta, record, each.is_tombstone)
+        except ApiError:
+            return  # the scanner tells of batches that are not sound
+
+    def _ended(self, batch: memoryview) -> None:
+        head = header(batch)
+        written = self._open.pop(head.producer_id, {})
+        marker = next((read_marker(record) for record in records(batch, head)), None)
+        if marker is None or not marker.committed:
+            return
+        for key, last in written.items():
+            before = self.keys.get(key)
+            if before is None or before.offset < last.offset:
+                self.keys[key] = last
+
+    def digests(self) -> list[int]:
+        """A sum over the keys of each bucket."""
+        sums = [0] * BUCKETS
+        for key, last in self.keys.items():
+            if not last.gone:
+                code = crc32(key)
+                line = b"%d %d " % last[:2] + key
+                sums[code % BUCKETS] += crc32c(line) * crc32(line)
+        return [each & MASK for each in sums]
+
+    def of(self, buckets: set[int]) -> dict[bytes, Last]:
+        return {key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}
+
+
+def _content(payload: bytes, start: int, end: int) -> bytes:
+    """A record from its key on: what stands before counts from its batch, whose time a delete horizon replaces."""
+    position = _behind_number(payload, start) + 1  # behind the length and the attributes
+    return payload[_behind_number(payload, _behind_number(payload, position)) : end]
+
+
+def _behind_number(payload: bytes, position: int) -> int:
+    while payload[position] & 0x80:
+        position += 1
+    return position + 1
+
+
+def differing(digests: Mapping[int, Sequence[int]]) -> set[int]:
+    """Buckets in which the replicas are not all the same."""
+    return {number for number, each in enumerate(zip(*digests.values(), strict=True)) if len(set(each)) > 1}
+
+
+def contradictions(logs: Sequence[ReplicaLog], lasts: Mapping[int, Mapping[bytes, Last]]) -> Iterator[str]:
+    """A sentence for each key on which two replicas cannot both be right."""
+    for one, other in combinations([log for log in logs if log.broker in lasts], 2):
+        ours, theirs = lasts[one.broker], lasts[other.broker]
+        for key in sorted({*ours, *theirs}):
+            mine, its = ours.get(key), theirs.get(key)
+            if _contradict(one, other, mine, its):
+                yield (
+                    f"key {_text(key)}: broker {one.broker} has {_said(mine)}, broker {other.broker} has {_said(its)}"
+                )
+
+
+def _contradict(one: ReplicaLog, other: ReplicaLog, mine: Last | None, its: Last | None) -> bool:
+    if mine is not None and its is not None and mine.offset == its.offset:
+        return mine.record != its.record
+    newer, lacking = (mine, other) if its is None or (mine is not None and mine.offset > its.offset) else (its, one)
+    older = its if newer is mine else mine
+    assert newer is not None
+    is_expected = lacking.start <= newer.offset < lacking.end
+    return is_expected and not (newer.gone and (older is None or older.gone))
+
+
+def _text(key: bytes) -> str:
+    shown = repr(key[:_SHOWN])[1:]
+    return shown if len(key) <= _SHOWN else f"{shown}…"
+
+
+def _said(last: Last | None) -> str:
+    if last is None:
+        return "nothing"
+    return f"{'a tombstone' if last.gone else 'a value'} at {last.offset}"

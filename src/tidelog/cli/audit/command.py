@@ -1,0 +1,163 @@
+"""`tidelog audit`: the replicas of each partition compared, from a running cluster or from folders."""
+
+import json as json_text
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Refused, flag, usage
+
+if TYPE_CHECKING:
+    from tidelog.audit.acknowledged import Acknowledged
+    from tidelog.model import TopicPartition
+    from tidelog.shell.auditing.folders import LogFolder
+    from tidelog.shell.auditing.plan import Plan
+    from tidelog.shell.auditing.run import Run
+
+FETCH, FOLDERS = "fetch", "folders"
+NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]', or audit in this process with --local."
+
+
+@click.command()
+@click.option(
+    "--bootstrap", "--bootstrap-server", "bootstrap", type=Bootstrap(),
+    help=f"Brokers of a running cluster; {DEFAULT_BOOTSTRAP} where no --folder is given.",
+)  # fmt: skip
+@click.option("--command-config", type=click.Path(exists=True, dir_okay=False), help="Options of the admin client.")
+@click.option(
+    "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A log folder, or one that log folders are below; without --bootstrap, of brokers that do not run. Repeat it.",
+)  # fmt: skip
+@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeat it.")
+@click.option(
+    "--compacted", multiple=True, help="This topic is compacted, which folders alone may not tell. Repeat it."
+)
+@click.option(
+    "--read", "way", type=click.Choice([FETCH, FOLDERS]), default=FETCH, show_default=True,
+    help="Of a running cluster: fetch each replica up to its high watermark and read the tail from its folder, or read "
+    "folders wholly where they are on this machine.",
+)  # fmt: skip
+@click.option(
+    "--history", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A history of `tidelog check`: is what was acknowledged where it was acknowledged?",
+)  # fmt: skip
+@flag("local", "In this process, without Spark.")
+@click.option("--master", default="local[*]", show_default=True, help="The Spark master that executors belong to.")
+@click.option("--piece-mb", type=click.IntRange(1), default=256, show_default=True, help="What one task reads.")
+@flag("json", "Print the report as JSON.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as a page.")
+def audit(
+    bootstrap: str | None,
+    command_config: str | None,
+    folders: tuple[Path, ...],
+    topics: tuple[str, ...],
+    compacted: tuple[str, ...],
+    way: str,
+    history: Path | None,
+    local: bool,
+    master: str,
+    piece_mb: int,
+    json: bool,
+    html: Path | None,
+) -> None:
+    """Read every replica of every partition, compare them, and check what replication promises.
+
+    Replicas are compared by offset, leader epoch and checksum, those of compacted topics by the last value of each key.
+    The exit code is 1 where something is broken.
+    """
+    from tidelog.cli.audit import drawing, page
+    from tidelog.shell.auditing import fetching, run
+
+    if way == FOLDERS and not bootstrap and folders:
+        raise usage("--read goes with --bootstrap: of folders alone everything is read.")
+    try:
+        wanted = _acknowledged(history)
+        given = _folders(folders)
+        asked = {"topics": topics, "acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
+        if folders and not bootstrap:
+            plan = _of_folders(given, compacted, asked)
+        else:
+            plan = _of_cluster(bootstrap or DEFAULT_BOOTSTRAP, command_config, given, way, asked)
+        with _runner(local=local, master=master) as runner:
+            found = run.audit(plan, runner, tell=lambda line: click.echo(f"audit: {line}", err=True))
+    finally:
+        fetching.close()
+    if html is not None:
+        html.write_text(page.page(found), encoding="utf-8")
+        click.echo(f"audit: the page is {html}", err=True)
+    if json:
+        click.echo(json_text.dumps(found.as_json(), indent=1))
+    else:
+        drawing.draw(found)
+    click.get_current_context().exit(0 if found.is_good else 1)
+
+
+def _acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Acknowledged]]":
+    if history is None:
+        return {}
+    from tidelog.audit.acknowledged import of_history
+    from tidelog.history.text import NotAHistory, parse
+
+    try:
+        with history.open(encoding="utf-8") as lines:
+            return of_history(parse(lines))
+    except (NotAHistory, UnicodeDecodeError) as reason:
+        raise Refused(f"{history}: {reason}.") from None
+
+
+def _folders(given: Sequence[Path]) -> "list[LogFolder]":
+    from tidelog.shell.auditing.folders import find
+
+    try:
+        return find(given)
+    except OSError as reason:
+        raise Refused(str(reason)) from None
+
+
+def _of_folders(given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any]) -> "Plan":
+    from tidelog.shell.auditing.plan import of_folders
+
+    there = {name.topic for folder in given for name in folder.replicas}
+    for topic in (*asked["topics"], *compacted):
+        if topic not in there:
+            raise Refused(f"No replica of topic {topic} is in these folders.")
+    return of_folders(given, compacted=compacted, **asked)
+
+
+def _of_cluster(
+    bootstrap: str, config: str | None, given: "Sequence[LogFolder]", way: str, asked: Mapping[str, Any]
+) -> "Plan":
+    from tidelog.cli.cluster import connect, keywords
+    from tidelog.client.options import AdminOptions
+    from tidelog.config import properties
+    from tidelog.shell.auditing import cluster
+
+    written = properties.parse(Path(config).read_text(encoding="utf-8")) if config else {}
+    written.pop("bootstrap.servers", None)
+    options = keywords(AdminOptions, written) if written else {}
+    how = cluster.Way(bootstrap, options, from_folders=way == FOLDERS, piece_bytes=asked["piece_bytes"])
+    with connect(bootstrap, config) as admin:
+        try:
+            return cluster.plan(admin, how, topics=asked["topics"], given=given, acknowledged=asked["acknowledged"])
+        except cluster.NotFound as reason:
+            raise Refused(str(reason)) from None
+
+
+@contextmanager
+def _runner(*, local: bool, master: str) -> "Iterator[Run]":
+    from importlib.util import find_spec
+
+    if local:
+        from tidelog.shell.auditing.run import here
+
+        yield here
+        return
+    if find_spec("pyspark") is None:
+        raise Refused(NO_SPARK)
+    from tidelog.spark.audit.session import running
+
+    with running(master) as run:
+        yield run

@@ -1,0 +1,126 @@
+"""The work of one task: a piece of one replica's log, read and turned into digests. Everything here can be pickled."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidelog.audit.acknowledged import Acknowledged, Search
+from tidelog.audit.keys import Last, LastValues
+from tidelog.audit.scanning import NO_END, Look, Scan, Scanner
+from tidelog.model import TopicPartition
+from tidelog.shell.auditing import fetching, files, indexes
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Batches of one replica that begin in [start, end): of files that follow each other, or fetched from its broker.
+
+    `number` is its place among the replica's pieces. `width` is that of a chunk, in offsets. `checks_indexes`: whole
+    files are read, so that their indexes can be held against them.
+    """
+
+    name: TopicPartition
+    broker: int
+    number: int
+    width: int
+    gaps_allowed: bool = False
+    start: int = 0
+    end: int = NO_END
+    files: tuple[str, ...] = ()
+    is_growing: bool = False
+    is_last: bool = False
+    checks_indexes: bool = False
+    source: fetching.Source | None = None
+    acknowledged: tuple[Acknowledged, ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Chunks of a piece that are to be looked into."""
+
+    piece: Piece
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """All pieces of one replica of a compacted topic; `buckets` are to be told whole, none at first."""
+
+    pieces: tuple[Piece, ...]
+    buckets: frozenset[int] = frozenset()
+
+
+def scan(piece: Piece) -> Scan:
+    """The digest of a piece."""
+    search = Search(piece.acknowledged) if piece.acknowledged else None
+    places = array("q") if piece.checks_indexes else None
+    scanner = _scanner(piece, look=search.look if search else None, places=places)
+    _read(piece, scanner, places)
+    if search is not None:
+        scanner.scan.missing = sorted(search.missing.items())
+    return scanner.scan
+
+
+def rows(wanted: Chunks) -> dict[int, bytes]:
+    """chunk → the headers of its batches in this piece."""
+    found = {number: bytearray() for number in wanted.numbers}
+    _read(wanted.piece, _scanner(wanted.piece, rows=found), None)
+    return {number: bytes(content) for number, content in found.items()}
+
+
+def key_digests(wanted: Keys) -> list[int]:
+    """A digest of each bucket of keys."""
+    return _last_values(wanted.pieces).digests()
+
+
+def last_values(wanted: Keys) -> dict[bytes, Last]:
+    """key → last record, of the wanted buckets."""
+    return _last_values(wanted.pieces).of(set(wanted.buckets))
+
+
+def _last_values(pieces: Sequence[Piece]) -> LastValues:
+    found = LastValues()
+    for piece in pieces:
+        _read(piece, _scanner(piece, look=found.look), None)
+    return found
+
+
+def _scanner(
+    piece: Piece,
+    *,
+    look: Look | None = None,
+    rows: dict[int, bytearray] | None = None,
+    places: "array[int] | None" = None,
+) -> Scanner:
+    return Scanner(
+        piece.width,
+        start=piece.start,
+        end=piece.end,
+        gaps_allowed=piece.gaps_allowed,
+        look=look,
+        rows=rows,
+        places=places,
+    )
+
+
+def _read(piece: Piece, scanner: Scanner, places: "array[int] | None") -> None:
+    """Feed the scanner; what stands in the way is the scan's `trouble`."""
+    try:
+        if piece.source is not None:
+            fetching.read(piece.source, piece.name, piece.start, piece.end, scanner)
+            return
+        for path, is_last in _marked(piece):
+            files.read(path, scanner, is_last=is_last, is_growing=piece.is_growing)
+            if places is not None:
+                for fault in indexes.faults(path, places):
+                    scanner.scan.add(fault)
+                del places[:]
+    except (OSError, fetching.NotReadable) as error:
+        scanner.scan.trouble = str(error)
+
+
+def _marked(piece: Piece) -> Iterator[tuple[str, bool]]:
+    """Each file, and whether it is the last of the log."""
+    for path in piece.files:
+        yield path, piece.is_last and path == piece.files[-1]

@@ -1,0 +1,113 @@
+"""The audit from a plan to a report, wherever its tasks run."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from tidelog.audit import keys
+from tidelog.audit.comparing import differences, suspicious
+from tidelog.audit.judging import Case
+from tidelog.audit.merging import ReplicaLog, merge
+from tidelog.audit.report import Report, report
+from tidelog.errors import CorruptLog
+from tidelog.shell.auditing import folders, pieces
+from tidelog.shell.auditing.pieces import Chunks, Keys
+from tidelog.shell.auditing.plan import Plan, Replica, Subject
+
+MOST_CHUNKS = 64
+"""Of a partition so many chunks that differ are looked into, the first ones."""
+
+
+class Run(Protocol):
+    """Maps one of the functions of `pieces` over items, in order; `sizes` in bytes tell which take long."""
+
+    def __call__(self, function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]: ...
+
+
+def here(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:  # noqa: ARG001 (as `Run`)
+    """In this process, one after another."""
+    return [function(item) for item in items]
+
+
+def audit(plan: Plan, run: Run = here, tell: Callable[[str], None] = lambda _: None) -> Report:
+    """Read everything, look into what differs, judge."""
+    began = time.monotonic()
+    every = [piece for subject in plan.subjects for replica in subject.replicas for piece in replica.pieces]
+    tell(f"reading {len(every)} pieces, {sum(piece.size for piece in every) / 1e6:,.1f} MB")
+    scans = iter(run(pieces.scan, every, [piece.size for piece in every]))
+    cases = []
+    for subject in plan.subjects:
+        logs = [_log(subject, replica, [next(scans) for _ in replica.pieces]) for replica in subject.replicas]
+        cases.append(
+            Case(
+                subject.name,
+                logs,
+                is_compacted=subject.is_compacted,
+                leader=subject.leader,
+                leader_epoch=subject.leader_epoch,
+                acknowledged=subject.acknowledged,
+            )
+        )
+    pairs = list(zip(plan.subjects, cases, strict=True))
+    _compare_batches([pair for pair in pairs if not pair[0].is_compacted], run, tell)
+    _compare_keys([pair for pair in pairs if pair[0].is_compacted], run, tell)
+    return report(cases, plan.findings, seconds=time.monotonic() - began)
+
+
+def _log(subject: Subject, replica: Replica, scans: Sequence[Any]) -> ReplicaLog:
+    log = merge(replica.known, scans, gaps_allowed=subject.is_compacted)
+    if replica.path is not None:
+        try:
+            log.kept_epochs = folders.kept_epochs(replica.path)
+        except (CorruptLog, OSError) as error:
+            log.trouble.append(str(error))
+    return log
+
+
+def _compare_batches(pairs: Iterable[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
+    wanted: list[Chunks] = []
+    numbers: dict[int, list[int]] = {}
+    for place, (subject, case) in enumerate(pairs := list(pairs)):
+        found = suspicious(case.logs, subject.width)
+        numbers[place] = found[:MOST_CHUNKS]
+        case.unexplained = len(found[MOST_CHUNKS:])
+        for replica in subject.replicas if found else ():
+            wanted += [Chunks(piece, tuple(numbers[place])) for piece in replica.pieces]
+    if not wanted:
+        return
+    tell(f"looking into {sum(map(len, numbers.values()))} chunks that are not the same everywhere")
+    answers = iter(run(pieces.rows, wanted, [each.piece.size for each in wanted]))
+    for place, (subject, case) in enumerate(pairs):
+        if numbers[place]:
+            rows: dict[int, dict[int, bytes]] = {}
+            for replica in subject.replicas:
+                own = rows.setdefault(replica.known.broker, {})
+                for _ in replica.pieces:
+                    for number, content in next(answers).items():
+                        own[number] = own.get(number, b"") + content
+            case.differences = differences(case.logs, rows, numbers[place])
+
+
+def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
+    """Compacted partitions: buckets of keys first, then the keys of those that differ."""
+    wanted = [Keys(tuple(replica.pieces)) for subject, _ in pairs for replica in subject.replicas]
+    if not wanted:
+        return
+    tell(f"comparing the last values of {len(pairs)} compacted partitions")
+    digests = iter(run(pieces.key_digests, wanted, _sizes(wanted)))
+    again: list[Keys] = []
+    doubtful: list[tuple[Subject, Case]] = []
+    for subject, case in pairs:
+        found = {replica.known.broker: next(digests) for replica in subject.replicas}
+        buckets = frozenset(keys.differing(found))
+        if buckets:
+            doubtful.append((subject, case))
+            again += [Keys(tuple(replica.pieces), buckets) for replica in subject.replicas]
+    lasts = iter(run(pieces.last_values, again, _sizes(again))) if again else iter(())
+    for subject, case in doubtful:
+        told = {replica.known.broker: next(lasts) for replica in subject.replicas}
+        case.key_differences = list(keys.contradictions(case.logs, told))
+
+
+def _sizes(wanted: Iterable[Keys]) -> list[int]:
+    return [sum(piece.size for piece in each.pieces) for each in wanted]

@@ -1,0 +1,1 @@
+"""The replica audit's tasks on Spark's executors; everything else of it is `shell/auditing`."""
