@@ -41,6 +41,7 @@ COMMANDS = {
     "check": Command("tidelog.cli.check.command:check", "Write and read a cluster, and judge what its clients saw."),
     "audit": Command("tidelog.cli.audit.command:audit", "Compare what the replicas of each partition really hold."),
     "lab": Command("tidelog.cli.lab.command:lab", "Tell stories of replication on real brokers, step by step."),
+    "pipeline": Command("tidelog.cli.pipeline.command:pipeline", "List and run pipelines over topics on Spark."),
     "simulate": Command("tidelog.cli.simulate.command:simulate", "Run clusters in a seeded world and check them."),
 }
 

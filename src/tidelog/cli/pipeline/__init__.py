@@ -1,0 +1,1 @@
+"""`tidelog pipeline`: lists and runs what `tidelog.spark.pipelines` has."""

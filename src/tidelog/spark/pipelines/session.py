@@ -1,0 +1,59 @@
+"""A Spark session for pipelines: what they need is set, and what the JVM says goes to a file."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+NEEDED: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,  # transformWithState knows no other
+}
+"""A session of your own needs these for the pipelines, too."""
+CHOSEN: Mapping[str, str] = {
+    "spark.app.name": "tidelog pipeline",
+    "spark.master": "local[2]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+ENDS_WITHIN_S = 30
+
+
+@contextmanager
+def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A session with these settings over CHOSEN; its JVM has ended afterwards. What that says is added to `log`."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    conf = SparkConf().setAll({**CHOSEN, **NEEDED, **(settings or {})}.items())
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+    try:
+        spark = SparkSession(SparkContext(gateway=gateway, conf=conf))
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        _end(gateway)
+
+
+def _end(gateway: Any) -> None:
+    """The JVM ends when its standard input does."""
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
