@@ -39,6 +39,11 @@ class TransactionalProducer(Producer):
     def abort(self) -> None:
         self._wait(self._transactional.abort(now()))
 
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """Producer id, epoch and transaction version of the open transaction, for whoever ends it instead."""
+        return *self._transactional.identity, self._transactional.version
+
     def send_offsets(
         self, offsets: Mapping[tuple[str, int], int | CommittedOffset], group: str | GroupPlace | Consumer
     ) -> None:

@@ -6,6 +6,7 @@ the group during `poll`, which must come more often than `session.timeout.ms`.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidelog.client.client import Client
@@ -130,6 +131,17 @@ class Admin(_Blocking):
         self._sockets.carry_out(effects)
         self._run_until(lambda: self._answers.has(ticket), FOREVER)
         return self._answers.value(ticket)
+
+    def ask_all(self, asked: "Iterable[tuple[Any, Target]]", *, newest: int = 32767) -> list[Any]:
+        """The responses to requests that are under way at the same time, in their order; ApiError as `ask`."""
+        tickets = []
+        for request, target in asked:
+            ticket, effects = self._client.ask(request, target, now(), newest=newest)
+            self._sockets.carry_out(effects)
+            tickets.append(ticket)
+        for ticket in tickets:
+            self._run_until(partial(self._answers.has, ticket), FOREVER)
+        return [self._answers.value(ticket) for ticket in tickets]
 
     def _finish(self) -> None:
         self._sockets.carry_out(self._client.close(now()))

@@ -4,7 +4,13 @@ every PySpark process imports this module."""
 import sys
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module of Spark's that plans a read with filters; a process that plans without has not loaded it."""
@@ -37,6 +43,16 @@ class DefaultSource(DataSource):
         options = ReadOptions.of(self.options, streaming=True)
         self._check(schema)
         return StreamReader(options)
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+        from tidelog.spark.writing.writers import batch_writer
+
+        return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802  Spark's
+        from tidelog.spark.writing.writers import stream_writer
+
+        return stream_writer(self.options, schema)
 
     def _check(self, schema: Any) -> None:
         """A schema of the user's own cannot be followed."""

@@ -1,0 +1,165 @@
+"""The ledger: a compacted topic with one entry for each query, the last batch that is to count.
+
+The driver writes an entry in a transaction of its own, whose id is the query's: a driver that takes that id over ends
+what an earlier one was writing, and from then on the earlier one can write no more. So once it has read to the end, it
+knows what stands there, and nothing will change under it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidelog.client.admin import ANY, Leader
+from tidelog.client.results import code_of
+from tidelog.client.sending.partitioner import partition_of_key
+from tidelog.effects import CONTROLLER
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.blocking.sockets import now
+from tidelog.shell.transactions import TransactionalProducer
+from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark.writing.entries import Entry, decoded
+from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.topics.metadata import MetadataRequest
+
+LEDGER = "__tidelog_spark_commits"
+PARTITIONS = 16
+REPLICAS = 3
+MAX_ENTRY_BYTES = 8 * 1024 * 1024
+CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "16777216", "max.message.bytes": str(MAX_ENTRY_BYTES)}
+_DURABLE = {**CONFIGS, "min.insync.replicas": "2"}
+WRITING_TIMEOUT_MS = 10_000
+"""How long a driver that died while it wrote may keep others from reading on."""
+PATIENCE_S = 60.0
+APPEARS_WITHIN_S = 20.0
+"""The driver creates the ledger before it plans a batch; a task may hear of it a moment later."""
+_TOPIC_RESOURCE = 2
+_LATEST = -1
+
+
+class Reader:
+    """One query's entry as it stands; what was read once is not read again."""
+
+    def __init__(self, bootstrap: str, key: str, clients: Mapping[str, Any]) -> None:
+        self.entry: Entry | None = None
+        self._key = key.encode()
+        self._consumer = Consumer(
+            bootstrap,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            allow_auto_create_topics=False,
+            **clients,
+        )
+        self._place: TopicPartition | None = None
+
+    def newest(self, end: int | None = None, patience_s: float = PATIENCE_S) -> Entry | None:
+        """Read up to offset `end`, or as far as nothing open is in the way; None where the query has no entry."""
+        place = self.place
+        if end is None:
+            end = self._consumer.end_offsets([place])[place]
+        until = now().mono + int(patience_s * 1000)
+        while self._consumer.position(place) < end:
+            for record in self._consumer.poll(0.05):
+                if record.key == self._key:
+                    self.entry = None if record.value is None else decoded(record.value)
+            if now().mono > until:
+                raise ApiError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{place} could not be read up to {end} in {patience_s:g} s: is another query's driver writing?",
+                )
+        return self.entry
+
+    @property
+    def place(self) -> TopicPartition:
+        """Where the query's entry is. ApiError where there is no ledger."""
+        if self._place is None:
+            count = len(self._consumer.partitions_of(LEDGER, APPEARS_WITHIN_S))
+            self._place = TopicPartition(LEDGER, partition_of_key(self._key, count))
+            self._consumer.assign([self._place])
+            self._consumer.seek_to_beginning([self._place])
+        return self._place
+
+    def close(self) -> None:
+        self._consumer.abandon()
+
+
+class Ledger:
+    """The entry of one query in the hands of its driver; whoever had it before can write no more."""
+
+    def __init__(self, bootstrap: str, key: str, admin: Admin, clients: Mapping[str, Any]) -> None:
+        self.key = key
+        self._admin = admin
+        create(admin)
+        self._producer = TransactionalProducer(
+            bootstrap,
+            writer_id(key),
+            transaction_timeout_ms=WRITING_TIMEOUT_MS,
+            max_request_size=MAX_ENTRY_BYTES,
+            linger_ms=0,
+            **clients,
+        )
+        self._reader = Reader(bootstrap, key, clients)
+
+    def read(self) -> Entry | None:
+        place = self._reader.place
+        return self._reader.newest(_end(self._admin, place))
+
+    def write(self, entry: Entry | None) -> None:
+        """It stands when this returns; None takes it away. ApiError PRODUCER_FENCED where another driver took over; any
+        other leaves open whether it stands, which a new `Ledger` tells."""
+        place = self._reader.place
+        with self._producer.transaction():
+            value = None if entry is None else entry.encoded()
+            self._producer.send(LEDGER, value, key=self.key.encode(), partition=place.partition)
+
+    def close(self) -> None:
+        self._producer.abandon()
+        self._reader.close()
+
+
+def writer_id(key: str) -> str:
+    """The transactional id with which a query's driver writes its entries."""
+    return f"{key}-driver"
+
+
+def create(admin: Admin) -> None:
+    """See to it that there is a ledger that forgets nothing. ApiError where its policy is another than compact."""
+    brokers = len(admin.ask(MetadataRequest(topics=[]), ANY).brokers)
+    configs = _DURABLE if brokers >= REPLICAS else CONFIGS
+    topic = CreatableTopic(
+        name=LEDGER,
+        num_partitions=PARTITIONS,
+        replication_factor=min(REPLICAS, brokers),
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+    )
+    (result,) = admin.ask(CreateTopicsRequest(topics=[topic]), CONTROLLER).topics
+    code = code_of(result.error_code)
+    if code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        _check_policy(admin)
+    elif code:
+        raise ApiError(code, f"topic {LEDGER} cannot be created: {result.error_message}")
+
+
+def _check_policy(admin: Admin) -> None:
+    wanted = DescribeConfigsResource(
+        resource_type=_TOPIC_RESOURCE, resource_name=LEDGER, configuration_keys=["cleanup.policy"]
+    )
+    (result,) = admin.ask(DescribeConfigsRequest(resources=[wanted]), ANY).results
+    found = [config.value for config in result.configs if config.name == "cleanup.policy"]
+    if not result.error_code and found != ["compact"]:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"topic {LEDGER} has cleanup.policy {found}: entries would be lost; set it to compact",
+        )
+
+
+def _end(admin: Admin, place: TopicPartition) -> int:
+    """The high watermark, whatever is open."""
+    wanted = ListOffsetsPartition(partition_index=place.partition, timestamp=_LATEST)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=place.topic, partitions=[wanted])])
+    found = admin.ask(request, Leader(*place)).topics[0].partitions[0]
+    code = code_of(found.error_code)
+    if code:
+        raise ApiError(code, f"the end of {place} is not known")
+    return int(found.offset)

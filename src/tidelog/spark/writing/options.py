@@ -1,0 +1,87 @@
+"""The options of a write, named as those of Spark's own Kafka connector, and `exactlyOnce`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidelog.client.options import ProducerOptions
+from tidelog.spark.options import BOOTSTRAP, BadOption, boolean, bootstrap_of, client_options, lowered, value
+
+TOPIC = "topic"
+EXACTLY_ONCE = "exactlyOnce"
+PREFIX = "transactionalIdPrefix"
+JOB = "jobName"
+DEFAULT_PREFIX = "tidelog-spark"
+KNOWN = frozenset({BOOTSTRAP, TOPIC, EXACTLY_ONCE, PREFIX, JOB})
+SPARKS_OWN = frozenset({"checkpointlocation", "path", "querytype", "includeheaders"})
+"""What Spark hands on, or its own connector takes and ignores in a write."""
+
+FORBIDDEN = {
+    "key.serializer": "keys are written as the bytes or the text that they are",
+    "value.serializer": "values are written as the bytes or the text that they are",
+}
+OWNED = {
+    "transactional.id": f"it is made from the query and the task; option {PREFIX!r} says how it begins",
+    "enable.idempotence": "a transaction needs it",
+    "acks": "a transaction needs all of them",
+}
+"""Forbidden beside exactlyOnce."""
+JAVA_ONLY = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "enable.metrics.push",
+        "interceptor.classes",
+        "metadata.max.idle.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "partitioner.class",
+    }
+)
+BATCH_BYTES = 512 * 1024
+"""Of one record batch, where `kafka.batch.size` says nothing: rows come thousands at a time, nothing waits for it."""
+MAX_TRANSACTION_MS = 900_000
+"""As long as brokers allow by default: the time a crash may last."""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Checked options. `producer` lacks the transactional id, which every task has its own of."""
+
+    bootstrap: str
+    topic: str | None
+    exactly_once: bool
+    prefix: str
+    job: str | None
+    producer: ProducerOptions
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, streaming: bool) -> "WriteOptions":
+        """BadOption names the option that is missing, unknown or wrong, and what to write instead."""
+        named = {name: text for name, text in given.items() if name.lower() not in SPARKS_OWN}
+        options = lowered(named, KNOWN)
+        exactly_once = value(options, EXACTLY_ONCE, boolean, default=False)
+        for name in (PREFIX, JOB):
+            if name.lower() in options and not exactly_once:
+                raise BadOption(f"option {name!r} means something only with {EXACTLY_ONCE!r}: set that to true")
+        if streaming and JOB.lower() in options:
+            raise BadOption(f"option {JOB!r} is for batch writes: a stream is known by its checkpoint; leave it out")
+        topic = options.get(TOPIC)
+        if topic is not None and not topic.strip():
+            raise BadOption(f"option {TOPIC!r} is empty: name a topic, or leave it out and have a column 'topic'")
+        return cls(
+            bootstrap=bootstrap_of(options, "writing"),
+            topic=None if topic is None else topic.strip(),
+            exactly_once=exactly_once,
+            prefix=options.get(PREFIX.lower(), DEFAULT_PREFIX),
+            job=options.get(JOB.lower()),
+            producer=_producer(options, exactly_once=exactly_once),
+        )
+
+
+def _producer(options: Mapping[str, str], *, exactly_once: bool) -> ProducerOptions:
+    defaults = {"kafka.batch.size": str(BATCH_BYTES)}
+    if exactly_once:
+        defaults["kafka.transaction.timeout.ms"] = str(MAX_TRANSACTION_MS)
+    forbidden = {**FORBIDDEN, **OWNED} if exactly_once else FORBIDDEN
+    return client_options(ProducerOptions, {**defaults, **options}, JAVA_ONLY, forbidden)

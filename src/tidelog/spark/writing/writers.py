@@ -1,0 +1,146 @@
+"""The two writers that Spark knows. They are made on the driver, travel to tasks, and are made again where a batch is
+committed."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tidelog.shell.transport import Admin
+from tidelog.spark.options import BadOption
+from tidelog.spark.writing import columns, ledger
+from tidelog.spark.writing.driver import Driver
+from tidelog.spark.writing.entries import Transaction
+from tidelog.spark.writing.options import WriteOptions
+from tidelog.spark.writing.task import Job, Prepared, Recorded, prepare, write
+
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""Spark's names for what a task is part of."""
+
+_ready: set[str] = set()
+_drivers: dict[tuple[str, str], Driver] = {}
+"""Kept from batch to batch in the process that commits."""
+
+
+def stream_writer(options: Any, schema: StructType) -> "StreamWriter":
+    chosen = WriteOptions.of(options, streaming=True)
+    found = columns.checked(schema, chosen.topic)
+    _prepare_ledger(chosen)
+    return StreamWriter(chosen, found)
+
+
+def batch_writer(options: Any, schema: StructType, *, overwrite: bool) -> "BatchWriter":
+    chosen = WriteOptions.of(options, streaming=False)
+    if overwrite:
+        raise BadOption("mode overwrite is not possible: a topic is only added to; use mode append")
+    found = columns.checked(schema, chosen.topic)
+    _prepare_ledger(chosen)
+    return BatchWriter(chosen, found)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """One micro-batch after another. Output mode complete adds all rows each time, as with Spark's own connector."""
+
+    def __init__(self, options: WriteOptions, found: columns.Columns) -> None:
+        self._options = options
+        self._columns = found
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return write(iterator, self._options, self._columns)
+        return prepare(iterator, self._options, self._columns, _job_of_task(self._options.prefix))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
+        of_tasks, job = _told(messages)
+        if job is not None:
+            assert job.batch == batchId, f"tasks wrote batch {job.batch}, and Spark commits {batchId}"
+            _commit(self._options.bootstrap, of_tasks, job)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        _abort(self._options.bootstrap, messages)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One job. With `exactlyOnce` all of its rows count or none; a job with a name is written once."""
+
+    def __init__(self, options: WriteOptions, found: columns.Columns) -> None:
+        self._options = options
+        self._columns = found
+        self._job = Job(f"{options.prefix}-{options.job or uuid.uuid4()}", 0)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return write(iterator, self._options, self._columns)
+        return prepare(iterator, self._options, self._columns, self._job)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        of_tasks, job = _told(messages)
+        if job is not None:
+            try:
+                driver = _commit(self._options.bootstrap, of_tasks, job)
+                driver.settle(of_tasks, job, is_named=self._options.job is not None)
+            finally:
+                _drop(self._options.bootstrap, job)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        _abort(self._options.bootstrap, messages)
+
+
+def _job_of_task(prefix: str) -> Job:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "tasks have a context"
+    query, batch = context.getLocalProperty(QUERY), context.getLocalProperty(BATCH)
+    if query is None or batch is None:
+        raise BadOption("option 'exactlyOnce' needs a micro-batch: real-time and continuous triggers have none")
+    return Job(f"{prefix}-{query}", int(batch))
+
+
+def _told(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[Prepared | Recorded], Job | None]:
+    """What tasks with exactlyOnce told, and the job they are of."""
+    found = [one for one in messages if isinstance(one, Prepared | Recorded)]
+    return found, found[0].job if found else None
+
+
+def _commit(bootstrap: str, messages: Sequence[Prepared | Recorded], job: Job) -> Driver:
+    driver = _drivers.get((bootstrap, job.key))
+    if driver is None:
+        driver = _drivers[bootstrap, job.key] = Driver(bootstrap, job.key)
+    try:
+        driver.commit(messages, job)
+    except BaseException:
+        _drop(bootstrap, job)
+        raise
+    return driver
+
+
+def _abort(bootstrap: str, messages: Iterable[WriterCommitMessage | None]) -> None:
+    """With a new driver: whatever one before was writing is settled then."""
+    of_tasks, job = _told(messages)
+    written: list[Transaction] = [one.transaction for one in of_tasks if isinstance(one, Prepared) and one.transaction]
+    if job is None or not written:
+        return
+    _drop(bootstrap, job)
+    driver = Driver(bootstrap, job.key)
+    try:
+        driver.abort(written, job)
+    finally:
+        driver.close()
+
+
+def _drop(bootstrap: str, job: Job) -> None:
+    driver = _drivers.pop((bootstrap, job.key), None)
+    if driver is not None:
+        driver.close()
+
+
+def _prepare_ledger(options: WriteOptions) -> None:
+    """Before the first batch is planned: what is wrong with the cluster is told on the driver."""
+    if options.exactly_once and options.bootstrap not in _ready:
+        with Admin(options.bootstrap) as admin:
+            ledger.create(admin)
+        _ready.add(options.bootstrap)
