@@ -147,6 +147,15 @@ def test_a_store_that_is_not_there_is_refused(tidelog, tmp_path, free_ports):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_folder_of_a_cluster_on_zookeeper_leads_there(tidelog, tmp_path, free_ports):
+    (port,) = free_ports(1)
+    file = tmp_path / "broker-0" / "server.properties"
+    file.parent.mkdir()
+    file.write_text(f"node.id=0\nlog.dirs=logs\nzookeeper.connect=127.0.0.1:{port}/kafka\n")
+    result = tidelog("topics", "--zookeeper", str(tmp_path), "--list")
+    assert (result.code, f"ZooKeeper cannot be reached at 127.0.0.1:{port}" in result.err) == (1, True), result
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -106,6 +106,8 @@ def test_up_keeps_the_clusters_memory_in_zookeeper(tmp_path, zookeeper):
         assert ready[0] == "ready"
         with running("metadata", "ls", "/brokers/ids", "--data", tmp_path) as asked:
             assert asked.communicate(timeout=PATIENCE_S)[0].split() == ["0", "1", "2"]
+        with running("topics", "--create", "--topic", "t", "--zookeeper", tmp_path) as asked:
+            assert asked.communicate(timeout=PATIENCE_S)[0] == "Created topic t.\n"
         process.terminate()
         assert ended(process) == (0, "")
     assert not (tmp_path / "metadata.sqlite").exists()

@@ -1,7 +1,7 @@
 """`--zookeeper`: the form in which tools of Kafka 3 named the cluster. It reaches whichever store the cluster uses.
 
-What is given names ZooKeeper (`host:port,…/chroot`), a SQLite store (its file, the folder of `tidelog up`, or
-`sqlite:PATH`), or, where someone kept the habit and has no ZooKeeper, a broker. The store says which brokers live; the
+What is given names ZooKeeper (`host:port,…/chroot`), a SQLite store (its file, or `sqlite:PATH`), the folder of
+`tidelog up`, or, where someone kept the habit and has no ZooKeeper, a broker. The store says which brokers live; the
 command then asks these, so that what is wrong is refused in both forms alike.
 """
 
@@ -12,12 +12,12 @@ from tidelog.controller import tree
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.ports import Children, Node, Read
+from tidelog.shell.broker import load_config
 from tidelog.shell.readiness import view_of
-from tidelog.shell.store.places import Place, SqlitePlace, StoreClosed, open_place, parse_connect, parse_place
+from tidelog.shell.store.places import Place, SqlitePlace, StoreClosed, open_place, parse_connect, parse_place, place_of
 
 SESSION_MS = 10_000
 CONNECT_MS = 3000
-FILE = "metadata.sqlite"
 
 
 def bootstrap_of(text: str) -> str:
@@ -36,10 +36,16 @@ def _place(text: str) -> Place:
         return parse_place(text, "--zookeeper")
     path = Path(text)
     if path.is_dir():
-        return SqlitePlace((path / FILE).absolute())
+        return place_in(path)
     if path.is_file() or text.endswith(".sqlite"):
         return SqlitePlace(path.absolute())
     return parse_connect(text, "--zookeeper")
+
+
+def place_in(folder: Path) -> Place:
+    """The memory of the cluster that `tidelog up` runs, or ran, in this folder."""
+    files = sorted(folder.glob("broker-*/server.properties"))
+    return place_of(load_config(files[0])) if files else SqlitePlace((folder / "metadata.sqlite").absolute())
 
 
 def _is_broker(text: str) -> bool:

@@ -50,6 +50,7 @@ def opened(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataS
 
 
 def _place(given: dict[str, Any]) -> Any:
+    from tidelog.cli.store_address import place_in
     from tidelog.shell.broker import load_config
     from tidelog.shell.store.places import parse_place, place_of
 
@@ -60,10 +61,7 @@ def _place(given: dict[str, Any]) -> Any:
         return parse_place(given["metadata"], "--metadata")
     if chosen == "config":
         return place_of(load_config(given["config"]))
-    files = sorted(given["data"].glob("broker-*/server.properties"))
-    if files:
-        return place_of(load_config(files[0]))
-    return parse_place(f"sqlite:{given['data'] / 'metadata.sqlite'}")
+    return place_in(given["data"])
 
 
 def check_path(path: str) -> str:
