@@ -14,7 +14,7 @@ class Column(NamedTuple):
     grows: bool = False
 
 
-def lines(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[str]:
+def lines(columns: Sequence[Column], rows: Iterable[Sequence[object]], between: str = " ") -> list[str]:
     """The head and the rows, one text a line."""
     cells = [[MISSING if cell is None else str(cell) for cell in row] for row in rows]
     widths = [
@@ -22,4 +22,4 @@ def lines(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[s
         for place, column in enumerate(columns)
     ]
     everything = [[column.title for column in columns], *cells]
-    return [" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in everything]
+    return [between.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in everything]

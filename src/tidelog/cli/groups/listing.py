@@ -7,6 +7,7 @@ import click
 
 from tidelog.cli.cluster import metadata, reason
 from tidelog.cli.options import Refused, usage
+from tidelog.cli.table import Column, lines
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
@@ -41,8 +42,9 @@ def list_groups(admin: Admin, given: Mapping[str, Any]) -> None:
         return
     width = max([15, *(len(group.group_id) for group in listed)]) + 10
     heads = ["GROUP", *(["TYPE"] if types is not None else []), *(["STATE"] if states is not None else [])]
-    for row in [heads, *(_row(group, heads) for group in listed)]:
-        click.echo(" ".join([row[0].ljust(width), *(cell.ljust(20) for cell in row[1:])]))
+    columns = [Column(heads[0], width), *(Column(head, 20) for head in heads[1:])]
+    for line in lines(columns, (_row(group, heads) for group in listed)):
+        click.echo(line)
 
 
 def _row(group: Any, heads: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ import click
 
 from tidelog.cli.cluster import metadata, reason
 from tidelog.cli.options import Refused
+from tidelog.cli.table import Column, lines
 from tidelog.client.admin import Coordinator, Leader, Target
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
@@ -20,12 +21,11 @@ OF_TRANSACTIONS = 1
 """The kind of coordinator that FindCoordinator is asked for."""
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Every column as wide as its longest cell, with a tab behind it."""
-    cells = [columns, *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
-    for row in cells:
-        click.echo("".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True)))
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Every column as wide as its longest cell, with a tab behind it, and `None` where nothing is known."""
+    columns = [Column(title, len(title), grows=True) for title in titles]
+    for line in lines(columns, ([str(cell) for cell in row] for row in rows), "\t"):
+        click.echo(f"{line}\t")
 
 
 def print_list(admin: Admin, duration_ms: int, pattern: str | None) -> None:
