@@ -26,7 +26,8 @@ class Machine:
     def __init__(self, folder: Path, *, user: int) -> None:
         self.checkout, self.path, self._calls = folder / "checkout", folder / "bin", folder / "calls"
         self.path.mkdir()
-        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", "kafka/pom.xml", "kafka/zookeeper.xml"):
+        poms = ("kafka/pom.xml", "kafka/zookeeper.xml", "kafka/spark.xml")
+        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", *poms):
             (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.checkout / name)
         for tool in TOOLS:
@@ -114,10 +115,11 @@ def test_jars_are_copied_once(machine):
     for name in ("java", "javac", "mvn", "kcat", "chromium", "ip"):
         machine.has(name)
     assert machine.setup("test").returncode == 0
-    kafka, zookeeper = [call for call in machine.calls if call.startswith("mvn")]
+    kafka, zookeeper, spark = [call for call in machine.calls if call.startswith("mvn")]
     assert "-f kafka/pom.xml" in kafka
     assert f"-DoutputDirectory={machine.checkout}/.cache/kafka.new/4.3.1/libs" in kafka
     assert "-f kafka/zookeeper.xml" in zookeeper
     assert f"-DoutputDirectory={machine.checkout}/.cache/zookeeper.new/3." in zookeeper
+    assert "-f kafka/spark.xml" in spark
     for variant in ("test", "bench", "demo", "check", "base"):
         assert machine.setup(variant).stdout == ""

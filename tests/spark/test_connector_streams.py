@@ -1,0 +1,26 @@
+"""Tidelog's source beside Spark's own Kafka connector: a stream with the same options on the same topics, on Tidelog and on
+a real Kafka, has the same rows."""
+
+import pytest
+
+from tests.spark import beside
+from tests.spark.beside import both, streamed
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
+
+
+@pytest.fixture(scope="module")
+def jars(connector):
+    return connector
+
+
+@pytest.mark.parametrize("case", beside.STREAMS)
+def test_a_stream_has_the_same_rows(spark, bootstrap, case, tmp_path):
+    def read(source):
+        name = f"{source}_{abs(hash((case, bootstrap)))}"
+        return streamed(spark, source, bootstrap, beside.STREAMS[case], tmp_path, name)
+
+    (ours, our_batches), (theirs, their_batches) = both(read)
+    assert ours == theirs
+    assert bool(ours) == (case != "from the end")
+    assert (our_batches > 1) == (their_batches > 1)
