@@ -4,14 +4,16 @@ import pytest
 
 from tidelog.cli.explain.brokers import broker_findings, cluster_findings
 from tidelog.cli.explain.everything import all_findings
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Open, PartitionSeen, Told
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, PartitionSeen, Told
 from tidelog.cli.explain.finding import amount, commands, numbered, span
 from tidelog.cli.explain.groups import GroupSeen, Place, group_findings
 from tidelog.cli.explain.partitions import partition_findings
 from tidelog.cli.explain.topics import topic_findings
 from tidelog.cli.groups.knowledge import GroupState, Member
 from tidelog.cli.replicas.knowledge import Ongoing
+from tidelog.cli.transactions.hanging import Open
 from tidelog.model import TopicPartition
+from tidelog.wire.messages.transactions.describe_producers import ProducerState
 
 NOW = 1_000_000
 NAME = TopicPartition("t", 0)
@@ -122,15 +124,14 @@ def test_a_cleaner_that_does_not_clean():
 @pytest.mark.parametrize(
     ("name", "age_ms", "kinds"),
     [
-        (None, 60_000, {"partition.hanging-transaction"}),
-        (None, 1_000, set()),
-        ("app", 600_000, {"partition.long-transaction"}),
-        ("app", 1_000, set()),
+        (None, 15 * 60_000 + 1, {"partition.hanging-transaction"}),
+        (None, 15 * 60_000, {"partition.long-transaction"}),
+        ("app", 60 * 60_000, {"partition.long-transaction"}),
     ],
 )
 def test_transactions_that_hang_or_last(name, age_ms, kinds):
     given = evidence()
-    given.partitions[NAME].transactions.append(Open(9, 12, age_ms, name))
+    given.partitions[NAME].transactions.append(Open(NAME, ProducerState(9, current_txn_start_offset=12), age_ms, name))
     assert found(given).keys() == kinds
 
 

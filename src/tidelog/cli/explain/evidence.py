@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidelog.cli.replicas.knowledge import Ongoing
+from tidelog.cli.transactions.hanging import Open
 from tidelog.model import TopicPartition
 
 
@@ -42,18 +43,10 @@ class BrokerSeen:
     forgotten: int = 0
 
 
-class Open(NamedTuple):
-    """An open transaction in a partition; `transactional_id` is None where no coordinator knows of it."""
-
-    producer_id: int
-    start_offset: int
-    age_ms: int
-    transactional_id: str | None
-
-
 @dataclass(slots=True)
 class PartitionSeen:
-    """`sizes` and `rates` are bytes and bytes per second of each replica; `needed` is min.insync.replicas."""
+    """`sizes` and `rates` are bytes and bytes per second of each replica; `needed` is min.insync.replicas, and
+    `transactions` are those that have been open for long."""
 
     name: TopicPartition
     leader: int

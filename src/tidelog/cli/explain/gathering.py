@@ -5,13 +5,14 @@ Sizes are looked at twice, so that what grows has a rate. A broker that does not
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from tidelog.cli.cluster import describe_configs, metadata
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, Open, PartitionSeen, Told
+from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, PartitionSeen, Told
+from tidelog.cli.options import Refused
 from tidelog.cli.replicas.knowledge import log_folders, ongoing
+from tidelog.cli.transactions.hanging import open_for
 from tidelog.config.resources import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER, TopicPartition
@@ -19,10 +20,15 @@ from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsResult
 from tidelog.wire.messages.insight.broker_report import BrokerReportRequest, BrokerReportResponse
 from tidelog.wire.messages.topics.metadata import MetadataResponse
-from tidelog.wire.messages.transactions.describe_producers import DescribeProducersRequest, TopicRequest
-from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from tidelog.wire.messages.transactions.describe_producers import (
+    DescribeProducersRequest,
+    ProducerState,
+    TopicRequest,
+)
 
 ANSWER_MS = 3_000
+LONG_OPEN_MS = 60_000
+"""A transaction without a new record for longer is told of."""
 
 Answer = TypeVar("Answer")
 
@@ -61,7 +67,7 @@ def _try(ask: Callable[[], Answer]) -> Answer | None:
     """The answer, or None where the cluster does not know the request or does not answer."""
     try:
         return ask()
-    except ApiError:
+    except (ApiError, Refused):
         return None
 
 
@@ -105,46 +111,25 @@ def _configure(admin: Admin, evidence: Evidence) -> None:
 
 
 def _transactions(admin: Admin, evidence: Evidence) -> None:
-    """Open transactions, as the leaders' logs have them, with the ids that coordinators know of."""
+    """Transactions that have been open for long, as the leaders' logs have them."""
     led: dict[int, dict[str, list[int]]] = {}
     for (topic, index), seen in evidence.partitions.items():
         if seen.leader != NO_LEADER:
             led.setdefault(seen.leader, {}).setdefault(topic, []).append(index)
-    found: list[tuple[PartitionSeen, Any]] = []
-    for leader, topics in led.items():
-        wishes = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()]
-        found += _open(admin, leader, wishes, evidence)
-    names = _transactional_ids(admin, evidence, {each.producer_id for _, each in found})
-    for seen, each in found:
-        age = max(0, evidence.now_ms - each.last_timestamp)
-        name = names.get(each.producer_id)
-        seen.transactions.append(Open(each.producer_id, each.current_txn_start_offset, age, name))
+    known = [each for leader, topics in led.items() for each in _producers(admin, leader, topics)]
+    for each in _try(lambda: open_for(admin, known, LONG_OPEN_MS)) or ():
+        evidence.partitions[each.partition].transactions.append(each)
 
 
-def _open(
-    admin: Admin, leader: int, wishes: list[TopicRequest], evidence: Evidence
-) -> Iterator[tuple[PartitionSeen, Any]]:
+def _producers(
+    admin: Admin, leader: int, topics: Mapping[str, list[int]]
+) -> Iterator[tuple[TopicPartition, ProducerState]]:
+    wishes = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()]
     request = DescribeProducersRequest(topics=wishes)
     answer = _try(lambda: admin.ask(request, leader, timeout_ms=ANSWER_MS, retries=False))
     for topic in answer.topics if answer is not None else ():
-        for partition in topic.partitions:
-            seen = evidence.partitions[TopicPartition(topic.name, partition.partition_index)]
-            for producer in partition.active_producers:
-                if producer.current_txn_start_offset >= 0:
-                    yield seen, producer
-
-
-def _transactional_ids(admin: Admin, evidence: Evidence, producers: set[int]) -> dict[int, str]:
-    if not producers:
-        return {}
-    request = ListTransactionsRequest(producer_id_filters=sorted(producers))
-    found = {}
-    for broker in evidence.brokers:
-        answer = _try(partial(admin.ask, request, broker, timeout_ms=ANSWER_MS, retries=False))
-        for each in answer.transaction_states if answer is not None else ():
-            if each.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
-                found[each.producer_id] = each.transactional_id
-    return found
+        for each in topic.partitions:
+            yield from ((TopicPartition(topic.name, each.partition_index), one) for one in each.active_producers)
 
 
 def _watch_sizes(admin: Admin, evidence: Evidence, brokers: Iterable[int], watch_s: float) -> None:

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-from tidelog.cli.explain.evidence import Evidence, Open, PartitionSeen
+from tidelog.cli.explain.evidence import Evidence, PartitionSeen
 from tidelog.cli.explain.finding import Connected, Finding, amount, numbered, span
+from tidelog.cli.transactions.command import HANGING_AFTER_MINUTES
+from tidelog.cli.transactions.hanging import Open
 from tidelog.model import NO_LEADER
-
-LONG_OPEN_MS = 60_000
-UNKNOWN_FOR_MS = 10_000
-"""For so long a coordinator and a log may see a transaction differently while its markers are on their way."""
 
 
 def partition_findings(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
@@ -104,18 +102,22 @@ def uncleanable(evidence: Evidence, seen: PartitionSeen, _tidelog: Connected) ->
 
 def open_transactions(_evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
     for each in seen.transactions:
-        if each.transactional_id is None and each.age_ms > UNKNOWN_FOR_MS:
+        knows = "" if each.transactional_id is not None else ", and no coordinator knows of it"
+        because = [
+            f"Producer {each.producer.producer_id} began it at offset {each.producer.current_txn_start_offset}{knows}.",
+            f"Its last record came {span(each.age_ms)} ago.",
+        ]
+        if each.hangs():
             says = "A hanging transaction holds back readers of committed records."
-            because = [
-                f"Producer {each.producer_id} began it at offset {each.start_offset}, and no coordinator knows of it.",
-                f"Its last record came {span(each.age_ms)} ago.",
-            ]
             helps = [_abort(seen, each, tidelog)]
             yield Finding("error", "partition.hanging-transaction", _name(seen), says, because, helps)
-        elif each.transactional_id is not None and each.age_ms > LONG_OPEN_MS:
+        elif each.transactional_id is not None:
             says = f"The transaction of {each.transactional_id} holds back readers of committed records."
-            because = [f"It is open at offset {each.start_offset}; its last record came {span(each.age_ms)} ago."]
             helps = ["Its producer ends it, or its coordinator does after transaction.timeout.ms."]
+            yield Finding("warning", "partition.long-transaction", _name(seen), says, because, helps)
+        else:
+            says = "A transaction that may hang holds back readers of committed records."
+            helps = [f"If nobody ends it, it counts as hanging {HANGING_AFTER_MINUTES} min after its last record."]
             yield Finding("warning", "partition.long-transaction", _name(seen), says, because, helps)
 
 
@@ -132,7 +134,7 @@ def _once(sentences: list[str]) -> list[str]:
 
 def _abort(seen: PartitionSeen, transaction: Open, tidelog: Connected) -> str:
     topic, index = seen.name
-    start = transaction.start_offset
+    start = transaction.producer.current_txn_start_offset
     return f"Abort it: {tidelog('transactions')} abort --topic {topic} --partition {index} --start-offset {start}"
 
 

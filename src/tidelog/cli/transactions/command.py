@@ -9,6 +9,9 @@ from tidelog.cli.options import Refused, cluster_options
 if TYPE_CHECKING:
     from tidelog.shell.transport import Admin
 
+HANGING_AFTER_MINUTES = 15
+"""Since the last record: Kafka's default of transaction.max.timeout.ms, the longest that a coordinator waits."""
+
 topic = click.option("--topic", required=True, help="Topic.")
 partition = click.option("--partition", type=click.IntRange(0), required=True, help="Number of the partition.")
 
@@ -65,7 +68,13 @@ def describe_producers(topic: str, partition: int, broker_id: int | None) -> Non
 @click.option("--topic", help="Look at this topic only.")
 @click.option("--partition", type=click.IntRange(0), help="Look at this partition of it only.")
 @click.option("--broker-id", type=int, help="Look at partitions with a replica on this broker.")
-@click.option("--max-transaction-timeout", type=click.IntRange(0), default=15, show_default=True, help="In minutes.")
+@click.option(
+    "--max-transaction-timeout",
+    type=click.IntRange(0),
+    default=HANGING_AFTER_MINUTES,
+    show_default=True,
+    help="In minutes.",
+)
 def find_hanging(**given: Any) -> None:
     """Find open transactions that no coordinator will end."""
     if given["topic"] is None and given["broker_id"] is None:

@@ -1,15 +1,17 @@
 """Transactions that no coordinator will end: found, and aborted by hand."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tidelog.cli.cluster import metadata, reason
 from tidelog.cli.options import Refused
+from tidelog.cli.transactions.command import HANGING_AFTER_MINUTES
 from tidelog.cli.transactions.looking import OF_TRANSACTIONS, described, listed, print_table, producers
 from tidelog.client.admin import Coordinator, Leader
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
+from tidelog.wire.messages.transactions.describe_producers import ProducerState
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tidelog.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
@@ -21,21 +23,25 @@ MINUTE_MS = 60_000
 
 
 class Open(NamedTuple):
-    """An open transaction in a partition; `state` is DescribeProducersResponse's ProducerState."""
+    """A transaction that is open in a partition. `age_ms` is counted from its last record; `transactional_id` is None
+    where no coordinator knows of it, or knows that it is in this partition: so nobody will end it."""
 
     partition: TopicPartition
-    state: Any
+    producer: ProducerState
+    age_ms: int
+    transactional_id: str | None
+
+    def hangs(self, after_minutes: int = HANGING_AFTER_MINUTES) -> bool:
+        return self.transactional_id is None and self.age_ms > after_minutes * MINUTE_MS
 
 
 def print_hanging(admin: Admin, given: Mapping[str, Any]) -> None:
-    now_ms = int(time.time() * 1000)
-    oldest_ms = now_ms - given["max_transaction_timeout"] * MINUTE_MS
-    candidates = [
-        Open(partition, each)
+    minutes = given["max_transaction_timeout"]
+    known = (
+        (partition, each)
         for partition in _partitions(admin, given["topic"], given["partition"], given["broker_id"])
         for each in producers(admin, partition, given["broker_id"])
-        if each.current_txn_start_offset >= 0 and each.last_timestamp < oldest_ms
-    ]
+    )
     columns = (
         "Topic",
         "Partition",
@@ -48,15 +54,16 @@ def print_hanging(admin: Admin, given: Mapping[str, Any]) -> None:
     )
     rows = [
         (
-            *partition,
-            state.producer_id,
-            state.producer_epoch,
-            state.coordinator_epoch,
-            state.current_txn_start_offset,
-            state.last_timestamp,
-            (now_ms - state.last_timestamp) // MINUTE_MS,
+            *each.partition,
+            each.producer.producer_id,
+            each.producer.producer_epoch,
+            each.producer.coordinator_epoch,
+            each.producer.current_txn_start_offset,
+            each.producer.last_timestamp,
+            each.age_ms // MINUTE_MS,
         )
-        for partition, state in _without_end(admin, candidates)
+        for each in open_for(admin, known, minutes * MINUTE_MS)
+        if each.hangs(minutes)
     ]
     print_table(columns, rows)
 
@@ -73,20 +80,30 @@ def _partitions(admin: Admin, topic: str | None, index: int | None, broker: int 
     ]
 
 
-def _without_end(admin: Admin, candidates: list[Open]) -> Iterator[Open]:
-    """Those whose coordinator knows of no transaction, or of one that is not in this partition."""
-    if not candidates:
-        return
-    ids = sorted({each.state.producer_id for each in candidates})
-    names = {state.producer_id: state.transactional_id for _, state in listed(admin, producer_id_filters=ids)}
-    expected: dict[str, set[TopicPartition]] = {}
-    for name in set(names.values()):
-        state = described(admin, name)
-        topics = state.topics if state is not None else ()
-        expected[name] = {TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions}
-    for each in candidates:
-        if each.partition not in expected.get(names.get(each.state.producer_id, ""), ()):
-            yield each
+def open_for(admin: Admin, known: Iterable[tuple[TopicPartition, ProducerState]], ms: int) -> list[Open]:
+    """Those of the known producers' transactions that got no record for longer than so many milliseconds."""
+    now_ms = int(time.time() * 1000)
+    found = [
+        (partition, producer, now_ms - producer.last_timestamp)
+        for partition, producer in known
+        if producer.current_txn_start_offset >= 0 and now_ms - producer.last_timestamp > ms
+    ]
+    owners = _owners(admin, {producer.producer_id for _, producer, _ in found})
+    return [Open(*each, owners.get((each[1].producer_id, each[0]))) for each in found]
+
+
+def _owners(admin: Admin, producer_ids: set[int]) -> dict[tuple[int, TopicPartition], str]:
+    """The transactional ids of what the coordinators will end, by producer and partition."""
+    if not producer_ids:
+        return {}
+    states = (described(admin, each.transactional_id) for _, each in listed(admin, producer_id_filters=[*producer_ids]))
+    return {
+        (state.producer_id, TopicPartition(topic.topic, index)): state.transactional_id
+        for state in states
+        if state is not None
+        for topic in state.topics
+        for index in topic.partitions
+    }
 
 
 def abort(admin: Admin, partition: TopicPartition, given: Mapping[str, Any]) -> None:
