@@ -48,6 +48,7 @@ class Losses:
 def started(losses: Losses, places: Places, start: Point, end: Point) -> Offsets:
     """Where to go on from `start` on the way to `end`, for every partition of `end`. Partitions that are new start at
     their beginning; so do, after a report, those that are not what they were."""
+    places.check_topics(start)
     gone = start.offsets.keys() - end.offsets.keys()
     if gone:
         losses.report(f"partitions {told(gone)} are gone, and with them whatever was not read yet")

@@ -69,6 +69,16 @@ class Places:
     def _find(self) -> Found:
         return self._asked(lambda: find(self.admin, self._options.chosen))
 
+    def check_topics(self, known: Point) -> None:
+        """BadOption for a checkpoint of other topics than those that were chosen."""
+        picked = self._options.chosen
+        topics = {name.topic for name in known.offsets}
+        if topics and not any(topic in picked.topics or picked.matches(topic) for topic in topics):
+            raise BadOption(
+                f"the checkpoint is of topic {', '.join(sorted(topics))}, which option {picked.option!r} does not name: "
+                "give the query a checkpointLocation of its own, or the topics that it was started with"
+            )
+
     def latest(self, known: Point) -> Point:
         """The ends of all partitions. Where one that is known is missing or behind, it is looked at again as often as
         fetchOffset.numRetries says: a broker that just took over may tell of an older state."""

@@ -31,6 +31,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._places: Places | None = None
         self._progress: Progress | None = None
         self._target: Point | None = None
+        self._latest: Point | None = None
         self._last_batch_ms = 0
         self._losses = Losses(fails=options.fail_on_data_loss)
 
@@ -69,6 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802  Spark's name
         before = Point.from_json(start)
         end = self.places.latest(before) if self._target is None else self._target
+        self._latest = end
         begun = started(self._losses, self.places, before, end)
         offsets = {name: max(offset, begun[name]) for name, offset in end.offsets.items()}
         if self._waits(limit, begun, offsets):
@@ -92,7 +94,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Json:  # noqa: N802  Spark's name
-        return self.places.latest(Point()).to_json()
+        """What the last look found: how far behind Spark says the query is."""
+        return (self._latest or self.places.latest(Point())).to_json()
 
     # One batch.
 

@@ -1,0 +1,236 @@
+"""The streaming reader as Spark calls it, without Spark: what was read is gone, not what it was, or not there yet."""
+
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from tests.spark.records import add_partitions, delete_before, numbers, send
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transactions import TransactionalProducer
+from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark import connections
+from tidelog.spark.options import BadOption
+from tidelog.spark.reading import task
+from tidelog.spark.reading.loss import DataLost
+from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.stream import StreamReader
+from tidelog.testing import Cluster
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+WITHIN_S = 30
+
+
+class Query:
+    """What Spark does with a reader: `batch` reads one and remembers where it ended."""
+
+    def __init__(self, bootstrap, start=None, **options):
+        given = {
+            "kafka.bootstrap.servers": bootstrap,
+            "startingOffsets": "earliest",
+            "fetchOffset.retryIntervalMs": "10",
+        }
+        self.reader = StreamReader(ReadOptions.of({**given, **options}, streaming=True))
+        self.start = start or self.reader.initialOffset()
+
+    def batch(self):
+        end = self.reader.latestOffset(self.start, self.reader.getDefaultReadLimit())
+        parts = self.reader.partitions(self.start, end)
+        found = [row for part in parts for batch in self.reader.read(part) for row in batch.to_pylist()]
+        self.start = end
+        return sorted(int(row["value"]) for row in found)
+
+    def close(self):
+        self.reader.stop()
+        for kept in connections._kept.values():
+            kept.close()
+        connections._kept.clear()
+
+
+@contextmanager
+def reading(bootstrap, start=None, **options):
+    query = Query(bootstrap, start, **options)
+    try:
+        yield query
+    finally:
+        query.close()
+
+
+def delete_topic(cluster, name):
+    with Admin(cluster.bootstrap) as admin:
+        wanted = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=30_000)
+        assert admin.ask(wanted).responses[0].error_code == 0
+
+
+def remake(cluster, name, values):
+    delete_topic(cluster, name)
+    until = time.monotonic() + WITHIN_S
+    while True:  # the name is free once every broker has let it go
+        try:
+            cluster.create_topic(name)
+            break
+        except ApiError:
+            assert time.monotonic() < until
+    send(cluster.bootstrap, name, values)
+
+
+def test_a_topic_that_was_made_anew_is_known_by_its_id_whatever_its_length(tides):
+    tides.create_topic("remade")
+    send(tides.bootstrap, "remade", numbers(0, 5))
+    with reading(tides.bootstrap, subscribe="remade") as strict:
+        assert strict.batch() == [0, 1, 2, 3, 4]
+        remake(tides, "remade", numbers(10, 20))
+        with pytest.raises(DataLost, match=r"topic remade was deleted and created again .* 'failOnDataLoss' to false"):
+            strict.batch()
+        with reading(tides.bootstrap, strict.start, subscribe="remade", failOnDataLoss="false") as loose:
+            assert loose.batch() == [*range(10, 20)]
+            assert loose.batch() == []
+
+
+def test_a_task_planned_before_its_topic_was_made_anew_does_not_read_the_new_one(tides):
+    tides.create_topic("swapped")
+    send(tides.bootstrap, "swapped", numbers(0, 5))
+    with reading(tides.bootstrap, subscribe="swapped") as query:
+        (part,) = query.reader.partitions(query.start, query.reader.latestOffset(query.start, None))
+        assert sum(batch.num_rows for batch in query.reader.read(part)) == 5
+        remake(tides, "swapped", numbers(10, 20))
+        with pytest.raises(DataLost, match="topic swapped was deleted and created again"):
+            list(query.reader.read(part))
+
+
+def test_a_topic_that_goes_is_told_of_and_the_others_are_read_on(tides):
+    for name in ("stays", "goes"):
+        tides.create_topic(name)
+        send(tides.bootstrap, name, numbers(0, 2))
+    with reading(tides.bootstrap, subscribe="stays,goes") as strict:
+        assert strict.batch() == [0, 0, 1, 1]
+        delete_topic(tides, "goes")
+        send(tides.bootstrap, "stays", numbers(2, 3))
+        with pytest.raises(DataLost, match="partitions goes-0 are gone"):
+            strict.batch()
+        with reading(tides.bootstrap, strict.start, subscribe="stays,goes", failOnDataLoss="false") as loose:
+            assert loose.batch() == [2]
+
+
+def test_a_log_that_was_cut_back_is_known_by_its_epochs():
+    options = {"unclean_leader_election_enable": "true", "min_insync_replicas": 1, "replica_lag_time_max_ms": 500}
+    with Cluster(brokers=2, **options) as cluster:
+        cluster.create_topic("cut")
+        send(cluster.bootstrap, "cut", numbers(0, 10))
+        with Consumer(cluster.bootstrap) as consumer:
+            consumer.partitions_of("cut")
+            leader = consumer._client.metadata.leader(TopicPartition("cut", 0))
+        with reading(cluster.bootstrap, subscribe="cut") as strict:
+            assert strict.batch() == [*range(10)]
+            cluster.kill(1 - leader)
+            send(cluster.bootstrap, "cut", numbers(10, 15))
+            assert strict.batch() == [*range(10, 15)]
+            cluster.kill(leader)
+            cluster.start(1 - leader)
+            send(cluster.bootstrap, "cut", numbers(20, 30))  # more than were lost: the end alone tells nothing
+            with pytest.raises(DataLost, match=r"cut-0 was read up to 15, but its log was cut back to 10"):
+                strict.batch()
+            with reading(cluster.bootstrap, strict.start, subscribe="cut", failOnDataLoss="false") as loose:
+                assert loose.batch() == [*range(20, 30)]
+
+
+def test_partitions_and_topics_that_come_while_a_query_runs(tides):
+    tides.create_topic("grow-a")
+    send(tides.bootstrap, "grow-a", numbers(0, 2))
+    with reading(tides.bootstrap, subscribePattern="grow-.*") as query:
+        assert query.batch() == [0, 1]
+        add_partitions(tides.bootstrap, "grow-a", 2)
+        send(tides.bootstrap, "grow-a", numbers(10, 12), 1)
+        tides.create_topic("grow-b")
+        send(tides.bootstrap, "grow-b", numbers(20, 22))
+        assert query.batch() == [10, 11, 20, 21]
+        tides.create_topic("grow-c")
+        send(tides.bootstrap, "grow-c", numbers(30, 34))
+        delete_before(tides.bootstrap, "grow-c", 2)
+        with pytest.raises(DataLost, match="grow-c-0 is new and starts at 2 instead of 0"):
+            query.batch()
+
+
+def test_a_batch_waits_for_its_least_number_until_the_delay_is_over(tides):
+    tides.create_topic("slow")
+    send(tides.bootstrap, "slow", numbers(0, 1))
+    with reading(tides.bootstrap, subscribe="slow", minOffsetsPerTrigger="3") as query:
+        assert query.batch() == [0]  # the first one does not wait
+        send(tides.bootstrap, "slow", numbers(1, 3))
+        assert query.batch() == []
+        query.reader._last_batch_ms -= 15 * 60_000
+        assert query.batch() == [1, 2]
+        send(tides.bootstrap, "slow", numbers(3, 6))
+        assert query.batch() == [3, 4, 5]
+        send(tides.bootstrap, "slow", numbers(6, 7))
+        query.reader.prepareForTriggerAvailableNow()
+        assert query.batch() == [6]
+
+
+def test_a_group_sees_how_far_the_query_is(tides):
+    tides.create_topic("shown", 2)
+    send(tides.bootstrap, "shown", numbers(0, 3), 1)
+    with reading(tides.bootstrap, subscribe="shown", commitGroup="dashboards") as query:
+        query.batch()
+        query.reader.commit(query.start)
+        with Consumer(tides.bootstrap, group="dashboards") as consumer:
+            found = consumer.committed([("shown", 0), ("shown", 1)])
+            assert {place.partition: committed.offset for place, committed in found.items()} == {0: 0, 1: 3}
+            consumer.subscribe(["shown"])
+            while not consumer.assignment:
+                consumer.poll(0.1)
+            with pytest.raises(BadOption, match=r"'commitGroup': .* group 'dashboards'.* no consumer is a member of"):
+                query.reader.commit(query.start)
+
+
+def test_holes_of_transactions_are_passed_over_and_nothing_behind_an_open_one_is_read(tides):
+    tides.create_topic("holes")
+    with TransactionalProducer(tides.bootstrap, "holes") as producer:
+        committed = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": "2"}
+        for commits in (True, False, True):
+            producer.begin()
+            producer.send("holes", b"%d" % commits, partition=0)
+            producer.flush()  # what is not sent yet is not aborted but dropped
+            (producer.commit if commits else producer.abort)()
+        producer.begin()
+        producer.send("holes", b"7", partition=0)
+        producer.flush()
+        with reading(tides.bootstrap, subscribe="holes", **committed) as query:
+            assert [query.batch() for _ in range(4)] == [[1], [], [1], []]
+            producer.commit()
+            assert query.batch() == [7]
+
+
+def test_a_checkpoint_of_another_topic_is_refused(tides):
+    tides.create_topic("mine")
+    elsewhere = {"theirs": {"0": 5}}
+    with (
+        reading(tides.bootstrap, elsewhere, subscribe="mine", failOnDataLoss="false") as query,
+        pytest.raises(BadOption, match="the checkpoint is of topic theirs, which option 'subscribe' does not name"),
+    ):
+        query.batch()
+
+
+def test_brokers_that_do_not_answer_are_named():
+    options = {"kafka.default.api.timeout.ms": "300", "subscribe": "any"}
+    with pytest.raises(
+        ConnectionError, match=r"no broker of option 'kafka.bootstrap.servers' \(127.0.0.1:1\) answered"
+    ):
+        Query("127.0.0.1:1", **options)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD])
+def test_what_is_no_batch_of_records_is_told_with_its_place(monkeypatch, tides, code):
+    tides.create_topic(f"broken{code}")
+    send(tides.bootstrap, f"broken{code}", numbers(0, 3))
+
+    def refused(*_):
+        raise ApiError(code, "the CRC is another")
+
+    monkeypatch.setattr(task.columns, "columns", refused)
+    with (
+        reading(tides.bootstrap, subscribe=f"broken{code}") as query,
+        pytest.raises(task.Undecodable, match=rf"broken{code}-0: what stands at offset 0 .* CRC .*'startingOffsets'"),
+    ):
+        query.batch()
