@@ -1,12 +1,10 @@
 """Log folders made by hand: three brokers with the same partition, to be damaged."""
 
-import shutil
-
 from tidelog.log import checkpoints, names
 from tidelog.log.index import OffsetIndex
 from tidelog.model import TopicPartition
 from tidelog.shell.auditing import folders, plan, run
-from tidelog.wire.records import Record, build
+from tidelog.wire.records import HEADER_BYTES, Record, build
 
 NAME = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))
@@ -87,5 +85,12 @@ def remove_segment(path, number):
         each.unlink()
 
 
-def copy(source, target):
-    shutil.copytree(source, target)
+def flip(file, position, bit=1):
+    content = bytearray(file.read_bytes())
+    content[position] ^= bit
+    file.write_bytes(content)
+
+
+def flip_record(file):
+    """A bit of the first batch's first record."""
+    flip(file, HEADER_BYTES + 10)

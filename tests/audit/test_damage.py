@@ -9,6 +9,7 @@ from tests.audit.logs import (
     audited,
     batch,
     batches,
+    flip,
     found,
     remove_segment,
     segment,
@@ -22,12 +23,6 @@ from tidelog.model import TopicPartition
 from tidelog.wire.records import HEADER_BYTES
 
 TORN_AT = 2 * HEADER_BYTES
-
-
-def flip(file, position, bit=1):
-    content = bytearray(file.read_bytes())
-    content[position] ^= bit
-    file.write_bytes(content)
 
 
 def test_nothing_is_found_where_nothing_is_wrong(tmp_path):
@@ -105,9 +100,10 @@ def test_a_divergent_batch_of_the_same_epoch(tmp_path):
     other[70] = batch(350, 2, *[b"w"] * RECORDS)
     write_replica(tmp_path / "more", 3, other)
     report = audited(tmp_path)
-    assert {each.kind for each in report.findings} == {finding.DIVERGENCE}
-    assert {each.brokers for each in report.findings} == {(0, 3), (1, 3), (2, 3)}
-    assert {(each.start, each.end) for each in report.findings} == {(350, 355)}
+    (divergence,) = report.findings
+    assert divergence[:4] == (finding.DIVERGENCE, "t", 0, (0, 1, 2, 3))
+    assert divergence[5:] == (350, 355)
+    assert "broker 3 holds a batch of epoch 2, brokers 0, 1, 2 another" in divergence.sentence
     assert report.partitions[0].first_divergence == 350
 
 

@@ -119,21 +119,59 @@ def _lineage(case: Case) -> Iterator[Finding]:
 
 def _divergence(case: Case) -> Iterator[Finding]:
     """I3 and I4."""
-    for each in sorted(case.differences, key=lambda difference: difference.start):
-        one, other = case.log(each.one), case.log(each.other)
-        again = agree_again(one, other, each.start)
-        committed = min(one.known.high_watermark, other.known.high_watermark)
-        held = f"broker {each.one} holds {_batch(each.epochs[0])}, broker {each.other} {_batch(each.epochs[1])}"
-        where = f"offset {each.start}" if each.end - each.start == 1 else f"offsets {each.start} to {each.end - 1}"
+    for pairs in _alike(case.differences):
+        first = pairs[0]
+        again = max(agree_again(case.log(each.one), case.log(each.other), each.start) for each in pairs)
+        committed = max(_both_committed(case, each) for each in pairs)
+        brokers = sorted({broker for each in pairs for broker in each[:2]})
+        where = f"offset {first.start}" if first.end - first.start == 1 else f"offsets {first.start} to {first.end - 1}"
         if again >= 0:
-            sentence = f"at {where} {held}, and both the same epoch at {again}"
-            yield _found(case, finding.DIVERGENCE, each[:2], sentence, each.start, each.end)
-        elif each.start < committed:
-            sentence = f"at {where} {held}, below both high watermarks ({committed})"
-            yield _found(case, finding.COMMITTED, each[:2], sentence, each.start, each.end)
+            both = "" if again == first.start else f", and both the same epoch at {again}"
+            sentence = f"at {where} {_held(pairs)}{both}"
+            yield _found(case, finding.DIVERGENCE, brokers, sentence, first.start, first.end)
+        elif first.start < committed:
+            sentence = f"at {where} {_held(pairs)}, below the high watermarks of both ({committed})"
+            yield _found(case, finding.COMMITTED, brokers, sentence, first.start, first.end)
     if case.unexplained:
         sentence = f"{case.unexplained} more chunks of offsets differ"
         yield _found(case, finding.DIVERGENCE, [log.broker for log in case.logs], sentence)
+
+
+def _both_committed(case: Case, each: Difference) -> int:
+    return min(case.log(each.one).known.high_watermark, case.log(each.other).known.high_watermark)
+
+
+def _alike(differences: Sequence[Difference]) -> Iterator[list[Difference]]:
+    """Differences by their offsets; those in which one replica stands against others that agree come together."""
+    by_place: dict[tuple[int, int], list[Difference]] = {}
+    for each in sorted(differences, key=lambda one: (one.start, one.end)):
+        by_place.setdefault((each.start, each.end), []).append(each)
+    for pairs in by_place.values():
+        if len(pairs) > 1 and _odd(pairs) != UNKNOWN:
+            yield pairs
+        else:
+            yield from ([each] for each in pairs)
+
+
+def _odd(pairs: Sequence[Difference]) -> int:
+    """The one broker that is in every pair, where the others all hold the same epoch; UNKNOWN where there is none."""
+    common = set.intersection(*(set(each[:2]) for each in pairs))
+    if len(common) != 1:
+        return UNKNOWN
+    (odd,) = common
+    others = {each.epochs[0] if each.other == odd else each.epochs[1] for each in pairs}
+    return odd if len(others) == 1 else UNKNOWN
+
+
+def _held(pairs: Sequence[Difference]) -> str:
+    first = pairs[0]
+    if len(pairs) == 1:
+        held = (f"broker {broker} holds {_batch(epoch)}" for broker, epoch in zip(first[:2], first.epochs, strict=True))
+        return ", ".join(held)
+    odd = _odd(pairs)
+    own, its = first.epochs if first.one == odd else first.epochs[::-1]
+    others = sorted({broker for each in pairs for broker in each[:2]} - {odd})
+    return f"broker {odd} holds {_batch(own)}, brokers {', '.join(map(str, others))} another of epoch {its}"
 
 
 def _batch(epoch: int) -> str:

@@ -78,8 +78,16 @@ def lines(report: Report) -> Iterator[str]:
         invariant = KINDS[each.kind].invariant
         told = f" ({invariant})" if invariant else ""
         yield f"{_coloured(each)}{told} {escape(each.place)}{who}: {escape(each.sentence)}"
-    replicas = sum(len(partition.replicas) for partition in report.partitions)
     broken = sum(each.is_broken for each in report.findings)
     verdict = "[green]ok[/]" if report.is_good else f"[red]{broken} broken[/]"
-    counted = f"{len(report.partitions)} partitions, {replicas} replicas, {size(report.bytes)}"
-    yield f"{counted} in {report.seconds:.1f} s: {verdict}"
+    yield f"{counted(report)} in {report.seconds:.1f} s: {verdict}"
+
+
+def counted(report: Report) -> str:
+    """How much was read."""
+    replicas = sum(len(partition.replicas) for partition in report.partitions)
+    told = [
+        f"{count} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((len(report.partitions), "partition"), (replicas, "replica"))
+    ]
+    return ", ".join([*told, size(report.bytes)])

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from html import escape
 from string import Template
 
-from tidelog.audit.finding import KINDS, Finding
+from tidelog.audit.finding import GAP, KINDS, Finding
 from tidelog.audit.report import PartitionView, ReplicaView, Report
-from tidelog.cli.audit.drawing import epochs, size
+from tidelog.cli.audit.drawing import counted, epochs, size
 
 WIDTH, LEFT, RIGHT, LANE, BAR = 1100, 90, 16, 30, 18
 EPOCHS = ("#2471a3", "#117864", "#7d3c98", "#b9770e", "#5d6d7e", "#1f618d", "#6e2c00", "#145a32")
@@ -40,14 +40,12 @@ $partitions
 
 
 def page(report: Report) -> str:
-    replicas = sum(len(partition.replicas) for partition in report.partitions)
     broken = sum(each.is_broken for each in report.findings)
     return PAGE.substitute(
         width=WIDTH,
         outcome="all replicas agree" if report.is_good else f"{broken} broken",
         **{"class": "good" if report.is_good else "bad"},
-        summary=f"{len(report.partitions)} partitions, {replicas} replicas, {size(report.bytes)}, "
-        f"{report.seconds:.1f} s.",
+        summary=f"{counted(report)}, {report.seconds:.1f} s.",
         findings=_findings(report.findings),
         partitions="".join(_partition(report, each) for each in report.partitions),
     )
@@ -56,7 +54,8 @@ def page(report: Report) -> str:
 def _findings(findings: list[Finding]) -> str:
     if not findings:
         return "<p>Nothing.</p>"
-    return f"<table>{''.join(map(_finding, findings))}</table>"
+    head = "".join(f"<th>{name}</th>" for name in ("what", "rule", "where", "brokers", ""))
+    return f"<table><tr>{head}</tr>{''.join(map(_finding, findings))}</table>"
 
 
 def _finding(each: Finding) -> str:
@@ -126,6 +125,8 @@ def _lane(each: ReplicaView, found: list[Finding], place: int, low: int, scale: 
             f"epoch {epoch}: offsets {start} to {end - 1}",
         )
     for one in found:
+        if one.kind == GAP and each.broker in one.brokers:
+            yield _bar(one.start, one.end, low, scale, top, BAR, "var(--paper)", "")
         if one.start >= 0 and (each.broker in one.brokers or not one.brokers):
             colour = "var(--bad)" if one.is_broken else "var(--line)"
             end = max(one.end, one.start + 1)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.errors import ApiError
 from tidelog.history.text import parse
 from tidelog.history.verdict import verify
-from tidelog.shell.chaos import faults, schedule
+from tidelog.shell.chaos import faults, replicas, schedule
 from tidelog.shell.chaos.arena import Arena
 from tidelog.shell.chaos.report import Happened, Report, longest_silence, timeline
 from tidelog.shell.chaos.schedule import Planned, Round
@@ -73,6 +74,7 @@ def run(
         workload.finish(tell)
         arena.look()
         _judge(report, files)
+        report.problems += _replicas(arena, files, tell)
         if not report.is_good:
             arena.keep_disks(files.folder)
     report.problems += arena.ends
@@ -85,6 +87,16 @@ def _judge(report: Report, files: Files) -> None:
     report.verdict = verify(history)
     report.timeline = timeline(history)
     report.longest_silence_s = longest_silence(history, report.healed_s)
+
+
+def _replicas(arena: Arena, files: Files, tell: Callable[[str], None]) -> list[str]:
+    """What is wrong with the replicas themselves, whether a client saw it or not."""
+    try:
+        found = replicas.audit(arena.supervisor.bootstrap, files.history)
+    except ApiError as error:
+        return [f"the replicas could not be audited: {error}"]
+    tell(f"audited the replicas of {len(found.partitions)} partitions, {found.bytes} bytes")
+    return list(replicas.problems(found))
 
 
 class _Runner:
