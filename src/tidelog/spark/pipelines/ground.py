@@ -1,45 +1,66 @@
 """The topics that a pipeline writes to, made where they are missing."""
 
+import time
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
-BY_THE_BROKER = -1
+TOLD_WITHIN_S = 10.0
 
 
-def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
-    """How many partitions each has. ApiError UNKNOWN_TOPIC_OR_PARTITION where one is not there."""
+class Shape(NamedTuple):
+    """What a topic is made with; `configs` by Kafka's names."""
+
+    partitions: int
+    replicas: int
+    configs: Mapping[str, str] = {}
+
+
+def shapes(admin: Admin, topics: Iterable[str]) -> dict[str, Shape]:
+    """Those of topics that are there. ApiError UNKNOWN_TOPIC_OR_PARTITION where one is not."""
     wanted = [MetadataRequestTopic(name=name) for name in topics]
     found = admin.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False)).topics
     for topic in found:
         if topic.error_code:
             raise ApiError(ErrorCode(topic.error_code), f"there is no topic {topic.name}")
-    return {str(topic.name): len(topic.partitions) for topic in found}
+    return {str(topic.name): Shape(len(topic.partitions), len(topic.partitions[0].replica_nodes)) for topic in found}
 
 
-def make(admin: Admin, topics: Mapping[str, int], configs: Mapping[str, Mapping[str, str]] | None = None) -> None:
-    """Create those that are not there, with so many partitions and the broker's own number of replicas."""
+def make(admin: Admin, topics: Mapping[str, Shape]) -> None:
+    """Create those that are not there. ApiError where the cluster refuses."""
     wanted = [
         CreatableTopic(
             name=name,
-            num_partitions=count,
-            replication_factor=BY_THE_BROKER,
-            configs=[
-                CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).get(name, {}).items()
-            ],
+            num_partitions=shape.partitions,
+            replication_factor=shape.replicas,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in shape.configs.items()],
         )
-        for name, count in topics.items()
+        for name, shape in topics.items()
     ]
     for result in admin.ask(CreateTopicsRequest(topics=wanted)).topics:
         if result.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ApiError(ErrorCode(result.error_code), f"topic {result.name}: {result.error_message}")
 
 
+def wait_for(admin: Admin, topics: Iterable[str]) -> dict[str, Shape]:
+    """Their shapes, once the cluster tells of all of them; the last error after TOLD_WITHIN_S."""
+    names, until = list(topics), time.monotonic() + TOLD_WITHIN_S
+    while True:
+        try:
+            return shapes(admin, names)
+        except ApiError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
 def make_like(bootstrap: str, topic: str, wanted: Iterable[str]) -> None:
-    """Create topics with as many partitions as another one has."""
+    """Create topics with as many partitions and replicas as another one has."""
     with Admin(bootstrap) as admin:
-        count = partitions_of(admin, [topic])[topic]
-        make(admin, dict.fromkeys(wanted, count))
+        names = list(wanted)
+        make(admin, dict.fromkeys(names, shapes(admin, [topic])[topic]))
+        wait_for(admin, names)

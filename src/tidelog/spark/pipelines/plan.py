@@ -22,7 +22,7 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Where to read (`bootstrap`, and `kafka` for options named kafka.…), where to keep progress, and for how long to
+    """Where to read (`bootstrap`, and what kafka.… tell the source), where to keep progress, and for how long to
     run: until all that is there now is done (`once`), or on, with a batch `every` so often."""
 
     bootstrap: str
@@ -44,17 +44,20 @@ class Plan:
 
     def records(self, spark: Any, topics: str, **more: str) -> Any:
         """The topics' committed records as a stream, from the earliest on where the checkpoint knows no place."""
-        reader = spark.readStream.format("tidelog").option(BOOTSTRAP, self.bootstrap).option("subscribe", topics)
-        chosen = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **self.kafka, **more}
+        chosen = {"startingOffsets": "earliest", **self.reading(topics), **more}
         if limit := self.options.get("batch"):
             chosen.setdefault("maxOffsetsPerTrigger", limit)
-        return reader.options(**chosen).load()
+        return spark.readStream.format("tidelog").options(**chosen).load()
 
-    def to_topics(self, frame: Any, name: str, bootstrap: str | None = None, kafka: Options | None = None) -> Any:
+    def reading(self, topics: str) -> dict[str, str]:
+        """What every read of these topics says."""
+        base = {BOOTSTRAP: self.bootstrap, "subscribe": topics, "kafka.isolation.level": "read_committed"}
+        return {**base, **self.kafka}
+
+    def to_topics(self, frame: Any, name: str, bootstrap: str | None = None) -> Any:
         """Each row once to the topic it names, whatever crashes. `name` is the stage's."""
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
-        given = self.kafka if kafka is None else kafka
-        return self.start(writer.option(BOOTSTRAP, bootstrap or self.bootstrap).options(**given), name)
+        return self.start(writer.option(BOOTSTRAP, bootstrap or self.bootstrap), name)
 
     def start(self, writer: Any, name: str) -> Any:
         """The running query, with its checkpoint in a folder of the stage's name."""

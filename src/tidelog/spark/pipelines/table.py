@@ -3,6 +3,12 @@
 from collections.abc import Mapping
 
 from tidelog.spark.pipelines import flights
+from tidelog.spark.pipelines.lake import pipeline as lake
+from tidelog.spark.pipelines.mirror import pipeline as mirror
 from tidelog.spark.pipelines.plan import Pipeline
 
-PIPELINES: Mapping[str, Pipeline] = {"flights": flights.PIPELINE}
+PIPELINES: Mapping[str, Pipeline] = {
+    "flights": flights.PIPELINE,
+    "mirror": mirror.PIPELINE,
+    "lake": lake.PIPELINE,
+}

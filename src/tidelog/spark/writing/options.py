@@ -12,7 +12,7 @@ PREFIX = "transactionalIdPrefix"
 JOB = "jobName"
 DEFAULT_PREFIX = "tidelog-spark"
 KNOWN = frozenset({BOOTSTRAP, TOPIC, EXACTLY_ONCE, PREFIX, JOB})
-SPARKS_OWN = frozenset({"checkpointlocation", "path", "querytype", "includeheaders"})
+SPARKS_OWN = frozenset({"checkpointlocation", "path", "querytype", "queryname", "includeheaders"})
 """What Spark hands on, or its own connector takes and ignores in a write."""
 
 FORBIDDEN = {

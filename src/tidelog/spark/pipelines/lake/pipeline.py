@@ -1,0 +1,115 @@
+"""The stage of the lake: JSON to columns, and each batch into the table once."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import NAMESPACE_URL, uuid5
+
+from tidelog.spark.pipelines.lake.delta import DeltaLake
+from tidelog.spark.pipelines.lake.parquet import ParquetLake
+from tidelog.spark.pipelines.lake.schema import resolve
+from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
+
+OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
+"""Columns beside those of the JSON: where a row comes from, and the whole value where that is no such JSON."""
+MIB = 1024 * 1024
+
+
+class Lake(Protocol):
+    def add(self, frame: Any, batch: int) -> None: ...
+    def compact(self, target: int) -> int: ...
+
+
+def rows(records: Any, schema: Any) -> Any:
+    """The records as columns: a malformed one is a row, too, with its value in `_malformed` and nulls else."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    taken = sorted(set(OWN) & {field.name for field in schema.fields})
+    if taken:
+        raise WrongOption(f"option 'schema' has a column {taken[0]!r}, which the lake has itself; name it otherwise")
+    how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
+    text = f.col("value").cast("string")
+    row = f.from_json(text, StructType([*schema.fields, StructField("_malformed", StringType())]), how)
+    place = (f.col(name.removeprefix("_")).alias(name) for name in ("_partition", "_offset", "_timestamp"))
+    return records.select(row.alias("row"), *place).select(
+        *(f.col(f"row.`{field.name}`") for field in schema.fields),
+        "_partition",
+        "_offset",
+        "_timestamp",
+        f.col("row._malformed").alias("_malformed"),
+    )
+
+
+def partitioned(frame: Any, text: str) -> tuple[Any, list[str]]:
+    """The frame with the partition columns of `name` or `name=expression`, separated by ';', and their names."""
+    from pyspark.sql import functions as f
+
+    names = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, expression = (side.strip() for side in part.partition("="))
+        if expression:
+            frame = frame.withColumn(name, f.expr(expression))
+        elif name not in frame.columns:
+            raise WrongOption(f"option 'partition' names {name!r}, which is no column: {', '.join(frame.columns)}")
+        names.append(name)
+    return frame, names
+
+
+def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
+    """What foreachBatch calls; after each `every` batches small files are put together (0: never)."""
+
+    def batch(frame: Any, number: int) -> None:
+        lake.add(frame, number)
+        if every and number % every == every - 1:
+            lake.compact(target)
+
+    return batch
+
+
+def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
+    every, target = _number(plan, "compact"), _number(plan, "target")
+
+    def fill() -> Any:
+        frame = rows(plan.records(spark, plan["topic"]), resolve(spark, plan))
+        frame, columns = partitioned(frame, plan["partition"])
+        lake = _lake(plan, frame, columns)
+        return plan.start(frame.writeStream.foreachBatch(into(lake, every=every, target=target * MIB)), "lake")
+
+    return [Stage("lake", fill)]
+
+
+def _lake(plan: Plan, frame: Any, columns: Sequence[str]) -> Lake:
+    folder = Path(plan["path"]).absolute()
+    if plan["format"] == "parquet":
+        return ParquetLake(folder, columns)
+    if plan["format"] != "delta":
+        raise WrongOption(f"option 'format' is delta or parquet, not {plan['format']!r}")
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    app = str(uuid5(NAMESPACE_URL, str(plan.checkpoint.absolute())))
+    return DeltaLake(folder, to_arrow_schema(frame.schema, timezone="UTC"), columns, app)
+
+
+def _number(plan: Plan, name: str) -> int:
+    if not plan[name].isdigit():
+        raise WrongOption(f"option {name!r} is a whole number, not {plan[name]!r}")
+    return int(plan[name])
+
+
+PIPELINE = Pipeline(
+    "A topic of JSON as a partitioned table of Delta Lake or Parquet; small files are put together.",
+    {
+        "topic": Option(None, "The topic."),
+        "path": Option(None, "The table's folder, which all executors reach by that name."),
+        "format": Option("delta", "delta or parquet."),
+        "partition": Option("", "Columns that make folders, separated by ';': carrier; day=date(time_hour)."),
+        "schema": Option(
+            "", "DDL, or a .json file with a JSON Schema or Spark's form; by default found in the values."
+        ),
+        "compact": Option("20", "After how many batches small files are put together; 0 for never."),
+        "target": Option("128", "How large in MiB files are to become then."),
+        "batch": Option("", "The most records of a micro-batch; by default all there are."),
+    },
+    stages,
+)

@@ -1,0 +1,81 @@
+"""The columns of the JSON in a topic: given as DDL, as Spark's JSON or as JSON Schema, or found in the first values."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidelog.spark.pipelines.plan import Plan, WrongOption
+
+KEPT = "schema.json"
+LOOKED_AT = 1_000
+"""So many values tell what the columns are, where nothing else does."""
+BATCH_ONLY = {"endingOffsets": "latest"}
+TYPES: Mapping[str, str] = {"integer": "bigint", "number": "double", "boolean": "boolean", "string": "string"}
+FORMATS: Mapping[str, str] = {"date-time": "timestamp", "date": "date"}
+
+
+def resolve(spark: Any, plan: Plan) -> Any:
+    """The StructType of the values. Once found it is kept in the checkpoint: a table has one schema."""
+    kept = plan.checkpoint / KEPT
+    given = _parsed(plan["schema"]) if plan["schema"] else None
+    if not kept.exists():
+        found = given if given is not None else _found(spark, plan)
+        plan.checkpoint.mkdir(parents=True, exist_ok=True)
+        kept.write_text(found.json(), encoding="utf-8")
+    found = _parsed(str(kept))
+    if given is not None and given != found:
+        raise WrongOption(
+            f"option 'schema' differs from that of the table so far ({found.simpleString()}): leave it out"
+        )
+    return found
+
+
+def _parsed(text: str) -> Any:
+    """A schema from DDL or a file. WrongOption says what it has to be."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        if not text.endswith(".json"):
+            return StructType.fromDDL(text)
+        content = json.loads(Path(text).read_text(encoding="utf-8"))
+        if "properties" in content:
+            return StructType.fromDDL(_columns(content))
+        return StructType.fromJson(content)
+    except (OSError, ValueError, KeyError, TypeError, PySparkException) as error:
+        told = str(error).splitlines()[0]
+        raise WrongOption(
+            f"option 'schema' is DDL like 'id bigint, name string', or a .json file with a JSON Schema or Spark's own "
+            f"form; {text!r} is none: {told}"
+        ) from None
+
+
+def _columns(schema: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}` {_type(each)}" for name, each in schema["properties"].items())
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """A column's type. What may be of several types, or is not told, stays text."""
+    kinds = schema.get("type", "string")
+    named = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
+    kind = named[0] if len(named) == 1 else "string"
+    if kind == "array":
+        return f"array<{_type(schema.get('items', {}))}>"
+    if kind == "object":
+        fields = schema.get("properties")
+        if not fields:
+            return "map<string,string>"
+        return f"struct<{', '.join(f'`{name}`: {_type(each)}' for name, each in fields.items())}>"
+    return FORMATS.get(schema.get("format", ""), TYPES[kind]) if kind == "string" else TYPES[kind]
+
+
+def _found(spark: Any, plan: Plan) -> Any:
+    """What Spark makes of the first values."""
+    reader = spark.read.format("tidelog").options(**plan.reading(plan["topic"]), **BATCH_ONLY)
+    rows = reader.load().selectExpr("cast(value as string) as text").limit(LOOKED_AT).collect()
+    texts = [row.text for row in rows if row.text is not None]
+    if not texts:
+        raise WrongOption(f"topic {plan['topic']} has no value to tell the schema from; give option 'schema'")
+    found = spark.read.json(spark.sparkContext.parallelize(texts, 1))
+    return found.drop("_corrupt_record").schema

@@ -1,0 +1,113 @@
+"""The stages of the mirror: copying, which is Spark's, and now and then the translation of offsets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event, Thread
+from typing import Any
+
+from tidelog.shell.transport import Admin
+from tidelog.spark.pipelines import ground
+from tidelog.spark.pipelines.mirror.offsets import translate
+from tidelog.spark.pipelines.mirror.places import OFFSET, TIME
+from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
+
+EVERY_S = 10.0
+
+
+def copies(records: Any, prefix: str) -> Any:
+    """Rows for the sink: the same key, value and partition, and the headers with two more."""
+    from pyspark.sql import functions as f
+
+    def header(name: str, column: Any) -> Any:
+        return f.struct(f.lit(name).alias("key"), column.cast("string").cast("binary").alias("value"))
+
+    own = f.array(header(OFFSET, f.col("offset")), header(TIME, f.unix_millis("timestamp")))
+    kind = "array<struct<key:string,value:binary>>"
+    headers = f.concat(f.coalesce("headers", f.array().cast(kind)), own)
+    return records.select(
+        f.concat(f.lit(prefix), "topic").alias("topic"), "partition", "key", "value", headers.alias("headers")
+    )
+
+
+class Translating:
+    """Looks like a query of Spark: translates again and again until it is stopped, or once. Its last error ends it."""
+
+    def __init__(self, work: Callable[[], int], every_s: float | None) -> None:
+        self._work = work
+        self._every_s = every_s
+        self._ended = Event()
+        self._failure: Exception | None = None
+        self.recentProgress: list[Mapping[str, Any]] = []
+        self._thread = Thread(target=self._run, name="mirror offsets", daemon=True)
+        self._thread.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  Spark's name
+        return self._thread.is_alive()
+
+    def exception(self) -> Exception | None:
+        return self._failure
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        try:
+            while True:
+                done = self._work()
+                self.recentProgress = [*self.recentProgress[-9:], _report(number, done)]
+                number += 1
+                if self._every_s is None or self._ended.wait(self._every_s):
+                    return
+        except Exception as error:  # noqa: BLE001  told by `exception`
+            self._failure = error
+
+
+def _report(number: int, done: int) -> dict[str, Any]:
+    return {"batchId": number, "numInputRows": done, "sources": []}
+
+
+def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
+    topics = plan.topics("topics")
+    home, away = plan.bootstrap, plan["to"]
+    named = {topic: f"{plan['prefix']}{topic}" for topic in topics}
+    _prepare(home, away, named, plan["replicas"])
+
+    def copy() -> Any:
+        records = plan.records(spark, ",".join(topics), includeHeaders="true")
+        return plan.to_topics(copies(records, plan["prefix"]), "copy", away)
+
+    def offsets() -> Any:
+        return Translating(lambda: len(translate(home, away, named, plan["groups"])), None if plan.once else EVERY_S)
+
+    return [Stage("copy", copy), *([Stage("offsets", offsets)] if plan["groups"] else [])]
+
+
+def _prepare(home: str, away: str, named: Mapping[str, str], replicas: str) -> None:
+    """Copies have as many partitions as the topics at home; one that is there with fewer is refused."""
+    with Admin(home) as here, Admin(away) as there:
+        wanted = {
+            named[topic]: shape._replace(replicas=int(replicas)) for topic, shape in ground.shapes(here, named).items()
+        }
+        ground.make(there, wanted)
+        for topic, shape in ground.wait_for(there, wanted).items():
+            if shape.partitions < wanted[topic].partitions:
+                raise WrongOption(
+                    f"topic {topic} has {shape.partitions} partitions there and {wanted[topic].partitions} at home: "
+                    "add partitions, or give option 'prefix'"
+                )
+
+
+PIPELINE = Pipeline(
+    "Topics to another cluster, each record once, with the offsets of groups translated.",
+    {
+        "topics": Option(None, "The topics, separated by commas."),
+        "to": Option(None, "The other cluster: host:port,…"),
+        "prefix": Option("", "What stands before a topic's name on the other side."),
+        "replicas": Option("-1", "Replicas of topics that are created there; -1 for as many as that cluster says."),
+        "groups": Option(".*", "A regular expression of the groups whose offsets are translated; empty for none."),
+        "batch": Option("", "The most records of a micro-batch; by default all there are."),
+    },
+    stages,
+)
