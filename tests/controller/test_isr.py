@@ -7,6 +7,11 @@ from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 
 
 @pytest.fixture
@@ -45,6 +50,17 @@ def test_a_retry_whose_wish_holds_succeeds_with_the_present_epoch(cluster):
     again = cluster.alter(leader, partition, members(cluster, 0, 1), partition_epoch=0)
     assert (again.error_code, again.isr, again.partition_epoch) == (0, [0, 1], 1)
     assert partition.version == 1
+
+
+def test_a_retry_jumps_over_no_change_that_its_leader_was_not_told_of(cluster):
+    """Seed 300363: it took the answer's epoch and refused the new replicas, told late, as old: the move hung."""
+    cluster.create("m", assignments={0: (0, 1)})
+    partition, leader = cluster.partition("m"), cluster.brokers[0]
+    cluster.alter(leader, partition, members(cluster, 0))
+    wished = ReassignableTopic(name="m", partitions=[ReassignablePartition(partition_index=0, replicas=[0, 1, 2])])
+    assert cluster.ask(AlterPartitionReassignmentsRequest(topics=[wished])).error_code == 0
+    again = cluster.alter(leader, partition, members(cluster, 0), partition_epoch=0)
+    assert again.error_code == ErrorCode.INVALID_UPDATE_VERSION
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ WHOLE = {
     210966: "a fetch of a life that was over came late, and its epoch was proposed for the in-sync set for ever",
     211231: "producers whose records had been deleted by an operator were forgotten by a truncation",
     400018: "the fault of rot looked for a batch in the torn end that an earlier fault had left",
+    300363: "a lost answer, given again, jumped over the leader's new replicas, and the move hung",
     211258: "nobody need hold what was acknowledged of a topic that is being deleted",
     101013: "a compacted log proves nothing of what was committed below",
 }

@@ -67,7 +67,10 @@ def _decide(
         return ErrorCode.INVALID_REQUEST, None
     code = check_epochs(partition.state, partition.version, broker, wish)
     lives, state = term.cluster.lives, partition.state
-    if code in (ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION) and _holds(state, wish.new_isr_with_epochs):
+    # An answer that was lost is given again, but only over that one change: the leader takes our version with it, and
+    # would refuse what it was told of the others, new replicas among them, as old.
+    again = code == ErrorCode.INVALID_UPDATE_VERSION and wish.partition_epoch == partition.version - 1
+    if (again or not code) and _holds(state, wish.new_isr_with_epochs):
         return ErrorCode.NONE, partition
     code = code or check_isr(state, partition.replicas, wish, lives)
     if code:
