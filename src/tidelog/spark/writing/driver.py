@@ -27,6 +27,7 @@ class Driver:
 
     def __init__(self, bootstrap: str, key: str) -> None:
         self._admin = Admin(bootstrap)
+        self._is_clean = False
         try:
             self._ledger = Ledger(bootstrap, key, self._admin, {})
         except BaseException:
@@ -42,6 +43,7 @@ class Driver:
         if entry is not None and entry.batch == job.batch and entry.state is not State.VOID:
             self._finish(entry, job)
             ending.abort(self._admin, entry.without(written))
+            self._clean(job.key, [*entry.transactions, *written])
         elif any(isinstance(one, Recorded) for one in messages):
             raise ApiError(ErrorCode.INVALID_TXN_STATE, f"the entry of batch {job.batch} of {job.key} is gone")
         elif written:
@@ -49,8 +51,8 @@ class Driver:
             decided = Entry(job.batch, State.DECIDED, tuple(written))
             self._ledger.write(decided)
             self._finish(decided, job)
-            if any(isinstance(one, Prepared) and one.is_new for one in messages):
-                self._clean(job.key, written[0].version)
+            self._is_clean &= not any(isinstance(one, Prepared) and one.is_new for one in messages)
+            self._clean(job.key, written)
 
     def abort(self, transactions: Iterable[Transaction], job: Job) -> None:
         """The batch failed: abort what its tasks left open, unless it has an entry, which a rerun will end."""
@@ -58,6 +60,8 @@ class Driver:
         written = list(transactions)
         if entry is not None and entry.batch == job.batch and entry.state is not State.VOID:
             written = entry.without(written)
+        else:
+            self._clean(job.key, written)
         ending.abort(self._admin, written)
 
     def settle(self, messages: Sequence[Prepared | Recorded], job: Job, *, is_named: bool) -> None:
@@ -98,11 +102,15 @@ class Driver:
             )
         raise TransactionsLost(_partly(entry, fates, job))
 
-    def _clean(self, key: str, version: int) -> None:
-        """Abort what dead processes left open, so that readers need not wait for its time to be over."""
+    def _clean(self, key: str, known: Sequence[Transaction]) -> None:
+        """Abort what dead processes left open, so that readers need not wait until its time is over. There is nothing
+        of that kind while the same processes do one batch after another."""
+        if self._is_clean or not known:
+            return
         brokers = [broker.node_id for broker in self._admin.ask(MetadataRequest(topics=[]), ANY).brokers]
-        found = ending.left_open(self._admin, f"{key}-", brokers, version)
+        found = ending.left_open(self._admin, f"{key}-", brokers, known[0].version)
         ending.abort(self._admin, [one for one in found if one.id != writer_id(key)])
+        self._is_clean = True
 
 
 def _partly(entry: Entry, fates: Sequence[Fate], job: Job) -> str:

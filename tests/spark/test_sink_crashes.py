@@ -1,0 +1,261 @@
+"""The exactly-once sink, stopped at every point where it can be: afterwards each row is there once, or an error says why
+not. On Tidelog and on a real Kafka, with transaction version 2."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compatibility.differential import brokers
+from tests.spark.sink_steps import NOWHERE, POINTS, messages, options, prepared, rows
+from tidelog.client.admin import Coordinator
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark.writing import ending
+from tidelog.spark.writing.driver import Driver, TransactionsLost
+from tidelog.spark.writing.entries import Entry, State
+from tidelog.spark.writing.ledger import Ledger
+from tidelog.spark.writing.task import Job, Prepared, Recorded
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
+
+ROOT = Path(__file__).parent.parent.parent
+WITHIN_S = 60
+SHORT = {"kafka.transaction.timeout.ms": "1000"}
+QUICK = {
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+
+
+@pytest.fixture(scope="module", params=["tidelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+def bootstrap(request: Any, tmp_path_factory: Any) -> Iterator[str]:
+    """One broker that notices soon that a transaction's time is over."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(brokers, "OPTIONS", {**brokers.OPTIONS, **QUICK})
+        folder = tmp_path_factory.mktemp(request.param) / "data"
+        if request.param == "kafka":
+            running = brokers.kafka(folder, request.getfixturevalue("kafka_libs"))
+        else:
+            running = brokers.tidelog(folder)
+        with running as port:
+            yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: Any) -> str:
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    with Admin(bootstrap) as admin:
+        wanted = CreatableTopic(name=name, num_partitions=3, replication_factor=1)
+        assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
+    return name
+
+
+def step(bootstrap: str, topic: str, batch: int, point: str = NOWHERE) -> int:
+    command = [sys.executable, "-m", "tests.spark.sink_steps", bootstrap, topic, f"query-{topic}", str(batch), point]
+    return subprocess.run(command, cwd=ROOT, timeout=WITHIN_S, check=False).returncode
+
+
+def values(bootstrap: str, topic: str) -> list[bytes]:
+    """What is committed, once nothing is open any more."""
+    with (
+        Consumer(bootstrap, isolation_level="read_uncommitted") as ends,
+        Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer,
+    ):
+        wanted = ends.end_offsets(ends.partitions_of(topic))
+        consumer.assign(wanted)
+        found: list[bytes] = []
+        while any(consumer.position(place) < end for place, end in wanted.items()):
+            found += [record.value or b"" for record in consumer.poll(0.1)]
+        return sorted(found)
+
+
+def expected(*batches: int) -> list[bytes]:
+    return sorted(value for batch in batches for number in range(2) for value in rows(batch, number))
+
+
+def wait_until_gone(bootstrap: str, message: Prepared | Recorded) -> None:
+    """The coordinator aborted it, because its time was over."""
+    assert isinstance(message, Prepared)
+    assert message.transaction is not None
+    name = message.transaction.id
+    with Admin(bootstrap) as admin:
+        while True:
+            answer = admin.ask(DescribeTransactionsRequest(transactional_ids=[name]), Coordinator(name, 1))
+            if answer.transaction_states[0].transaction_state == "CompleteAbort":
+                return
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_each_row_is_there_once_wherever_the_process_was_killed(bootstrap: str, topic: str, point: str) -> None:
+    assert step(bootstrap, topic, 0) == 0
+    assert step(bootstrap, topic, 1, point) == -signal.SIGKILL
+    assert step(bootstrap, topic, 1) == 0
+    assert step(bootstrap, topic, 2) == 0
+    assert values(bootstrap, topic) == expected(0, 1, 2)
+    with Admin(bootstrap) as admin:
+        assert ending.left_open(admin, f"query-{topic}", [0], 2) == []
+
+
+def test_each_row_is_there_once_after_one_kill_at_every_point_in_turn(bootstrap: str, topic: str) -> None:
+    for point in POINTS:
+        assert step(bootstrap, topic, 0, point) in (-signal.SIGKILL, 0)  # a point that is passed already kills nobody
+    assert step(bootstrap, topic, 0) == 0
+    assert values(bootstrap, topic) == expected(0)
+
+
+def test_a_rerun_of_a_batch_that_has_its_entry_writes_nothing(bootstrap: str, topic: str) -> None:
+    assert step(bootstrap, topic, 0, "after the entry") == -signal.SIGKILL
+    found = messages(options(bootstrap, topic), Job(f"query-{topic}", 0))
+    assert all(isinstance(message, Recorded) for message in found)
+    driver = Driver(bootstrap, f"query-{topic}")
+    driver.commit(found, Job(f"query-{topic}", 0))
+    driver.close()
+    assert values(bootstrap, topic) == expected(0)
+
+
+def test_a_driver_that_was_taken_over_can_record_nothing(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap) as admin:
+        first = Ledger(bootstrap, topic, admin, {})
+        second = Ledger(bootstrap, topic, admin, {})
+        with pytest.raises(ApiError) as refused:
+            first.write(Entry(0, State.DECIDED, ()))
+        assert refused.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert second.read() is None
+        first.close()
+        second.close()
+
+
+def test_of_two_drivers_with_the_same_batch_one_counts(bootstrap: str, topic: str) -> None:
+    job = Job(f"query-{topic}", 0)
+    chosen = options(bootstrap, topic)
+    old, new = messages(chosen, job), messages(chosen, job)
+    first = Driver(bootstrap, job.key)
+    second = Driver(bootstrap, job.key)
+    second.commit(new, job)
+    first.commit(old, job)
+    first.close()
+    second.close()
+    assert values(bootstrap, topic) == expected(0)
+
+
+def test_an_attempt_that_lost_is_aborted(bootstrap: str, topic: str) -> None:
+    job = Job(f"query-{topic}", 0)
+    chosen = options(bootstrap, topic)
+    lost = prepared(chosen, job, 1)
+    driver = Driver(bootstrap, job.key)
+    driver.commit(messages(chosen, job), job)
+    with Admin(bootstrap) as admin:
+        assert isinstance(lost, Prepared)
+        assert lost.transaction is not None
+        assert ending.not_open(admin, [lost.transaction]) == [lost.transaction]
+    driver.close()
+    assert values(bootstrap, topic) == expected(0)
+
+
+def test_a_batch_that_failed_is_aborted_unless_it_has_its_entry(bootstrap: str, topic: str) -> None:
+    job = Job(f"query-{topic}", 0)
+    chosen = options(bootstrap, topic)
+    written = [one.transaction for one in messages(chosen, job) if isinstance(one, Prepared) and one.transaction]
+    driver = Driver(bootstrap, job.key)
+    driver.abort(written, job)
+    assert values(bootstrap, topic) == []
+    driver.commit(again := messages(chosen, job), job)
+    driver.abort([one.transaction for one in again if isinstance(one, Prepared) and one.transaction], job)
+    driver.close()
+    assert values(bootstrap, topic) == expected(0)
+
+
+def test_transactions_that_ran_out_of_time_before_the_entry_cost_nothing(bootstrap: str, topic: str) -> None:
+    job = Job(f"query-{topic}", 0)
+    found = messages(options(bootstrap, topic, **SHORT), job)
+    wait_until_gone(bootstrap, found[0])
+    driver = Driver(bootstrap, job.key)
+    with pytest.raises(TransactionsLost, match="nothing of the batch is in the topic"):
+        driver.commit(found, job)
+    driver.abort([one.transaction for one in found if isinstance(one, Prepared) and one.transaction], job)
+    driver.close()
+    assert values(bootstrap, topic) == []
+    assert step(bootstrap, topic, 0) == 0
+    assert values(bootstrap, topic) == expected(0)
+
+
+class _Killed(Exception):
+    """Stands for the end of the driver's process."""
+
+
+def test_transactions_that_all_ran_out_of_time_after_the_entry_are_written_anew(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(f"query-{topic}", 0)
+    found = messages(options(bootstrap, topic, **SHORT), job)
+    driver = Driver(bootstrap, job.key)
+    with monkeypatch.context() as patch:
+        patch.setattr(ending, "commit", _kill)
+        with pytest.raises(_Killed):
+            driver.commit(found, job)
+    driver.close()
+    for message in found:
+        wait_until_gone(bootstrap, message)
+    assert step(bootstrap, topic, 0) != 0  # it says that nothing of the batch is there
+    assert values(bootstrap, topic) == []
+    assert step(bootstrap, topic, 0) == 0
+    assert values(bootstrap, topic) == expected(0)
+
+
+def test_a_batch_of_which_a_part_ran_out_of_time_stops_the_query_again_and_again(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(f"query-{topic}", 0)
+    found = messages(options(bootstrap, topic, **SHORT), job)
+    driver = Driver(bootstrap, job.key)
+    commit = ending.commit
+    with monkeypatch.context() as patch:
+        patch.setattr(ending, "commit", lambda admin, listed: [commit(admin, listed[:1]), _kill()])
+        with pytest.raises(_Killed):
+            driver.commit(found, job)
+    driver.close()
+    wait_until_gone(bootstrap, found[1])
+    for _ in range(2):
+        driver = Driver(bootstrap, job.key)
+        with pytest.raises(TransactionsLost, match=r"1 of 2 transactions of batch 0 .* rows are missing in"):
+            driver.commit(messages(options(bootstrap, topic), job), job)
+        driver.close()
+    assert values(bootstrap, topic) == sorted(rows(0, 0))
+
+
+def _kill(*_: object) -> None:
+    raise _Killed
+
+
+def test_what_the_coordinator_forgot_stands_in_the_log(bootstrap: str, topic: str) -> None:
+    """The id went to somebody else after the commit: the answer to one more commit says nothing, the marker does."""
+    job = Job(f"query-{topic}", 0)
+    chosen = options(bootstrap, topic)
+    first, second = (one.transaction for one in messages(chosen, job) if isinstance(one, Prepared))
+    assert first is not None
+    assert second is not None
+    with Admin(bootstrap) as admin:
+        assert ending.commit(admin, [first]) == [ending.Fate.COMMITTED]
+        ending.abort(admin, [second])
+        from tidelog.shell.transactions import TransactionalProducer
+
+        for one in (first, second):
+            TransactionalProducer(bootstrap, one.id).close()
+        assert ending.commit(admin, [first, second]) == [ending.Fate.COMMITTED, ending.Fate.ABORTED]
+
+
+def test_an_old_copy_of_a_checkpoint_is_refused(bootstrap: str, topic: str) -> None:
+    job = Job(f"query-{topic}", 3)
+    chosen = options(bootstrap, topic)
+    driver = Driver(bootstrap, job.key)
+    driver.commit(messages(chosen, job), job)
+    driver.close()
+    with pytest.raises(ApiError, match=r"batch 2 of .* was written before: the ledger has batch 3"):
+        messages(chosen, Job(job.key, 2))
