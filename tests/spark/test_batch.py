@@ -128,3 +128,23 @@ def test_a_topic_that_is_not_there_fails_and_is_not_made(spark, tides):
         load(spark, tides, "nowhere").collect()
     with Admin(tides.bootstrap) as admin:
         assert "nowhere" not in [topic.name for topic in admin.ask(MetadataRequest(topics=None)).topics]
+
+
+def test_only_the_columns_that_are_asked_for_are_read_in_that_order(spark, tides, counted):
+    frame = load(spark, tides, counted, columns="offset, VALUE,partition")
+    assert frame.schema.simpleString() == "struct<offset:bigint,value:binary,partition:int>"
+    assert [tuple(row) for row in frame.orderBy("partition", "offset").take(2)] == [(0, b"0", 0), (1, b"1", 0)]
+    assert load(spark, tides, counted, columns="timestamp").count() == 15
+
+
+def test_tasks_are_cut_as_options_say(spark, tides, counted):
+    def tasks(**options):
+        return load(spark, tides, counted, **options).rdd.getNumPartitions()
+
+    assert (tasks(), tasks(minPartitions="5"), tasks(maxRecordsPerPartition="3")) == (2, 5, 6)
+
+
+def test_a_schema_of_ones_own_is_refused(spark, tides, counted):
+    reader = spark.read.format("tidelog").schema("value string").option("kafka.bootstrap.servers", tides.bootstrap)
+    with pytest.raises(Exception, match=r"the schema of this source is fixed .* option 'columns'"):
+        reader.option("subscribe", counted).load().collect()

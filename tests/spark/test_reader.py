@@ -202,6 +202,21 @@ def test_holes_of_transactions_are_passed_over_and_nothing_behind_an_open_one_is
             assert query.batch() == [7]
 
 
+def test_holes_of_compaction_are_passed_over():
+    options = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": 200, "delete_retention_ms": 0}
+    with Cluster(brokers=1, log_cleaner_backoff_ms=50) as cluster:
+        cluster.create_topic("compacted", cleanup_policy="compact", **options)
+        sent, found, until = 0, [], time.monotonic() + WITHIN_S
+        while len(found) == sent:
+            assert time.monotonic() < until, "nothing was compacted"
+            for key in (b"a", b"b"):
+                send(cluster.bootstrap, "compacted", numbers(sent, sent + 1), key=key)
+                sent += 1
+            with reading(cluster.bootstrap, subscribe="compacted", maxRecordsPerPartition="3") as query:
+                found = query.batch()
+        assert found[-2:] == [sent - 2, sent - 1]
+
+
 def test_a_checkpoint_of_another_topic_is_refused(tides):
     tides.create_topic("mine")
     elsewhere = {"theirs": {"0": 5}}
