@@ -7,6 +7,8 @@ removes is among the replicas, and a replica is deleted only when the controller
 import pytest
 
 from tidelog.client.admin import ANY
+from tidelog.client.alteration import alteration
+from tidelog.config.resources import BROKER, TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.producer import Pace
@@ -14,18 +16,12 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import run
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 
-TOPIC, BROKER = 2, 4
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -57,9 +53,7 @@ def reassign(cluster, name, replicas):
 
 
 def configure(cluster, kind, name, options, target=ANY):
-    configs = [AlterableConfig(name=key, config_operation=0, value=value) for key, value in options.items()]
-    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    answer = ask(cluster, IncrementalAlterConfigsRequest(resources=[resource]), target)
+    answer = ask(cluster, alteration(kind, name, options.items()), target)
     assert answer.responses[0].error_code == 0, answer
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tidelog.cli.options import Refused
 from tidelog.client.admin import ANY
+from tidelog.client.alteration import alteration
 from tidelog.client.options import AdminOptions, ClientOptions, parse
 from tidelog.client.results import code_of
 from tidelog.config import properties
@@ -139,6 +140,15 @@ def describe_configs(
         if result.error_code:
             raise ApiError(code_of(result.error_code), result.error_message)
     return {result.resource_name: result.configs for result in response.results}
+
+
+def alter_configs(
+    admin: Admin, kind: int, name: str, options: Iterable[tuple[str, str | None]], *, broker: int = ANY
+) -> None:
+    """Set these options of one resource, or delete those that are None; a broker's own are altered at that `broker`."""
+    (result,) = admin.ask(alteration(kind, name, options), broker).responses
+    if result.error_code:
+        raise ApiError(code_of(result.error_code), result.error_message)
 
 
 class Listed(NamedTuple):

@@ -11,10 +11,11 @@ from typing import Any
 
 from tidelog.client.admin import ANY, Leader
 from tidelog.client.options import ProducerOptions
+from tidelog.config import resources
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.admin import TOPIC_RESOURCE, Admin
+from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
@@ -163,7 +164,7 @@ class Operator:
         """Two wishes at once, one of which replaces all that was set."""
         topic, name, value = self._drawn()
         config = legacy.AlterableConfig(name=name, value=value)
-        resource = legacy.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
+        resource = legacy.AlterConfigsResource(resource_type=resources.TOPIC, resource_name=topic, configs=[config])
         replaced = partial(self._configured, "replace configs", lambda: None)
         self.admin.ask(legacy.AlterConfigsRequest(resources=[resource]), ANY, replaced)
         self._configure()

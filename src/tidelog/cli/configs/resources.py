@@ -5,18 +5,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from tidelog.cli.cluster import describe_configs, metadata, reason
+from tidelog.cli.cluster import alter_configs, describe_configs, metadata
 from tidelog.cli.options import Refused
 from tidelog.client.admin import ANY
-from tidelog.config.alter import Operation
 from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tidelog.wire.messages.cluster.list_config_resources import ListConfigResourcesRequest
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
@@ -93,12 +87,16 @@ def _describe_one(admin: Admin, kind: str, name: str, *, everything: bool) -> No
     else:
         title = f"{'All' if everything else 'Dynamic'} configs for {which.word} {name} are:"
     click.echo(title)
-    broker = int(name) if kind in ("brokers", "broker-loggers") and name else ANY
     source = DEFAULT_BROKERS_SOURCE if is_default else which.source
-    found = describe_configs(admin, which.number, [name], broker=broker, synonyms=True).get(name, [])
+    found = describe_configs(admin, which.number, [name], broker=_at(kind, name), synonyms=True).get(name, [])
     for entry in sorted(found, key=lambda each: str(each.name)):
         if everything or entry.config_source == source:
             click.echo(line(entry))
+
+
+def _at(kind: str, name: str) -> int:
+    """Which broker is asked: a broker's own options are its own affair."""
+    return int(name) if kind in ("brokers", "broker-loggers") and name else ANY
 
 
 def line(entry: Any) -> str:
@@ -115,13 +113,8 @@ def _text(value: str | None) -> str:
 def alter(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
     """Set and remove options of one entity in one request."""
     which = KINDS[kind]
-    changes = [AlterableConfig(name=each, config_operation=Operation.SET, value=value) for each, value in set_.items()]
-    changes += [AlterableConfig(name=each, config_operation=Operation.DELETE, value="") for each in remove]
-    resource = AlterConfigsResource(resource_type=which.number, resource_name=name, configs=changes)
-    broker = int(name) if kind in ("brokers", "broker-loggers") and name else ANY
-    for result in admin.ask(IncrementalAlterConfigsRequest(resources=[resource]), broker).responses:
-        if result.error_code:
-            raise Refused(reason(result.error_code, result.error_message))
+    changes = [*set_.items(), *((each, None) for each in remove)]
+    alter_configs(admin, which.number, name, changes, broker=_at(kind, name))
     if kind == "brokers" and not name:
         click.echo("Completed updating default config for brokers in the cluster.")
     else:

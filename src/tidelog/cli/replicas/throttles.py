@@ -5,27 +5,16 @@ from typing import NamedTuple
 
 import click
 
-from tidelog.cli.cluster import reason
-from tidelog.cli.options import Refused
+from tidelog.cli.cluster import alter_configs
 from tidelog.cli.replicas.knowledge import Ongoing, racks
 from tidelog.cli.words import listed, plural
-from tidelog.client.admin import ANY
-from tidelog.config.alter import Operation
 from tidelog.config.resources import BROKER, TOPIC
-from tidelog.errors import ErrorCode
+from tidelog.config.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, LISTS, RATES
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
 FOLDER_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-LEADER_REPLICAS = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 
 class Path(NamedTuple):
@@ -57,9 +46,9 @@ def throttle(admin: Admin, moves: Mapping[TopicPartition, Path], rate: int) -> N
         followers.setdefault(topic, set()).update(f"{partition}:{broker}" for broker in path.destinations)
     for topic, sources in leaders.items():
         lists = {LEADER_REPLICAS: ",".join(sorted(sources)), FOLLOWER_REPLICAS: ",".join(sorted(followers[topic]))}
-        alter(admin, TOPIC, topic, lists)
+        alter_configs(admin, TOPIC, topic, lists.items())
     brokers = {broker for path in moves.values() for broker in (*path.sources, *path.destinations)}
-    limit_brokers(admin, brokers, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), str(rate)))
+    limit_brokers(admin, brokers, dict.fromkeys(RATES, str(rate)))
     click.echo(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
@@ -73,11 +62,15 @@ def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None
     """Clear the throttles of all brokers and of these topics: nobody knows any more from where they were moved."""
     brokers = {*racks(admin), *(broker for replicas in targets.values() for broker in replicas)}
     click.echo(f"Clearing broker-level throttles on broker{plural(brokers)} {listed(sorted(brokers))}")
-    limit_brokers(admin, brokers, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE, FOLDER_RATE)))
+    limit_brokers(admin, brokers, dict.fromkeys((*RATES, FOLDER_RATE)))
     topics = sorted({topic for topic, _ in targets})
     click.echo(f"Clearing topic-level throttles on topic{plural(topics)} {listed(topics)}")
     for topic in topics:
-        alter(admin, TOPIC, topic, dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)), missing_is_fine=True)
+        try:
+            alter_configs(admin, TOPIC, topic, [(option, None) for option in LISTS])
+        except ApiError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
 
 
 def limit_brokers(admin: Admin, brokers: Iterable[int], options: Mapping[str, str | None]) -> None:
@@ -85,30 +78,4 @@ def limit_brokers(admin: Admin, brokers: Iterable[int], options: Mapping[str, st
     living = racks(admin)
     for broker in sorted(brokers):
         if broker in living:
-            alter(admin, BROKER, str(broker), options, at=broker)
-
-
-def alter(
-    admin: Admin,
-    kind: int,
-    name: str,
-    options: Mapping[str, str | None],
-    *,
-    at: int = ANY,
-    missing_is_fine: bool = False,
-) -> None:
-    """Set these options, or delete those that are None."""
-    configs = [
-        AlterableConfig(name=option, config_operation=_operation(value), value=value)
-        for option, value in options.items()
-    ]
-    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    result = admin.ask(IncrementalAlterConfigsRequest(resources=[resource]), at).responses[0]
-    if missing_is_fine and result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return
-    if result.error_code:
-        raise Refused(reason(result.error_code, result.error_message))
-
-
-def _operation(value: str | None) -> Operation:
-    return Operation.DELETE if value is None else Operation.SET
+            alter_configs(admin, BROKER, str(broker), options.items(), broker=broker)

@@ -8,13 +8,11 @@ somebody set to `*` stays, and keeps the rates.
 from collections.abc import Collection, Mapping
 
 from tidelog.config.resources import BROKER, TOPIC
+from tidelog.config.throttles import LISTS, RATES
 from tidelog.controller.commands.configs import Alteration, write
 from tidelog.controller.journal import Steps
 from tidelog.controller.state import Partition
 from tidelog.controller.term import Term
-
-LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
 def release(term: Term, moved: Mapping[Partition, Collection[int]]) -> Steps[None]:

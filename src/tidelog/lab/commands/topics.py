@@ -1,6 +1,6 @@
 """The story's topic `t`, its options, its elections, and its end."""
 
-from tidelog.config.alter import Operation
+from tidelog.client.alteration import alteration
 from tidelog.config.resources import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.lab import asking
@@ -8,7 +8,6 @@ from tidelog.lab.commands.entry import Entry, entry
 from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import Play
 from tidelog.lab.stage import CONTROLLER
-from tidelog.wire.messages.cluster import incremental_alter_configs as configs
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -61,12 +60,7 @@ def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) ->
 
 
 def alter(play: Play, command: Command) -> None:
-    changes = [
-        configs.AlterableConfig(name=name, config_operation=Operation.SET, value=value)
-        for name, value in command.options.items()
-    ]
-    resource = configs.AlterConfigsResource(resource_type=TOPIC, resource_name=play.name.topic, configs=changes)
-    request = configs.IncrementalAlterConfigsRequest(resources=[resource])
+    request = alteration(TOPIC, play.name.topic, command.options.items())
     answer = play.answer(CONTROLLER, asking.ALTER_CONFIGS, request)
     result = answer.responses[0] if answer is not None else None
     if result is None or result.error_code:

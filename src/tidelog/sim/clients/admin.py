@@ -6,13 +6,14 @@ from typing import Any
 
 from tidelog.client.admin import ANY, Target
 from tidelog.client.admin import Admin as AdminMachine
+from tidelog.client.alteration import alteration
 from tidelog.client.options import AdminOptions
+from tidelog.config.resources import TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
-from tidelog.wire.messages.cluster import incremental_alter_configs as incremental
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 Answered = Callable[[Any], None]
@@ -28,8 +29,6 @@ HOPELESS = frozenset(
 )
 AGAIN = (100 * MILLI, 300 * MILLI)
 ANSWER_MS = 8_000
-TOPIC_RESOURCE = 2
-SET = 0
 
 
 class Admin:
@@ -61,9 +60,7 @@ class Admin:
             self.process.after(0, partial(answered, response))
 
     def configure(self, topic: str, option: str, value: str, answered: Answered, target: Target = ANY) -> None:
-        config = incremental.AlterableConfig(name=option, config_operation=SET, value=value)
-        resource = incremental.AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config])
-        self.ask(incremental.IncrementalAlterConfigsRequest(resources=[resource]), target, answered)
+        self.ask(alteration(TOPIC, topic, [(option, value)]), target, answered)
 
     def create(self, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Ask until the topic is there."""

@@ -7,6 +7,7 @@ Some seeds have this part, and all runs that ask for it (`Plan.moves`), with fou
 from random import Random
 from typing import Any
 
+from tidelog.config.throttles import LISTS, RATES
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.admin import Admin
@@ -22,14 +23,12 @@ BROKERS = 4
 REPLICAS = 3
 PAUSE = (100 * MILLI, 4 * SECOND)
 CANCELS, ORDERS, THROTTLES = 0.15, 0.1, 0.2
-LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
 def draw_properties(dice: Random) -> dict[str, str]:
     """Rates that are in force as soon as a topic has a list. They are above what in-sync replicas copy: a leader's
     throttle counts that, too, and a rate below it would hold the others back for good, as in Kafka."""
-    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-    return {rate: dice.choice(("50000", "20000", "1000000")) for rate in rates}
+    return {rate: dice.choice(("50000", "20000", "1000000")) for rate in RATES}
 
 
 class Moves:
