@@ -198,6 +198,51 @@ def test_aborted_data_goes_first_and_its_marker_only_after_a_horizon():
     assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
 
 
+def test_an_aborted_transaction_that_ended_before_the_dirty_part_says_nothing_of_its_producers_next_one():
+    """Its marker is not met again. Seed 8800077: the next one, which was committed, was taken for aborted."""
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    transaction(log, 2, False, (b"a", b"never"))
+    log.cleaned_to = log.log_end_offset
+    data = build([Record(0, WALL, b"b", b"2")], producer_id=2, producer_epoch=0, base_sequence=1, attributes=0x10)
+    log.append_as_leader(data, 1, NOW)
+    marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=2, producer_epoch=0)
+    log.append_as_leader(marker, 1, NOW, from_client=False)
+    add(log, (b"a", b"1"), (b"b", b"3"), (b"b", b"4"), (b"c", b"5"))
+    log.roll(NOW)
+    add(log, (b"z", b"6"))
+    clean(disk, log)
+    assert content(log) == {4: (b"a", b"1"), 6: (b"b", b"4"), 7: (b"c", b"5"), 8: (b"z", b"6")}
+
+
+def test_of_a_committed_transaction_behind_an_aborted_one_the_last_record_of_a_key_stays():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    transaction(log, 2, False, (b"a", b"never"))
+    log.cleaned_to = log.log_end_offset
+    data = build([Record(0, WALL, b"b", b"2")], producer_id=2, producer_epoch=0, base_sequence=1, attributes=0x10)
+    log.append_as_leader(data, 1, NOW)
+    marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=2, producer_epoch=0)
+    log.append_as_leader(marker, 1, NOW, from_client=False)
+    log.roll(NOW)
+    add(log, (b"z", b"6"))
+    clean(disk, log)
+    assert content(log)[2] == (b"b", b"2")
+
+
+def test_what_was_passed_over_or_never_looked_at_stays():
+    newest = OffsetMap(MEMORY)
+    newest.put_all([b"a", b"b", None, b"a"], [0, 1, 2, 3], 10, 11)
+    newest.pass_over(14, 16)
+    newest.end = 16
+    before = newest.staying([b"a", b"b", None, b"a"], [0, 1, 2, 3], 10)
+    assert list(newest.mark(11)) != []
+    assert newest.staying([b"a", b"b", None, b"a"], [0, 1, 2, 3], 10) == before == [1, 3], "the batch begins below"
+    assert newest.staying([b"b", None, b"a"], [0, 1, 2], 11) == [0, 2]
+    assert newest.staying([b"a", b"a", b"a"], [0, 1, 2], 14) == [0, 1, 2]
+    assert newest.staying([b"a", b"q", None], [0, 1, 2], 16) == [0, 1, 2]
+
+
 def test_what_is_left_of_a_marker_is_no_record_of_the_producers_next_transaction():
     marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=1, producer_epoch=0)
     left = emptied(header(marker)).data

@@ -92,62 +92,83 @@ def decode(
         raise _refused(f"{len(payload) - position} bytes follow the last record")
 
 
-class Outline(NamedTuple):
-    """Where a record lies in its payload, and what compaction asks of it: nothing else of it is decoded."""
+class Outlines(NamedTuple):
+    """Neighbouring records: where they lie in their payload, and what compaction asks of them, a list for each field.
+    Nothing else of them is decoded. The first record lies between the first two of `bounds`, and so on; `times` are
+    timestamp deltas, `values_at` is where the length of each value stands."""
 
-    start: int
-    end: int
-    timestamp_delta: int
-    offset_delta: int
-    key: bytes | None
-    is_tombstone: bool
+    bounds: list[int]
+    times: list[int]
+    deltas: list[int]
+    keys: list[bytes | None]
+    values_at: list[int]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def has_value(self, payload: bytes, number: int) -> bool:
+        """Whether the record of this number is no tombstone."""
+        return not payload[self.values_at[number]] & 1
 
 
-def outline(payload: bytes, count: int) -> Iterator[Outline]:
-    """The records of an uncompressed payload by their places. ApiError INVALID_RECORD as `decode`, though what follows
-    a key is not looked at. Written out as `_decode_one` is: it is the inner loop of compaction."""
-    size, made = len(payload), tuple.__new__
-    if not 0 <= count <= size // MIN_RECORD_BYTES:
-        raise _refused(f"{count} records cannot be in {size} bytes")
+def outline(payload: bytes, count: int, most: int) -> Iterator[Outlines]:
+    """The records of an uncompressed payload by their places, at most so many at once. ApiError INVALID_RECORD as
+    `decode`, though what follows a key is not looked at."""
+    if not 0 <= count <= len(payload) // MIN_RECORD_BYTES:
+        raise _refused(f"{count} records cannot be in {len(payload)} bytes")
     end = 0
     try:
-        for _ in range(count):
-            start = end
-            number, second = payload[start], payload[start + 1]
-            position = start + 1
-            if number & 0x80:
-                if second < 0x80:
-                    number, position = number & 0x7F | second << 7, start + 2
-                else:
-                    number, position = _long_varint(payload, position, number)
-            end = position + (number >> 1)
-            if number & 1 or end > size:
-                raise _refused("a record is longer than its batch")
-            number = payload[position + 1]
-            position += 2
-            if number & 0x80:
-                number, position = _long_varint(payload, position, number)
-            timestamp_delta = (number >> 1) ^ -(number & 1)
-            number = payload[position]
-            position += 1
-            if number & 0x80:
-                number, position = _long_varint(payload, position, number)
-            offset_delta = (number >> 1) ^ -(number & 1)
-            number = payload[position]
-            position += 1
-            if number & 0x80:
-                number, position = _long_varint(payload, position, number)
-            key = None
-            if not number & 1:
-                stop = position + (number >> 1)
-                if stop > end:
-                    raise _refused("a field is longer than its record")
-                key, position = payload[position:stop], stop
-            yield made(Outline, (start, end, timestamp_delta, offset_delta, key, payload[position] & 1 == 1))
+        for left in range(count, 0, -most):
+            found = Outlines([end], [], [], [], [])
+            end = _outline(payload, end, min(left, most), found)
+            yield found
     except IndexError:
         raise _refused("a record is cut off") from None
-    if end != size:
-        raise _refused(f"{size - end} bytes follow the last record")
+    if end != len(payload):
+        raise _refused(f"{len(payload) - end} bytes follow the last record")
+
+
+def _outline(payload: bytes, end: int, count: int, found: Outlines) -> int:
+    """Written out as `_decode_one` is, and without an object for each record: it is the inner loop of compaction."""
+    bound, time, add_delta = found.bounds.append, found.times.append, found.deltas.append
+    add_key, value_at, size = found.keys.append, found.values_at.append, len(payload)
+    for _ in range(count):
+        number, position = payload[end], end + 1
+        if number & 0x80:
+            second = payload[position]
+            if second < 0x80:
+                number, position = number & 0x7F | second << 7, end + 2
+            else:
+                number, position = _long_varint(payload, position, number)
+        end = position + (number >> 1)
+        if number & 1 or end > size:
+            raise _refused("a record is longer than its batch")
+        bound(end)
+        number = payload[position + 1]
+        position += 2
+        if number & 0x80:
+            number, position = _long_varint(payload, position, number)
+        time((number >> 1) ^ -(number & 1))
+        number = payload[position]
+        position += 1
+        if number & 0x80:
+            number, position = _long_varint(payload, position, number)
+        add_delta((number >> 1) ^ -(number & 1))
+        number = payload[position]
+        position += 1
+        if number & 0x80:
+            number, position = _long_varint(payload, position, number)
+        if number & 1:
+            add_key(None)
+        else:
+            stop = position + (number >> 1)
+            if stop > end:
+                raise _refused("a field is longer than its record")
+            add_key(payload[position:stop])
+            position = stop
+        payload[position]  # the length of the value is there
+        value_at(position)
+    return end
 
 
 def _decode_one(

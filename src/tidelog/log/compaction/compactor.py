@@ -6,7 +6,6 @@ change of the log that touches what is being rewritten (a truncation, a deletion
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog, DiskFailed
@@ -39,29 +38,39 @@ class Compacted(NamedTuple):
 def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted | None]:
     """None where the log changed underneath. DiskFailed where the disk refuses; CorruptLog where the log cannot be
     compacted as it is: nothing of it has changed then."""
-    log = found.log
-    newest, cuts = OffsetMap(memory_bytes), found.cuts
+    newest, log = OffsetMap(memory_bytes), found.log
     try:
-        if not (yield from _learn(log, found, newest, cuts)):
-            return None
-        rules = Rules(
-            newest, PassedTransactions(), last_of_producers(log.producers), wall, log.config.delete_retention_ms
-        )
-        before = after = 0
-        for group in _groups(log, newest.end):
-            if _is_cut(log, cuts):
-                return None
-            sizes = sum(segment.size for segment in group)
-            rewritten = yield from _rewrite(log, group, rules, cuts)
-            if rewritten is None or not (yield from replacement.replace(log, group, rewritten)):
-                return None
-            before, after = before + sizes, after + sum(segment.size for segment in rewritten)
+        sizes = yield from _replace_all(log, found, wall, newest)
     except ApiError as error:
         raise CorruptLog(f"{log.folder}: {error}") from error
-    if _is_cut(log, cuts):
+    for _ in newest.emptied():
+        yield Worked()
+    if sizes is None or _is_cut(log, found.cuts):
         return None
     log.cleaned_to = newest.end
-    return Compacted(newest.end, before, after)
+    return Compacted(newest.end, *sizes)
+
+
+def _replace_all(log: Log, found: Candidate, wall: int, newest: OffsetMap) -> Steps[tuple[int, int] | None]:
+    """Every group, by what is learned; the sizes before and after."""
+    cuts = found.cuts
+    if not (yield from _learn(log, found, newest, cuts)):
+        return None
+    for _ in newest.mark(found.first_dirty):
+        yield Worked()
+    if _is_cut(log, cuts):
+        return None
+    rules = Rules(newest, PassedTransactions(), last_of_producers(log.producers), wall, log.config.delete_retention_ms)
+    before = after = 0
+    for group in _groups(log, newest.end):
+        if _is_cut(log, cuts):
+            return None
+        sizes = sum(segment.size for segment in group)
+        rewritten = yield from _rewrite(log, group, rules, cuts)
+        if rewritten is None or not (yield from replacement.replace(log, group, rewritten)):
+            return None
+        before, after = before + sizes, after + sum(segment.size for segment in rewritten)
+    return before, after
 
 
 def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bool]:
@@ -72,13 +81,15 @@ def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bo
     newest.end = found.first_dirty
     for segment in dirty:
         reach = _reach(log, segment)
-        passed.add(log.aborted_between(segment.base_offset, reach))
+        passed.add(log.aborted_between(max(segment.base_offset, found.first_dirty), reach))
         for chunk, batch in _walk(segment, found.first_dirty):
             if newest.is_full:
                 return True
             if batch.is_control:
                 passed.is_marker_alone(batch, marker_of(chunk[batch.position : batch.end]))
-            elif not passed.is_aborted(batch):
+            elif passed.is_aborted(batch):
+                newest.pass_over(batch.base_offset, batch.next_offset)
+            else:
                 yield from _learn_batch(chunk, batch, found.first_dirty, newest)
             newest.end = max(newest.end, batch.next_offset)
             yield Worked(batch.length)
@@ -89,9 +100,8 @@ def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bo
 
 
 def _learn_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: OffsetMap) -> Steps[None]:
-    all_of_them = outline(payload_of(chunk, batch), batch.count)
-    while some := list(islice(all_of_them, BREATH_RECORDS)):
-        newest.put_all(some, batch.base_offset, first_dirty)
+    for some in outline(payload_of(chunk, batch), batch.count, BREATH_RECORDS):
+        newest.put_all(some.keys, some.deltas, batch.base_offset, first_dirty)
         if len(some) == BREATH_RECORDS:
             yield Worked()
 

@@ -1,30 +1,36 @@
 """Which is the last offset of each key in the part of the log that is being compacted, in bounded memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from hashlib import md5
 from zlib import crc32
-
-from tidelog.wire.record_format import Outline
 
 ENTRY_BYTES = 128
 """About what an entry takes: a key of a few bytes, an offset, and their place in the table."""
 
 _LONG_KEY = 32
 _TABLES = 64
-"""A table that grows is copied whole: one of a million keys would hold the loop for tens of milliseconds."""
+"""A table that grows is copied whole, and one that goes is taken apart entry by entry: one of a million keys would hold
+the loop for tens of milliseconds."""
+
+_LAST_TABLE = _TABLES - 1
 
 
 class OffsetMap:
     """Keys of 32 bytes and more are kept by their digest, as Kafka keeps all of them; shorter ones as they are.
 
-    `end` is one past the last offset that was looked at: of later records the map knows nothing.
+    `end` is one past the last offset that was looked at: of later records the map knows nothing. Once `mark` is
+    through, a record that was put is judged by its offset alone: to look one of a million keys up costs misses of the
+    processor's cache for its place, its entry, the key and the offset.
     """
 
-    __slots__ = ("_limit", "_tables", "end")
+    __slots__ = ("_first", "_limit", "_passed", "_room", "_stays", "_tables", "end")
 
     def __init__(self, memory_bytes: int) -> None:
-        self._limit = max(1, memory_bytes // ENTRY_BYTES)
-        self._tables: tuple[dict[bytes, int], ...] = tuple({} for _ in range(_TABLES))
+        self._limit = self._room = max(1, memory_bytes // ENTRY_BYTES)
+        self._tables: list[dict[bytes, int]] = [{} for _ in range(_TABLES)]
+        self._first = 0
+        self._stays = bytearray()
+        self._passed: list[tuple[int, int]] = []
         self.end = 0
 
     def __repr__(self) -> str:
@@ -35,23 +41,73 @@ class OffsetMap:
 
     @property
     def is_full(self) -> bool:
-        return len(self) >= self._limit
+        """The tables are counted only where so many records came since that they may be full."""
+        if self._room <= 0:
+            self._room = self._limit - len(self)
+        return self._room <= 0
 
-    def put_all(self, some: Iterable[Outline], base_offset: int, first: int) -> None:
+    def put_all(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int, first: int) -> None:
         """Take in the records at `first` and above, in their order."""
-        tables = self._tables
-        for one in some:
-            key, offset = one.key, base_offset + one.offset_delta
-            if key is not None and offset >= first:
-                if len(key) >= _LONG_KEY:
-                    key = _digest(key)
-                tables[crc32(key) % _TABLES][key] = offset
+        tables, first_delta = self._tables, first - base_offset
+        self._room -= len(keys)
+        for key, delta in zip(keys, deltas, strict=True):
+            if key is not None and delta >= first_delta:
+                short = key if len(key) < _LONG_KEY else _digest(key)
+                tables[crc32(short) & _LAST_TABLE][short] = base_offset + delta
 
-    def get(self, key: bytes) -> int:
-        """The key's last offset; -1 where the map does not have it."""
-        if len(key) >= _LONG_KEY:
-            key = _digest(key)
-        return self._tables[crc32(key) % _TABLES].get(key, -1)
+    def _last_offsets(self, keys: Sequence[bytes | None]) -> list[int]:
+        """The last offset of each; -1 where the map does not have it."""
+        tables, found = self._tables, []
+        for key in keys:
+            if key is None:
+                found.append(-1)
+            else:
+                short = key if len(key) < _LONG_KEY else _digest(key)
+                found.append(tables[crc32(short) & _LAST_TABLE].get(short, -1))
+        return found
+
+    def pass_over(self, start: int, end: int) -> None:
+        """The records of [start, end) were not put: of them, too, the map knows nothing."""
+        self._passed.append((start, end))
+
+    def mark(self, first: int) -> Iterator[None]:
+        """All keyed records of [first, end) were put or passed over: note which of them are the last of their keys,
+        piece by piece. Nothing is noted where that would take more memory than the keys may."""
+        if self.end - first > self._limit * ENTRY_BYTES:
+            return
+        stays, limit = bytearray(self.end - first), self.end
+        for table in self._tables:
+            for offset in table.values():
+                if offset < limit:
+                    stays[offset - first] = 1
+            yield
+        for start, stop in self._passed:
+            skipped = max(start, first) - first
+            stays[skipped : stop - first] = b"\1" * (stop - first - skipped)
+        self._first, self._stays = first, stays
+
+    def staying(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int) -> list[int]:
+        """The numbers of those records that stay: of the last offset known of their keys, or not looked at before."""
+        marked, known = base_offset - self._first, self.end - base_offset
+        if 0 <= marked < len(self._stays):
+            stays = self._stays
+            return [
+                number
+                for number, delta in enumerate(deltas)
+                if delta >= known or (delta >= 0 and stays[marked + delta])
+            ]
+        rows = enumerate(zip(keys, deltas, self._last_offsets(keys), strict=True))
+        return [
+            number
+            for number, (key, delta, last) in rows
+            if delta >= known or (key is not None and base_offset + delta >= last)
+        ]
+
+    def emptied(self) -> Iterator[None]:
+        """Let it all go, piece by piece."""
+        for table in self._tables:
+            table.clear()
+            yield
 
 
 def _digest(key: bytes) -> bytes:

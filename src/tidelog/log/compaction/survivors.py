@@ -7,7 +7,6 @@ stands where the base timestamp was. An empty batch stays where it is the last t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from tidelog.errors import CorruptLog
@@ -16,7 +15,7 @@ from tidelog.log.compaction.steps import Steps, Worked
 from tidelog.log.compaction.transactions import PassedTransactions
 from tidelog.log.producers import Producers
 from tidelog.log.recovery import marker_of
-from tidelog.wire.record_format import Outline, outline
+from tidelog.wire.record_format import outline
 from tidelog.wire.records import (
     DELETE_HORIZON,
     NO_TIMESTAMP,
@@ -81,10 +80,18 @@ class Rules:
     def _of_records(self, data: memoryview, batch: BatchHeader, horizon: int | None) -> Steps[Survivor | None]:
         payload = payload_of(data, batch)
         keep_tombstones = horizon is None or horizon > self.wall
-        all_of_them = outline(payload, batch.count)
-        kept: list[Outline] = []
-        while some := list(islice(all_of_them, BREATH_RECORDS)):
-            kept += self._staying(some, batch.base_offset, keep_tombstones=keep_tombstones)
+        kept: list[bytes] = []
+        latest, has_tombstones = NO_TIMESTAMP, False
+        for some in outline(payload, batch.count, BREATH_RECORDS):
+            staying = self.newest.staying(some.keys, some.deltas, batch.base_offset)
+            if not keep_tombstones:
+                known = self.newest.end - batch.base_offset
+                staying = [n for n in staying if some.has_value(payload, n) or some.deltas[n] >= known]
+            if staying:
+                bounds = some.bounds
+                kept += [payload[bounds[number] : bounds[number + 1]] for number in staying]
+                latest = max(latest, batch.base_timestamp + max([some.times[number] for number in staying]))
+                has_tombstones = has_tombstones or not all(some.has_value(payload, n) for n in staying)
             if len(some) == BREATH_RECORDS:
                 yield Worked()
         if not kept:
@@ -92,25 +99,11 @@ class Rules:
         if len(kept) == batch.count:
             survivor = Survivor(data[batch.position : batch.end], batch.max_timestamp, batch.count)
         else:
-            newest = _newest(kept, batch)
-            rest = b"".join([payload[one.start : one.end] for one in kept])
-            survivor = Survivor(rebuild(batch, rest, len(kept), newest), newest, len(kept))
-        if horizon is None and any(one.is_tombstone for one in kept):
+            newest = batch.max_timestamp if batch.is_log_append_time else latest
+            survivor = Survivor(rebuild(batch, b"".join(kept), len(kept), newest), newest, len(kept))
+        if horizon is None and has_tombstones:
             return (yield from self._with_horizon(survivor, batch))
         return survivor
-
-    def _staying(self, some: list[Outline], base_offset: int, *, keep_tombstones: bool) -> list[Outline]:
-        newest, known = self.newest.get, self.newest.end - base_offset
-        return [
-            one
-            for one in some
-            if one.offset_delta >= known
-            or (
-                one.key is not None
-                and (keep_tombstones or not one.is_tombstone)
-                and base_offset + one.offset_delta >= newest(one.key)
-            )
-        ]
 
     def _unless_last(self, batch: BatchHeader) -> Survivor | None:
         """Nothing, or the emptied batch where it is the last thing known of its producer."""
@@ -149,9 +142,3 @@ class Rules:
 def emptied(batch: BatchHeader) -> Survivor:
     """The batch without its records: its offsets and its producer's sequence are still there."""
     return Survivor(rebuild(batch, b"", 0, batch.max_timestamp), NO_TIMESTAMP, 0)
-
-
-def _newest(kept: list[Outline], batch: BatchHeader) -> int:
-    if batch.is_log_append_time:
-        return batch.max_timestamp
-    return batch.base_timestamp + max(one.timestamp_delta for one in kept)
