@@ -1,7 +1,9 @@
 """ConsumerGroupHeartbeat (key 68, KIP-848)."""
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from typing import Any
+
+from tidelog.api.context import Context
+from tidelog.api.groups.handing import ask
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -11,8 +13,8 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
 PROTOCOL = "consumer"
 
 
-def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> ConsumerGroupHeartbeatResponse | Handed:
+def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Any:
     """Where the protocol is not served, it is as if the API were not there."""
     if PROTOCOL not in context.broker.config.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return hand_over(request, context)
+    return ask(request, context)

@@ -5,6 +5,7 @@ from typing import Any
 
 from tidelog.api.context import HANDED, Context, Handed
 from tidelog.coordinator.group import Caller
+from tidelog.effects import Reply
 from tidelog.model import GROUP_TOPIC
 
 
@@ -12,6 +13,16 @@ def hand_over(request: Any, context: Context, finish: Callable[[Any], Any] | Non
     """The coordinator will answer; `finish` makes the answer ready for the client's version."""
     groups = context.broker.groups
     context.effects.extend(groups.handle(context.token, request, caller(context), context.now, finish))
+    return HANDED
+
+
+def ask(request: Any, context: Context) -> Any:
+    """As `hand_over`, for what the coordinator mostly answers at once: such an answer takes no place among those that
+    are waited for."""
+    wishes = context.broker.groups.handle(context.token, request, caller(context), context.now)
+    if len(wishes) == 1 and isinstance(wishes[0], Reply) and wishes[0].token == context.token:
+        return wishes[0].response
+    context.effects.extend(wishes)
     return HANDED
 
 

@@ -1,9 +1,11 @@
 """Heartbeat (key 12)."""
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from typing import Any
+
+from tidelog.api.context import Context
+from tidelog.api.groups.handing import ask
 from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
 
 
-def handle(request: HeartbeatRequest, context: Context) -> Handed:
-    return hand_over(request, context)
+def handle(request: HeartbeatRequest, context: Context) -> Any:
+    return ask(request, context)

@@ -71,6 +71,8 @@ class Relocations:
 
     @property
     def next_deadline(self) -> int | None:
+        if not self._moves:
+            return None
         return min((move.due for move in self._moves.values() if move.token is None), default=None)
 
     # What operators ask for.
