@@ -33,13 +33,7 @@ def test_a_topic_lists_every_public_option_in_order():
 
 def test_a_topics_own_value_comes_before_the_brokers():
     line = _only(describe.topic({"segment.bytes": " 4000000 "}, RUNNING, ["segment.bytes"]))
-    assert (line.value, line.source, line.is_default, line.read_only, line.type) == (
-        "4000000",
-        Source.TOPIC,
-        False,
-        False,
-        3,
-    )
+    assert (line.value, line.source, line.read_only, line.type) == ("4000000", Source.TOPIC, False, 3)
     assert line.synonyms == [
         Origin("segment.bytes", "4000000", Source.TOPIC),
         Origin("log.segment.bytes", "2000000", Source.DYNAMIC_BROKER),

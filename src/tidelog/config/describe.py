@@ -50,10 +50,6 @@ class Described(NamedTuple):
     documentation: str | None
     synonyms: list[Origin]
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is Source.DEFAULT
-
 
 _REQUIRED = ("node.id", "process.roles", "controller.listener.names")
 """What Kafka has no default for."""

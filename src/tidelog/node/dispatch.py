@@ -53,8 +53,6 @@ class Dispatch:
         """(owner, token, response) of requests that this broker asked itself."""
         self.requests: Counter[int] = Counter()
         """Of other processes, by key."""
-        self.failures = 0
-        """Requests that ended in a fault of this program."""
 
     def __repr__(self) -> str:
         return f"<Dispatch {len(self._connections)} connections, {len(self._tickets)} requests open>"
@@ -79,11 +77,6 @@ class Dispatch:
         if parts:
             out.append(Send(number, parts))
         self.closed(number)
-
-    @property
-    def open_requests(self) -> int:
-        """Requests whose answers are deferred."""
-        return len(self._tickets)
 
     def receive(self, number: int, frames: Iterable[memoryview], now: Time) -> None:
         connection = self._connections.get(number)
@@ -118,7 +111,6 @@ class Dispatch:
         if isinstance(error, DiskFailed):
             self._broker.disk_refused(error)
             return
-        self.failures += 1
         fields = {
             "api": APIS[ticket.key].name,
             "version": ticket.version,
