@@ -1,9 +1,14 @@
 """Open connections from clients and other brokers, and the requests on them that wait for their answers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidelog.api.billing import Bill
+from tidelog.api.registry import APIS
+from tidelog.effects import Part
 from tidelog.node.waiting import Wait
+from tidelog.wire.codec import API_VERSIONS, encode_response
 from tidelog.wire.connection import Pipeline, Slot
 from tidelog.wire.repeated import Repeated
 
@@ -39,3 +44,14 @@ class Ticket:
     token: int = 0
     wait: Wait | None = None
     bill: Bill | None = None
+
+    def encoded(self, response: Any) -> Sequence[Part] | None:
+        """The answer in that form; None where the request wants none."""
+        if response is None:
+            return None
+        return encode_response(self.key, answerable(self.key, self.version), self.correlation_id, response)
+
+
+def answerable(key: int, version: int) -> int:
+    """ApiVersions in a version that is not known is answered in its first (KIP-511)."""
+    return version if key != API_VERSIONS or 0 <= version <= APIS[API_VERSIONS].high else 0

@@ -5,25 +5,24 @@ a failed assertion stops the process, for then the state itself is in doubt.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from struct import Struct
 from typing import Any
 
 from tidelog.api import registry
-from tidelog.api.billing import Bill, user_of
 from tidelog.api.context import Broker, Context, Handed
 from tidelog.api.registry import APIS
-from tidelog.effects import Close, Effect, Event, FileSlice, Later, Part, Pause, Send
+from tidelog.effects import Close, Effect, Event, Later, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time, earliest
-from tidelog.node.connections import Connection, Ticket
+from tidelog.node.connections import Connection, Ticket, answerable
+from tidelog.node.quotas.billing import Billing
 from tidelog.node.quotas.muting import Muting
 from tidelog.node.waiting import Waiting
-from tidelog.wire.codec import RequestHeader, decode_request, encode_response
+from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
 
-API_VERSIONS = 18
 PAUSE_ABOVE = 500
 """Unanswered requests of one connection; reading goes on below half of it (`queued.max.requests`)."""
 
@@ -44,6 +43,7 @@ class Dispatch:
         self._inter_broker = listener
         self._quotas = broker.quotas
         self.muting = Muting(effects)
+        self.billing = Billing(broker.quotas, self.muting)
         self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
@@ -127,7 +127,10 @@ class Dispatch:
         self.requests[key] += 1
         context = self._context(connection, header, now)
         if self._quotas.watching and connection.listener != self._inter_broker:
-            self._request_billed(connection, header, request, context, len(frame))
+            context.bill = self.billing.open(connection, header.client_id, len(frame))
+            ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
+            ticket.bill = context.bill
+            self._attempt(ticket, context, partial(self._call, key, request, context))
             return
         try:
             answer = self._call(key, request, context)
@@ -135,7 +138,7 @@ class Dispatch:
                 ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
                 self._settle(ticket, answer, context)
             elif answer is not None:
-                parts = encode_response(key, _answerable(key, version), header.correlation_id, answer)
+                parts = encode_response(key, answerable(key, version), header.correlation_id, answer)
                 self._outgoing.setdefault(connection.number, []).extend(parts)
         except _LET_THROUGH:
             raise
@@ -143,17 +146,6 @@ class Dispatch:
             self._failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
-
-    def _request_billed(
-        self, connection: Connection, header: RequestHeader, request: Any, context: Context, size: int
-    ) -> None:
-        """The same where somebody has a quota: what the request costs is known when it is answered."""
-        context.bill = Bill(user_of(connection.principal), header.client_id or "", size, self._quotas.stopwatch())
-        ticket = Ticket(
-            connection, connection.pipeline.open(), header.api_key, header.api_version, header.correlation_id
-        )
-        ticket.bill = context.bill
-        self._attempt(ticket, context, partial(self._call, header.api_key, request, context))
 
     def _decode(self, connection: Connection, frame: memoryview) -> tuple[RequestHeader, Any]:
         key, version = _KEY_AND_VERSION.unpack_from(frame) if len(frame) >= _KEY_AND_VERSION.size else (-1, -1)
@@ -214,8 +206,8 @@ class Dispatch:
             if ticket.connection is not None:
                 ticket.connection.tokens.add(context.token)
             ticket.wait = self._waiting.add(context, answer) if isinstance(answer, Later) else None
-            if ticket.bill is not None and ticket.bill.spent_ns < 0:
-                ticket.bill.spent_ns = self._quotas.stopwatch() - ticket.bill.started
+            if ticket.bill is not None:
+                self.billing.wait(ticket.bill)
         else:
             self._answer(ticket, answer)
 
@@ -264,9 +256,9 @@ class Dispatch:
         if connection.number not in self._connections:
             return
         if ticket.bill is not None:
-            parts = self._charge(ticket, ticket.bill, connection, response)
+            parts = self.billing.answer(ticket, ticket.bill, connection, response, self._broker.now.mono)
         else:
-            parts = _encoded(ticket, response)
+            parts = ticket.encoded(response)
         ready = connection.pipeline.answer(ticket.slot, parts)
         if ready:
             self._outgoing.setdefault(connection.number, []).extend(ready)
@@ -274,28 +266,6 @@ class Dispatch:
             connection.paused = False
             if connection not in self.muting:
                 self._effects.append(Pause(connection.number, paused=False))
-
-    def _charge(self, ticket: Ticket, bill: Bill, connection: Connection, response: Any) -> Sequence[Part] | None:
-        """The answer, which says for how long the client is over its quota; so long it is not heard."""
-        if bill.finish is not None:
-            bill.finish(response)
-        parts = _encoded(ticket, response)
-        spent_ns = bill.spent_ns if bill.spent_ns >= 0 else self._quotas.stopwatch() - bill.started
-        now = self._broker.now.mono
-        answer = sum(part.length if isinstance(part, FileSlice) else len(part) for part in parts or ())
-        throttle_ms = self._quotas.charge(
-            bill.user, bill.client_id, ticket.key, size=bill.size, answer=answer, spent_ns=spent_ns, now=now
-        )
-        throttle_ms = max(throttle_ms, bill.throttle_ms)
-        if throttle_ms <= 0:
-            return parts
-        self.muting.mute(connection, now + throttle_ms)
-        if not hasattr(response, "throttle_time_ms"):
-            return parts
-        response.throttle_time_ms = throttle_ms
-        parts = _encoded(ticket, response)
-        response.throttle_time_ms = 0  # it may be one that every client is answered
-        return parts
 
     def flush(self, out: list[Effect]) -> None:
         """One Send for each connection that has answers."""
@@ -310,14 +280,3 @@ def _place(error: Exception) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
-
-
-def _encoded(ticket: Ticket, response: Any) -> Sequence[Part] | None:
-    if response is None:
-        return None
-    return encode_response(ticket.key, _answerable(ticket.key, ticket.version), ticket.correlation_id, response)
-
-
-def _answerable(key: int, version: int) -> int:
-    """ApiVersions in a version that is not known is answered in its first (KIP-511)."""
-    return version if key != API_VERSIONS or 0 <= version <= APIS[API_VERSIONS].high else 0
