@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from bench.measure import Measure
 from bench.rows import (
     administering,
+    auditing,
     compacting,
     growing,
     idling,
@@ -36,4 +37,5 @@ ROWS: dict[str, Row] = {
     "13": idling.groups,
     "14": reassigning.moves,
     "15": administering.stores,
+    "20": auditing.replicas,
 }

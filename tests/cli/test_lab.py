@@ -103,3 +103,13 @@ def test_step_by_step_stops_at_q(tidelog, monkeypatch):
     result = tidelog("lab", "run", "acks-one", "--step")
     assert [line for line in result.lines if line[:2] in ("1.", "2.", "3.")][-1].startswith("2.")
     assert "This" not in result.out
+
+
+def test_the_log_folders_of_a_story_can_be_kept(tidelog, tmp_path):
+    result = tidelog("lab", "run", "acks-one", "--logs", str(tmp_path / "logs"))
+    assert result.code == 0, result
+    assert {path.name for path in (tmp_path / "logs").iterdir()} >= {"A", "B", "history.jsonl"}
+    assert list((tmp_path / "logs" / "A").glob("t-0/*.log"))
+    again = tidelog("lab", "run", "acks-one", "--logs", str(tmp_path / "logs"))
+    assert again.code == 1
+    assert "exists" in again.err

@@ -13,11 +13,12 @@ from crc32c import crc32c
 
 from tidelog.audit.merging import ReplicaLog
 from tidelog.errors import ApiError
-from tidelog.wire.record_format import outline
+from tidelog.wire.record_format import Outlines, outline
 from tidelog.wire.records import NO_PRODUCER_ID, header, payload_of, read_marker, records
 
 BUCKETS = 256
 MASK = 2**64 - 1
+AT_ONCE = 1_000
 _SHOWN = 40
 
 
@@ -46,10 +47,8 @@ class LastValues:
             target = self._open.setdefault(head.producer_id, {})
         try:
             payload = payload_of(batch, head)
-            for each in outline(payload, head.count):
-                if each.key is not None:
-                    record = crc32c(_content(payload, each.start, each.end))
-                    target[each.key] = Last(head.base_offset + each.offset_delta, record, each.is_tombstone)
+            for each in outline(payload, head.count, AT_ONCE):
+                _enter(target, payload, each, head.base_offset)
         except ApiError:
             return  # the scanner tells of batches that are not sound
 
@@ -78,16 +77,14 @@ class LastValues:
         return {key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}
 
 
-def _content(payload: bytes, start: int, end: int) -> bytes:
-    """A record from its key on: what stands before counts from its batch, whose time a delete horizon replaces."""
-    position = _behind_number(payload, start) + 1  # behind the length and the attributes
-    return payload[_behind_number(payload, _behind_number(payload, position)) : end]
-
-
-def _behind_number(payload: bytes, position: int) -> int:
-    while payload[position] & 0x80:
-        position += 1
-    return position + 1
+def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offset: int) -> None:
+    """A record counts from its value on: what stands before counts from its batch, whose time a delete horizon
+    replaces."""
+    for number, key in enumerate(found.keys):
+        if key is not None:
+            record = crc32c(payload[found.values_at[number] : found.bounds[number + 1]])
+            is_gone = not found.has_value(payload, number)
+            target[key] = Last(base_offset + found.deltas[number], record, is_gone)
 
 
 def differing(digests: Mapping[int, Sequence[int]]) -> set[int]:

@@ -15,6 +15,9 @@ from tidelog.model import NO_ID, TopicPartition, id_text
 
 Parsed = TypeVar("Parsed")
 
+METADATA_LOG = "__cluster_metadata"
+"""Where Kafka's controllers keep the cluster's memory: in log folders, and no topic."""
+
 DEPTH = 3
 """How far below a given folder log folders are looked for."""
 _REPLICA = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)$")
@@ -173,6 +176,8 @@ def _unexpected(found: Sequence[LogFolder], expected: Expected) -> Iterator[Find
 
 
 def _stranger(folder: LogFolder, name: TopicPartition, expected: Expected) -> str:
+    if name.topic == METADATA_LOG:
+        return ""
     wanted, own = expected.topic_ids.get(name.topic), folder.topic_ids[name]
     if wanted is None:
         return "is of a topic that does not exist"

@@ -28,8 +28,13 @@ def unclean(admin: Admin, brokers: Sequence[int], wanted: Collection[TopicPartit
     by_name: defaultdict[str, list[_Event]] = defaultdict(list)
     for broker in brokers:
         for event in _events(admin, broker):
-            by_name[str(event.fields.get("partition"))].append(event)
+            by_name[_name(event.fields)].append(event)
     return [each for name in sorted(wanted) for each in _of_partition(name, sorted(by_name[str(name)]))]
+
+
+def _name(fields: dict[str, Any]) -> str:
+    """A controller tells topic and number, a replica its name."""
+    return f"{fields['topic']}-{fields['partition']}" if "topic" in fields else str(fields.get("partition"))
 
 
 def _events(admin: Admin, broker: int) -> Iterator[_Event]:

@@ -1,4 +1,4 @@
-"""A Spark session that maps the audit's functions over pieces of logs: a task for each, largest first.
+"""A Spark session that maps the audit's functions over pieces of logs.
 
 The driver sends file names and offsets and gets digests; no byte of a log passes through it.
 """
@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidelog.shell.auditing.run import Run
+from tidelog.spark.audit.spreading import spread
 
 APP = "tidelog audit"
 
@@ -21,14 +22,24 @@ def on(context: SparkContext) -> Run:
     """Carries tasks out on the executors of this context."""
 
     def run(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-        order = sorted(range(len(items)), key=lambda place: -sizes[place])
-        if not order:
+        places = spread(sizes, context.defaultParallelism)
+        if not places:
             return []
-        found = context.parallelize([items[place] for place in order], len(order)).map(function).collect()
-        answers = dict(zip(order, found, strict=True))
+        tasks = [(function, [items[place] for place in own]) for own in places]
+        found = context.parallelize(tasks, len(tasks)).map(_carry_out).collect()
+        answers = {
+            place: answer
+            for own, told in zip(places, found, strict=True)
+            for place, answer in zip(own, told, strict=True)
+        }
         return [answers[place] for place in range(len(items))]
 
     return run
+
+
+def _carry_out(task: tuple[Callable[[Any], Any], Sequence[Any]]) -> list[Any]:
+    function, items = task
+    return [function(item) for item in items]
 
 
 @contextmanager

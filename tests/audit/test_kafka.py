@@ -1,0 +1,50 @@
+"""Three real Kafka brokers: their replicas are fetched and their folders read, and there is nothing to find."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import sides
+from bench.wire import fresh_topic
+from tests.audit.logs import flip_record
+from tidelog.audit import finding
+from tidelog.cli.main import run
+from tidelog.shell.transport import Producer
+
+pytestmark = pytest.mark.kafka
+
+RECORDS = 1_000
+
+
+@pytest.fixture
+def kafka(tmp_path, kafka_libs, monkeypatch):
+    monkeypatch.setattr(sides, "JARS", Path(kafka_libs).parents[2])
+    with sides.Kafka(tmp_path / "kafka", 3) as running:
+        yield running
+
+
+def audit(capsys, *arguments):
+    run(["audit", "--local", "--json", *map(str, arguments)])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_replicas_of_kafka(capsys, kafka):
+    fresh_topic(kafka.ports[0], "t", 2, 3)
+    fresh_topic(kafka.ports[0], "c", 1, 3, {"cleanup.policy": "compact"})
+    with Producer(kafka.bootstrap, acks="all") as producer:
+        for number in range(RECORDS):
+            producer.send("t", b"v%d" % number, partition=number % 2)
+            producer.send("c", b"v%d" % number, key=b"k%d" % (number % 50))
+        producer.flush()
+    for way in ("fetch", "folders"):
+        found = audit(capsys, "--bootstrap", kafka.bootstrap, "--read", way)
+        assert found["findings"] == []
+        ends = {each["topic"]: {replica["end"] for replica in each["replicas"]} for each in found["partitions"]}
+        assert ends == {"c": {RECORDS}, "t": {RECORDS // 2}}
+    kafka.stop()
+    folders = [word for number in range(3) for word in ("--folder", kafka.data(number))]
+    assert audit(capsys, *folders, "--compacted", "c")["findings"] == []
+    flip_record(next((kafka.data(1) / "t-1").glob("*.log")))
+    (broken,) = audit(capsys, *folders)["findings"]
+    assert (broken["kind"], broken["topic"], broken["partition"], broken["brokers"]) == (finding.CHECKSUM, "t", 1, [1])
