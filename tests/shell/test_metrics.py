@@ -9,6 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
+from tidelog.cli.main import run
 from tidelog.shell.lines import Lines
 from tidelog.shell.metrics.page import MetricsPage
 from tidelog.shell.supervisor import Supervisor
@@ -123,6 +124,22 @@ def test_every_panel_of_the_dashboard_has_numbers(cluster):
     told = {name.partition("{")[0] for name in Pages(cluster).sums()}
     assert len(named) > 15
     assert named <= told
+
+
+def test_who_is_over_a_quota_is_counted(cluster):
+    quota = ("--alter", "--client", "slow", "--add-config", "producer_byte_rate=1000")
+    assert run(("configs", "--bootstrap-server", cluster.bootstrap, *quota)) == 0
+    pages, throttled = Pages(cluster), 'tidelog_quotas_throttled_total{request="Produce"}'
+    deadline = time.monotonic() + PATIENCE_S
+    while not pages.sums()[throttled]:  # the brokers hear of the quota a moment later
+        assert time.monotonic() < deadline
+        with Producer(cluster.bootstrap, client_id="slow") as producer:
+            producer.send("t", b"x" * 20_000, partition=0)
+            assert all(delivery.is_acknowledged for delivery in producer.flush())
+    throttle, found = "kafka_network_requestmetrics_throttletimems", pages.sums()
+    assert found[f'{throttle}_sum{{request="Produce"}}'] > 0
+    assert found[f'{throttle}_sum{{request="Fetch"}}'] == 0
+    assert found[f'{throttle}_count{{request="Produce"}}'] >= found[throttled]
 
 
 def test_a_dead_broker_is_seen(cluster):

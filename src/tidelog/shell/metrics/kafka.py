@@ -6,11 +6,12 @@ Those that begin with `tidelog_` are ours: events by kind, high watermarks, and 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client.core import Metric
+from prometheus_client.core import Metric, SummaryMetricFamily
 
 from tidelog.api.registry import APIS
 from tidelog.errors import DiskFailed
 from tidelog.model import NO_LEADER
+from tidelog.node.dispatch import Dispatch
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
@@ -69,12 +70,7 @@ def metrics(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
     yield from _controller(node, events)
     yield from _folders(node)
     yield from _traffic(replicas)
-    yield counters(
-        "kafka_network_requestmetrics_requests",
-        "Requests received, by API.",
-        ("request",),
-        (((APIS[key].name,), count) for key, count in node.dispatch.requests.items()),
-    )
+    yield from _requests(node.dispatch)
     for name, (text, count) in LOGS.items():
         yield gauges(name, text, PARTITION, ((labels_of(replica), count(replica)) for replica in replicas))
     for name, (text, judge) in LED.items():
@@ -122,6 +118,21 @@ def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
     yield gauge(f"{prefix}topicstodeletecount", "Topics marked for deletion that are still there.", deletions)
     unclean = events.get("partition.unclean", 0)
     yield counter("kafka_controller_controllerstats_uncleanleaderelections", "Unclean elections.", unclean)
+
+
+def _requests(dispatch: Dispatch) -> Iterator[Metric]:
+    """kafka.network:type=RequestMetrics, by API; a throttle that was not is one of 0 ms."""
+    names = [(key, (APIS[key].name,), count) for key, count in dispatch.requests.items()]
+    billing, labels = dispatch.billing, ("request",)
+    received = [(name, count) for _, name, count in names]
+    yield counters("kafka_network_requestmetrics_requests", "Requests received, by API.", labels, received)
+    text = "Milliseconds for which their clients were over a quota."
+    throttles = SummaryMetricFamily("kafka_network_requestmetrics_throttletimems", text, labels=labels)
+    for key, name, count in names:
+        throttles.add_metric(name, count, billing.throttled_ms[key])
+    yield throttles
+    throttled = [(name, billing.throttled[key]) for key, name, _ in names]
+    yield counters("tidelog_quotas_throttled", "Requests of clients that were over a quota.", labels, throttled)
 
 
 def _folders(node: Node) -> Iterator[Metric]:
