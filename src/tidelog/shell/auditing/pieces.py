@@ -2,11 +2,13 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tidelog.audit.acknowledged import Acknowledged, Search
 from tidelog.audit.keys import Last, LastValues
 from tidelog.audit.scanning import NO_END, Look, Scan, Scanner
+from tidelog.log import names
 from tidelog.model import TopicPartition
 from tidelog.shell.auditing import fetching, files, indexes
 
@@ -15,8 +17,8 @@ from tidelog.shell.auditing import fetching, files, indexes
 class Piece:
     """Batches of one replica that begin in [start, end): of files that follow each other, or fetched from its broker.
 
-    `number` is its place among the replica's pieces. `width` is that of a chunk, in offsets. `checks_indexes`: whole
-    files are read, so that their indexes can be held against them.
+    `number` is its place among the replica's pieces, `until` where the segment behind its files begins. `width` is that
+    of a chunk, in offsets. `checks_indexes`: whole files are read, so that their indexes can be held against them.
     """
 
     name: TopicPartition
@@ -27,6 +29,7 @@ class Piece:
     start: int = 0
     end: int = NO_END
     files: tuple[str, ...] = ()
+    until: int = NO_END
     is_growing: bool = False
     is_last: bool = False
     checks_indexes: bool = False
@@ -49,6 +52,22 @@ class Keys:
 
     pieces: tuple[Piece, ...]
     buckets: frozenset[int] = frozenset()
+
+
+def narrowed(piece: Piece, numbers: Sequence[int]) -> Chunks | None:
+    """What of the piece must be read again to see these chunks, ascending; None where it has nothing of them."""
+    own = replace(piece, acknowledged=(), checks_indexes=False)
+    low, high = numbers[0] * piece.width, (numbers[-1] + 1) * piece.width
+    if piece.source is not None:
+        own = replace(own, start=max(piece.start, low), end=min(piece.end, high))
+        return Chunks(own, tuple(numbers)) if own.start < own.end else None
+    bases = [names.offset_of(Path(file).name) or 0 for file in piece.files]
+    kept = [
+        file
+        for file, base, after in zip(piece.files, bases, [*bases[1:], piece.until], strict=True)
+        if base < high and after > low
+    ]
+    return Chunks(replace(own, files=tuple(kept)), tuple(numbers)) if kept else None
 
 
 def scan(piece: Piece) -> Scan:

@@ -136,6 +136,7 @@ def of_folder(
                 gaps_allowed=subject.is_compacted,
                 start=start,
                 files=tuple(str(file) for _, file, _ in group),
+                until=end,
                 is_growing=is_growing,
                 is_last=is_last,
                 checks_indexes=not start and not is_growing,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from tidelog.audit import keys
@@ -11,7 +12,7 @@ from tidelog.audit.merging import ReplicaLog, merge
 from tidelog.audit.report import Report, report
 from tidelog.errors import CorruptLog
 from tidelog.shell.auditing import folders, pieces
-from tidelog.shell.auditing.pieces import Chunks, Keys
+from tidelog.shell.auditing.pieces import Keys
 from tidelog.shell.auditing.plan import Plan, Replica, Subject
 
 MOST_CHUNKS = 64
@@ -64,33 +65,35 @@ def _log(subject: Subject, replica: Replica, scans: Sequence[Any]) -> ReplicaLog
     return log
 
 
-def _compare_batches(pairs: Iterable[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
-    wanted: list[Chunks] = []
-    numbers: dict[int, list[int]] = {}
-    for place, (subject, case) in enumerate(pairs := list(pairs)):
-        found = suspicious(case.logs, subject.width)
-        numbers[place] = found[:MOST_CHUNKS]
-        case.unexplained = len(found[MOST_CHUNKS:])
-        for replica in subject.replicas if found else ():
-            wanted += [Chunks(piece, tuple(numbers[place])) for piece in replica.pieces]
+def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
+    """The chunks that differ, batch by batch."""
+    numbers = [suspicious(case.logs, subject.width) for subject, case in pairs]
+    wanted = [
+        (place, replica.known.broker, chunks)
+        for place, (subject, _) in enumerate(pairs)
+        if numbers[place]
+        for replica in subject.replicas
+        for piece in replica.pieces
+        if (chunks := pieces.narrowed(piece, numbers[place][:MOST_CHUNKS])) is not None
+    ]
     if not wanted:
         return
-    tell(f"looking into {sum(map(len, numbers.values()))} chunks that are not the same everywhere")
-    answers = iter(run(pieces.rows, wanted, [each.piece.size for each in wanted]))
-    for place, (subject, case) in enumerate(pairs):
-        if numbers[place]:
-            rows: dict[int, dict[int, bytes]] = {}
-            for replica in subject.replicas:
-                own = rows.setdefault(replica.known.broker, {})
-                for _ in replica.pieces:
-                    for number, content in next(answers).items():
-                        own[number] = own.get(number, b"") + content
-            case.differences = differences(case.logs, rows, numbers[place])
+    tell(f"looking into {sum(map(len, numbers))} chunks that are not the same everywhere")
+    answers = run(pieces.rows, [chunks for _, _, chunks in wanted], [chunks.piece.size for _, _, chunks in wanted])
+    rows: dict[int, dict[int, dict[int, bytes]]] = {}
+    for (place, broker, _), answer in zip(wanted, answers, strict=True):
+        own = rows.setdefault(place, {}).setdefault(broker, {})
+        for number, content in answer.items():
+            own[number] = own.get(number, b"") + content
+    for place, found in rows.items():
+        _, case = pairs[place]
+        case.differences = differences(case.logs, found, numbers[place][:MOST_CHUNKS])
+        case.unexplained = len(numbers[place][MOST_CHUNKS:])
 
 
 def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
     """Compacted partitions: buckets of keys first, then the keys of those that differ."""
-    wanted = [Keys(tuple(replica.pieces)) for subject, _ in pairs for replica in subject.replicas]
+    wanted = [Keys(_plain(replica)) for subject, _ in pairs for replica in subject.replicas]
     if not wanted:
         return
     tell(f"comparing the last values of {len(pairs)} compacted partitions")
@@ -102,11 +105,16 @@ def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callabl
         buckets = frozenset(keys.differing(found))
         if buckets:
             doubtful.append((subject, case))
-            again += [Keys(tuple(replica.pieces), buckets) for replica in subject.replicas]
+            again += [Keys(_plain(replica), buckets) for replica in subject.replicas]
     lasts = iter(run(pieces.last_values, again, _sizes(again))) if again else iter(())
     for subject, case in doubtful:
         told = {replica.known.broker: next(lasts) for replica in subject.replicas}
         case.key_differences = list(keys.contradictions(case.logs, told))
+
+
+def _plain(replica: Replica) -> tuple[pieces.Piece, ...]:
+    """Its pieces, without what only the first look at them needs."""
+    return tuple(replace(piece, acknowledged=(), checks_indexes=False) for piece in replica.pieces)
 
 
 def _sizes(wanted: Iterable[Keys]) -> list[int]:
