@@ -13,7 +13,7 @@ from tidelog.controller.image import FULL, INCREMENTAL, SECURITY_NUMBERS
 from tidelog.controller.state import ClusterState, LiveBroker, Partition, Topic
 from tidelog.effects import Ask
 from tidelog.errors import ErrorCode
-from tidelog.model import TopicPartition, earliest
+from tidelog.model import TopicPartition
 from tidelog.wire.messages.cluster.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrRequest,
@@ -157,7 +157,11 @@ class Pushes:
 
     @property
     def next_deadline(self) -> int | None:
-        return earliest(*[queue.retry_at for queue in self.queues.values()])
+        first = None
+        for queue in self.queues.values():
+            if queue.retry_at is not None and (first is None or queue.retry_at < first):
+                first = queue.retry_at
+        return first
 
     def _request(self, queue: Queue, kind: Kind, token: int) -> Ask:
         request: Any

@@ -144,4 +144,6 @@ class Peers:
 
     @property
     def next_deadline(self) -> int | None:
+        if not self._by_connection:
+            return None
         return min([c.sent[0].deadline for c in self._by_connection.values() if c.sent], default=None)

@@ -86,7 +86,7 @@ class Server:
         self._loop = loop
         self._node = node
         self._lines = lines
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._timer_at = 0
         self._chores = Chores()
         self._traffic = Traffic(loop, config, lines, self._chores, self)
@@ -190,8 +190,16 @@ class Server:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        delay_ms = max(0, deadline - clock().mono)
-        self._timer = self._loop.call_later(delay_ms / 1000, self._timer_rang)
+        delay_ms = deadline - clock().mono
+        if delay_ms <= 0:
+            self._timer = self._loop.call_soon(self._wake)
+        else:
+            self._timer = self._loop.call_later(delay_ms / 1000, self._timer_rang)
+
+    def _wake(self) -> None:
+        """What was due when the timer was set is not asked for again."""
+        self._timer = None
+        self.tell(self._node.wake)
 
     def _timer_rang(self) -> None:
         self._timer = None

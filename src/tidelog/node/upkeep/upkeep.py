@@ -2,7 +2,7 @@
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect
-from tidelog.model import Time, earliest
+from tidelog.model import Time
 from tidelog.node.local import LocalBroker
 from tidelog.node.upkeep.cleaning import Cleaning
 from tidelog.node.upkeep.jobs import Jobs
@@ -45,7 +45,12 @@ class Upkeep:
 
     @property
     def next_deadline(self) -> int | None:
-        return earliest(*[part.next_deadline for part in self._clocked])
+        first = None
+        for part in self._clocked:
+            moment = part.next_deadline
+            if moment is not None and (first is None or moment < first):
+                first = moment
+        return first
 
     def synced(self, token: int, now: Time) -> None:
         """By a sync that a partition waited for, its high watermark may move, and it may fetch on."""
