@@ -10,6 +10,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Producer
+from tidelog.spark.options import BadOption
 from tidelog.spark.writing import identities
 from tidelog.spark.writing.columns import Columns
 from tidelog.spark.writing.entries import Entry, State, Transaction
@@ -70,7 +71,7 @@ def prepare(
     if is_recorded(options, job):
         return Recorded(job)
     transactional_id, is_new = identities.take(job.key, job.batch)
-    producer = TransactionalProducer(options.bootstrap, transactional_id, **_sending(options))
+    producer = _begun(options, transactional_id)
     try:
         producer.begin()
         sender = RowSender(producer, options, columns)
@@ -84,6 +85,18 @@ def prepare(
     finally:
         producer.abandon()
     return Prepared(job, sender.rows, transaction, is_new)
+
+
+def _begun(options: WriteOptions, transactional_id: str) -> TransactionalProducer:
+    try:
+        return TransactionalProducer(options.bootstrap, transactional_id, **_sending(options))
+    except ApiError as error:
+        if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise
+        raise BadOption(
+            f"option 'kafka.transaction.timeout.ms' is {options.producer.transaction_timeout_ms}, more than the brokers "
+            "allow: lower it, or raise their transaction.max.timeout.ms"
+        ) from None
 
 
 def is_recorded(options: WriteOptions, job: Job) -> bool:

@@ -1,0 +1,41 @@
+"""A query from one topic to another, exactly once, in a process that can be killed: it ends when everything that is
+there is written. `python -m tests.spark.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT`; a line for each batch."""
+
+import os
+import sys
+
+PER_BATCH = 800
+TASK_FAILURES = 3
+
+
+def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
+    os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.appName("tidelog sink")
+        .master(f"local[2,{TASK_FAILURES}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.log.level", "OFF")
+        .getOrCreate()
+    )
+    reader = spark.readStream.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
+    reader = reader.option("subscribe", source).option("startingOffsets", "earliest")
+    frame = reader.option("maxOffsetsPerTrigger", PER_BATCH).load().select("key", "value")
+    writer = frame.writeStream.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
+    writer = writer.option("topic", target).option("exactlyOnce", "true").option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    told = -1
+    while not query.awaitTermination(0.2):
+        progress = query.lastProgress
+        if progress and progress["batchId"] > told:
+            told = progress["batchId"]
+            sys.stdout.write(f"batch {told}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,168 @@
+"""The exactly-once sink in Spark, with its driver, one of its Python workers or a broker killed at a random moment of a
+batch. What is in the topic afterwards, read as committed, is what was in the source: each row once.
+
+TIDELOG_SINK_KILLS says how many runs there are (3), TIDELOG_SINK_SEED where chance begins."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.spark.records import send
+from tidelog.shell.supervisor import Supervisor
+from tidelog.shell.transport import Admin, Consumer
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
+
+ROOT = Path(__file__).parent.parent.parent
+RUNS = int(os.environ.get("TIDELOG_SINK_KILLS", "3"))
+SEED = int(os.environ.get("TIDELOG_SINK_SEED", "1"))
+EACH = 4_000
+PARTITIONS = 3
+LONGEST_S = 2.0
+"""After the first batch is through, a kill comes within so many seconds."""
+STARTS = 5
+
+
+class Query:
+    """The query's process; what Spark starts for it are its descendants."""
+
+    def __init__(self, bootstrap: str, target: str, checkpoint: Path) -> None:
+        command = [sys.executable, "-m", "tests.spark.sink_query", bootstrap, "source", target, str(checkpoint)]
+        self._errors = checkpoint.with_suffix(".log")
+        with self._errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+
+    def wait_for_a_batch(self) -> bool:
+        """Whether one was through before it ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().startswith(b"batch")
+
+    def goes_on_for(self, seconds: float) -> bool:
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def end(self) -> int:
+        """Its exit code."""
+        self.process.communicate()
+        return self.process.returncode
+
+    def kill_driver(self) -> None:
+        """The JVM, and the Python that started it; workers find their connections closed."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def kill_worker(self, chance: random.Random) -> bool:
+        """One of the processes that Python's daemon forked: for tasks, for planning or for commits."""
+        daemons = [pid for pid in descendants(self.process.pid) if b"pyspark.daemon" in command_of(pid)]
+        workers = [pid for pid in daemons if parent_of(pid) in daemons]
+        if not workers:
+            return False
+        try:
+            os.kill(chance.choice(workers), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text(encoding="utf-8", errors="replace")[-4_000:]
+
+
+def parent_of(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    return int(text.rpartition(")")[2].split()[1])
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def descendants(pid: int) -> list[int]:
+    parents = {int(entry.name): parent_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    found, wanted = [], [pid]
+    while wanted:
+        parent = wanted.pop()
+        children = [child for child, its in parents.items() if its == parent]
+        found += children
+        wanted += children
+    return found
+
+
+def committed(bootstrap: str, topic: str) -> Counter[bytes]:
+    """What is committed, once nothing is open any more."""
+    with (
+        Consumer(bootstrap, isolation_level="read_uncommitted") as ends,
+        Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer,
+    ):
+        wanted = ends.end_offsets(ends.partitions_of(topic))
+        consumer.assign(wanted)
+        found: Counter[bytes] = Counter()
+        while any(consumer.position(place) < end for place, end in wanted.items()):
+            found.update(record.value or b"" for record in consumer.poll(0.1))
+        return found
+
+
+@pytest.fixture(scope="module")
+def source(cluster: Supervisor) -> Counter[bytes]:
+    """What the queries read."""
+    create(cluster.bootstrap, "source")
+    for partition in range(PARTITIONS):
+        values = [b"%d-%d" % (partition, number) for number in range(EACH)]
+        send(cluster.bootstrap, "source", values, partition)
+    return committed(cluster.bootstrap, "source")
+
+
+def create(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap) as admin:
+        wanted = CreatableTopic(name=topic, num_partitions=PARTITIONS, replication_factor=3)
+        assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", range(RUNS))
+def test_each_row_is_there_once_whatever_was_killed(
+    cluster: Supervisor, source: Counter[bytes], tmp_path: Path, number: int
+) -> None:
+    chance = random.Random(SEED * 1_000 + number)
+    what = ("driver", "worker", "broker")[number % 3]
+    target = f"target-{number}"
+    create(cluster.bootstrap, target)
+    codes, killed = [], False
+    while (not codes or codes[-1] != 0) and len(codes) < STARTS:
+        query = Query(cluster.bootstrap, target, tmp_path / "checkpoint")
+        if not killed and query.wait_for_a_batch() and query.goes_on_for(chance.random() * LONGEST_S):
+            killed = kill(what, query, cluster, chance)
+        codes.append(query.end())
+    sys.stderr.write(f"run {number}: killed {what if killed else 'nobody'}, exit codes {codes}\n")
+    assert killed, "it was through before anybody could be killed"
+    assert codes[-1] == 0, query.errors
+    assert committed(cluster.bootstrap, target) == source
+
+
+def kill(what: str, query: Query, cluster: Supervisor, chance: random.Random) -> bool:
+    if what == "driver":
+        query.kill_driver()
+    elif what == "worker":
+        return query.kill_worker(chance)
+    else:
+        broker = chance.randrange(3)
+        cluster.kill(broker)
+        cluster.start_broker(broker)
+    return True
