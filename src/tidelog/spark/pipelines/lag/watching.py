@@ -1,0 +1,118 @@
+"""The groups of one partition: their lag at each look, and when one stops or goes on. Arithmetic, and its state.
+
+A group has stopped when for `stopped_after` milliseconds it has had something to read and has not moved. It goes on
+when it moves again, has nothing left to read, or is gone. Each of both is told once.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+LAG, STOPPED, RESUMED = "lag", "stopped", "resumed"
+OUTCOME = (
+    "kind string, name string, topic string, partition int, committed bigint, end bigint, lag bigint, at bigint, "
+    "since bigint"
+)
+
+COLUMNS = tuple(column.split()[0] for column in OUTCOME.split(", "))
+
+
+class Told(NamedTuple):
+    """`since`: when it last moved, or began to be behind; milliseconds, as `at`."""
+
+    kind: str
+    name: str
+    committed: int
+    end: int
+    lag: int
+    at: int
+    since: int
+
+
+@dataclass
+class Place:
+    """Where one group is in the partition. `behind_since` is None while it has nothing to read."""
+
+    committed: int
+    moved_at: int
+    behind_since: int | None = None
+    has_stopped: bool = False
+
+
+class Watched:
+    """The groups of one partition by their names."""
+
+    def __init__(self, places: Mapping[str, Place] | None = None) -> None:
+        self.places = dict(places or {})
+
+    def commit(self, name: str, committed: int | None, at: int) -> Iterator[Told]:
+        """A group has committed, or its position is deleted (None)."""
+        place = self.places.get(name)
+        if committed is None:
+            self.places.pop(name, None)
+        elif place is None:
+            self.places[name] = Place(committed, at)
+        elif committed != place.committed:
+            yield from _resumed(name, place, committed, at)
+            place.committed, place.moved_at, place.has_stopped = committed, max(at, place.moved_at), False
+
+    def look(self, end: int, at: int, stopped_after: int) -> Iterator[Told]:
+        """The partition ends there."""
+        for name, place in sorted(self.places.items()):
+            lag = max(0, end - place.committed)
+            if lag == 0:
+                yield from _resumed(name, place, place.committed, at)
+                place.behind_since, place.has_stopped = None, False
+            elif place.behind_since is None:
+                place.behind_since = at
+            since = at if place.behind_since is None else max(place.behind_since, place.moved_at)
+            yield Told(LAG, name, place.committed, end, lag, at, since)
+            if lag and not place.has_stopped and at - since >= stopped_after:
+                place.has_stopped = True
+                yield Told(STOPPED, name, place.committed, end, lag, at, since)
+
+    def to_text(self) -> str:
+        return json.dumps({name: asdict(place) for name, place in self.places.items()})
+
+    @classmethod
+    def from_text(cls, text: str) -> "Watched":
+        return cls({name: Place(**place) for name, place in json.loads(text).items()})
+
+
+def _resumed(name: str, place: Place, committed: int, at: int) -> Iterator[Told]:
+    if place.has_stopped:
+        yield Told(RESUMED, name, committed, committed, 0, at, place.moved_at)
+
+
+class Watching(StatefulProcessor):
+    """What Spark runs for each partition. Its rows are commits (`name` is a group) and looks (`name` is null)."""
+
+    def __init__(self, stopped_after: int) -> None:
+        self._stopped_after = stopped_after
+
+    def init(self, handle: Any) -> None:
+        self._state = handle.getValueState("groups", "text string")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
+        """Commits before looks: a look of the same batch was not taken before them."""
+        kept = self._state.get()
+        watched = Watched.from_text(kept[0]) if kept else Watched()
+        topic, partition = key
+        for told in _apply(watched, list(rows), self._stopped_after):
+            found = {**told._asdict(), "topic": topic, "partition": partition}
+            yield Row(**{column: found[column] for column in COLUMNS})
+        self._state.update((watched.to_text(),))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _apply(watched: Watched, rows: list[Any], stopped_after: int) -> Iterator[Told]:
+    for row in sorted((row for row in rows if row.name is not None), key=lambda row: row.place):
+        yield from watched.commit(row.name, row.committed, row.at)
+    for row in sorted((row for row in rows if row.name is None), key=lambda row: row.at):
+        yield from watched.look(row.end, row.at, stopped_after)
