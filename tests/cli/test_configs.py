@@ -48,8 +48,9 @@ def test_brokers_have_options_each_and_together(on):
 
 
 def test_what_is_not_there_or_not_valid_is_exit_code_1(on):
-    missing = on("configs", "--describe", "--topic", "missing")
-    assert missing == (1, "", "The topic 'missing' doesn't exist and doesn't have dynamic config.\n")
+    for kind in ("topic", "group", "client-metric"):
+        missing = on("configs", "--describe", f"--entity-type={kind}s", "--entity-name", "missing")
+        assert missing == (1, "", f"The {kind} 'missing' doesn't exist and doesn't have dynamic config.\n")
     on.create("strict")
     wrong = on("configs", "--alter", "--topic", "strict", "--add-config", "retention.ms=x")
     assert wrong.code == 1
@@ -111,6 +112,18 @@ def test_options_of_groups(on):
     )
     short = on("configs", "--alter", "--group", "g 1", "--add-config", f"{option}=5")
     assert (short.code, short.err[-18:]) == (1, "(INVALID_CONFIG).\n")
+
+
+def test_a_group_that_is_not_there_has_options_all_the_same(on):
+    shown = on("configs", "--describe", "--all", "--group", "nobody")
+    assert "  consumer.session.timeout.ms=45000 sensitive=false" in shown.out
+
+
+def test_client_metrics_are_not_served(on):
+    assert on("configs", "--describe", "--entity-type", "client-metrics") == (0, "", "")
+    refused = on("configs", "--alter", "--client-metrics", "m", "--add-config", "interval.ms=1000")
+    sentence = "Client metrics (KIP-714) are not served, and have no options (INVALID_REQUEST).\n"
+    assert refused == (1, "", sentence)
 
 
 def test_levels_of_log_lines(on):

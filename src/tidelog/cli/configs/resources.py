@@ -50,7 +50,7 @@ def describe(admin: Admin, kind: str, name: str | None, *, everything: bool) -> 
     entities = _entities(admin, kind)
     if name is None:
         names = [*entities, *([""] if kind == "brokers" else [])]
-    elif name and kind in ("topics", "brokers", "broker-loggers") and name not in entities:
+    elif name and name not in entities and not (everything and kind == "groups"):
         raise Refused(f"The {KINDS[kind].word} '{name}' doesn't exist and doesn't have dynamic config.")
     else:
         names = [name]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tidelog.config import alter
 from tidelog.config.quotas import node_name
-from tidelog.config.resources import BROKER, GROUP, TOPIC
+from tidelog.config.resources import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.controller import names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.journal import Group, Steps, submit
@@ -129,6 +129,8 @@ def _entity(alteration: Alteration, times: int) -> str:
         return f"brokers/{_broker(name)}"
     if alteration.kind == GROUP and name:
         return f"groups/{node_name(name)}"
+    if alteration.kind == CLIENT_METRICS:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics (KIP-714) are not served, and have no options.")
     if alteration.kind not in (TOPIC, GROUP):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Resources of type {alteration.kind} cannot be altered.")
     if not name:
