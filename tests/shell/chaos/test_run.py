@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.audit.acknowledged import of_history
+from tidelog.history.text import parse
+from tidelog.shell.auditing import folders, plan
+from tidelog.shell.auditing.run import audit
 from tidelog.shell.chaos import disks, machine, network, run, schedule
 from tidelog.shell.chaos.machine import NotAllowed
 
@@ -41,6 +45,7 @@ def test_faults_break_nothing_and_leave_nothing(tmp_path, told):
     assert all(fault.ended_s is not None for fault in report.faults)
     assert report.verdict.figures["values_certain"] > 100
     assert set(report.skipped) <= set(schedule.KINDS)
+    assert [line for line in told if line.startswith("audited the replicas of ")]
     assert left_behind() == before
 
 
@@ -52,6 +57,18 @@ def test_without_rights_processes_are_still_killed_and_the_rest_is_told(tmp_path
     assert {fault.kind for fault in report.faults} == {schedule.KILL}
     assert "fault cut is skipped: no network namespaces: it needs root" in told
     assert "fault full-disk is skipped: nothing can be mounted: it needs root" in told
+    check_stopped(tmp_path)
+
+
+def check_stopped(home):
+    """The folders of the brokers, which are stopped by now, hold nothing to find, and all that was acknowledged."""
+    files = run.Files(home)
+    with files.history.open(encoding="utf-8") as lines:
+        acknowledged = of_history(parse(lines))
+    audited = audit(plan.of_folders(folders.find([files.data]), acknowledged=acknowledged))
+    assert [each for each in audited.findings if each.is_broken] == []
+    assert sum(each.acknowledged for each in audited.partitions) > 100
+    assert {len(each.replicas) for each in audited.partitions} == {3}
 
 
 def test_a_network_that_cannot_be_made_leaves_nothing(monkeypatch):
