@@ -14,6 +14,7 @@ from bench.rows import (
     reassigning,
     requesting,
     restarting,
+    sourcing,
     starting,
     transacting,
 )
@@ -37,5 +38,8 @@ ROWS: dict[str, Row] = {
     "13": idling.groups,
     "14": reassigning.moves,
     "15": administering.stores,
+    "16": sourcing.small,
+    "17": sourcing.large,
+    "18": sourcing.stream,
     "20": auditing.replicas,
 }

@@ -75,8 +75,8 @@ class Places:
         topics = {name.topic for name in known.offsets}
         if topics and not any(topic in picked.topics or picked.matches(topic) for topic in topics):
             raise BadOption(
-                f"the checkpoint is of topic {', '.join(sorted(topics))}, which option {picked.option!r} does not name: "
-                "give the query a checkpointLocation of its own, or the topics that it was started with"
+                f"the checkpoint is of topic {', '.join(sorted(topics))}, which option {picked.option!r} does not name:"
+                " give the query a checkpointLocation of its own, or the topics that it was started with"
             )
 
     def latest(self, known: Point) -> Point:

@@ -25,9 +25,12 @@ class Progress:
         given = {**asdict(options.client), "enable_auto_commit": False, "default_api_timeout_ms": patience}
         del given["group_id"]
         self._consumer = Consumer(options.bootstrap, self._group, **given)
+        self._shown: Offsets = {}
 
     def show(self, offsets: Offsets) -> None:
-        """Commit. What passes by itself is only logged: the query's own progress does not depend on it."""
+        """Commit what is news. What passes by itself is only logged: the query's own progress does not depend on it."""
+        if offsets == self._shown:
+            return
         try:
             self._consumer.commit({(name.topic, name.partition): offset for name, offset in offsets.items()})
         except ApiError as error:
@@ -37,6 +40,8 @@ class Progress:
                     f"({error.code.name}); name a group that no consumer is a member of"
                 ) from None
             _log.warning("group %s was not told of the batch: %s", self._group, error)
+        else:
+            self._shown = offsets
 
     def close(self) -> None:
         self._consumer.close()

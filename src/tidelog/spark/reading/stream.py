@@ -69,6 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802  Spark's name
         before = Point.from_json(start)
+        self._show(before)
         end = self.places.latest(before) if self._target is None else self._target
         self._latest = end
         begun = started(self._losses, self.places, before, end)
@@ -113,11 +114,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read(partition)
 
     def commit(self, end: Json) -> None:
-        """Spark's checkpoint keeps the offsets; a group sees them where commitGroup names one."""
+        """Spark calls this when there is a next batch to begin."""
+        self._show(Point.from_json(end))
+
+    def _show(self, done: Point) -> None:
+        """Spark's checkpoint keeps the offsets; a group sees them where commitGroup names one. Where a query stands is
+        told to `latestOffset`, too, which comes also where there is nothing new."""
         if self._options.commit_group is not None:
             if self._progress is None:
                 self._progress = Progress(self._options)
-            self._progress.show(Point.from_json(end).offsets)
+            self._progress.show(done.offsets)
 
     def stop(self) -> None:
         for each in (self._places, self._progress):
