@@ -206,11 +206,12 @@ class Link:
     def deadline(self) -> int | None:
         """When `wake` must be called at the latest, or a connection is to be tried again."""
         moments = [call.deadline for call in self._in_flight]
-        moments += [call.deadline for call in self._waiting]
-        if self.state in (State.CONNECTING, State.ASKING):
-            moments.append(self._setup_deadline)
-        if self.wants_connection:
-            moments.append(self.retry_at)
+        if self.state is not State.READY:
+            moments += [call.deadline for call in self._waiting]
+            if self.state in (State.CONNECTING, State.ASKING):
+                moments.append(self._setup_deadline)
+            elif self.wants_connection:
+                moments.append(self.retry_at)
         return min(moments, default=None)
 
     def _flush(self) -> None:

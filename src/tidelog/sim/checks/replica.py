@@ -66,21 +66,23 @@ class State(NamedTuple):
         return {*self.isr, *(self.proposal.isr if self.proposal else ())}
 
 
+NOT_LEADING: tuple[Any, ...] = ((), frozenset(), None)
+
+
 def numbers_of(partition: Partition) -> tuple[Any, ...]:
     """The fields of a `State`."""
     role, log = partition.role, partition.log
-    numbers = (
+    leads = type(role) is Leader
+    return (
         partition.epoch,
         partition.partition_epoch,
-        type(role) is Leader,
+        leads,
         partition.high_watermark,
         log.log_end_offset,
         log.log_start_offset,
         log.recovery_point,
+        *((role.isr, role.maximal_isr, role.proposal) if leads else NOT_LEADING),  # type: ignore[union-attr]
     )
-    if type(role) is Leader:
-        return (*numbers, role.isr, role.maximal_isr, role.proposal)
-    return (*numbers, (), frozenset(), None)
 
 
 @dataclass(slots=True)

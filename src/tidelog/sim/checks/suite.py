@@ -54,6 +54,7 @@ class Suite:
         self._numbering: dict[Replica, numbering.Numbering] = {}
         self._cut: dict[Key, int] = {}
         self._fresh: set[int] = set()
+        self._looked: dict[Partition, tuple[Any, ...]] = {}
         self._ailing: set[int] = set()
 
     def __repr__(self) -> str:
@@ -89,8 +90,11 @@ class Suite:
             self.tree_changed(world)
         ids = self.ghosts.topic_ids
         for partition in partitions_of(host):
-            if partition.log.topic_id == ids.get(partition.name.topic):
-                self.look(host, partition)
+            numbers = numbers_of(partition)
+            same = self._looked.get(partition) == numbers and not self._cut
+            if not same and partition.log.topic_id == ids.get(partition.name.topic):
+                self.look(host, partition, numbers)
+                self._looked[partition] = numbers
         if host.broker_id in self._fresh:
             self._fresh.discard(host.broker_id)
             if host.broker_id not in self._ailing:
@@ -176,12 +180,12 @@ class Suite:
 
     # One replica.
 
-    def look(self, host: Host, partition: Partition) -> None:
+    def look(self, host: Host, partition: Partition, numbers: tuple[Any, ...]) -> None:
         key = (host.broker_id, partition.name)
         replica = self.replicas.get(key)
         if replica is None or replica.partition is not partition:
             replica = self.replicas[key] = self.found(host, partition)
-        numbers, before = numbers_of(partition), replica.state
+        before = replica.state
         if (numbers == before and key not in self._cut) or partition.failed:
             return
         replica.state = State(*numbers)
