@@ -154,7 +154,7 @@ def test_a_json_schema_names_columns():
 def topic(tides):
     tides.create_topic("lake", 2)
     send_spread(tides.bootstrap, "lake", values(flights(3)), 2)
-    send(tides.bootstrap, "lake", [b"no JSON", b'{"carrier":"UA","flight":"x"}'], 0)
+    send(tides.bootstrap, "lake", [b"no JSON", b"\xff", b'{"carrier":"UA","flight":"x"}'], 0)
     return "lake"
 
 
@@ -192,7 +192,7 @@ def test_a_topic_becomes_a_table(spark, tides, topic, tmp_path, kind):
     malformed = found[found._malformed.notna()]
     good = found[found._malformed.isna()]
     pd.testing.assert_frame_equal(compared(good), compared(flights(3)), check_dtype=False)
-    assert sorted(malformed._malformed) == ["no JSON", '{"carrier":"UA","flight":"x"}']
+    assert sorted(malformed._malformed) == ["no JSON", '{"carrier":"UA","flight":"x"}', "\ufffd"]
     assert not found.duplicated(["_partition", "_offset"]).any()
     assert (table / "origin=EWR" / "date=2013-01-01").is_dir()
 
@@ -202,7 +202,7 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path)
     table = fill(spark, tides, tmp_path, topic=topic, format="parquet")
     found = spark.read.parquet(str(table))
     assert dict(found.dtypes)["distance"] == "bigint"
-    assert found.count() == len(flights(3)) + 2
+    assert found.count() == len(flights(3)) + 3
     kept = json.loads((tmp_path / "checkpoint" / "schema.json").read_text())
     assert {field["name"] for field in kept["fields"]} == set(flights(3).columns)
     with pytest.raises(WrongOption, match="'schema' differs from that of the table"):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LOG = "spark.log"
 MOST_WORDS = 600
-_CAUSE = re.compile(r"^(?:[\w.]+\.)?(?:[A-Z]\w*(?:Error|Exception|Lost|Refused)|WrongOption): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Lost|Refused|Option|Copy): (.+)$", re.MULTILINE)
 
 
 @click.command()

@@ -37,7 +37,7 @@ def rows(records: Any, schema: Any) -> Any:
         "_partition",
         "_offset",
         "_timestamp",
-        f.col("row._malformed").alias("_malformed"),
+        f.make_valid_utf8("row._malformed").alias("_malformed"),  # text that is none breaks readers of Parquet
     )
 
 

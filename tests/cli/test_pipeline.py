@@ -1,0 +1,82 @@
+"""`tidelog pipeline`: what it lists, what it refuses before Spark starts, and how it tells progress."""
+
+import json
+
+import pytest
+
+from tidelog.cli.main import run
+from tidelog.cli.pipeline.running import _cause
+from tidelog.cli.pipeline.telling import cells, progress
+from tidelog.spark.pipelines.progress import Standing, Watch, lag
+from tidelog.spark.pipelines.running import Report
+
+NOWHERE = "127.0.0.1:1"
+
+
+def test_pipelines_are_listed_with_their_options(capsys):
+    assert run(["pipeline", "list"]) == 0
+    told = capsys.readouterr().out
+    assert [line.split(":")[0] for line in told.splitlines() if not line.startswith(" ")] == [
+        "flights",
+        "lag",
+        "mirror",
+        "lake",
+    ]
+    assert "  topics (needed): The topics, separated by commas." in told
+    assert run(["pipeline", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["lake"]["options"]["format"]["default"] == "delta"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nothing"], "There is no pipeline 'nothing'; there are flights, lag, mirror, lake."),
+        (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is needed: The topics"),
+        (["lake", "--option", "topc=a"], "Pipeline lake: there is no option 'topc'; there are topic, path"),
+        (["flights", "--bootstrap", NOWHERE], NOWHERE),
+        (["flights", "--bootstrap", "here"], "'here' is not host:port"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path, capsys, arguments, told):
+    assert run(["pipeline", "run", *arguments, "--checkpoint", str(tmp_path)]) == 1
+    captured = capsys.readouterr()
+    assert told in captured.err
+    assert captured.err.count("\n") == 1
+    assert not any(tmp_path.iterdir()), "Spark was not started"
+
+
+def report(batch, rows, end, latest):
+    sources = [{"endOffset": end, "latestOffset": latest}]
+    return {"batchId": batch, "numInputRows": rows, "processedRowsPerSecond": 10.0, "sources": sources}
+
+
+def test_reports_are_added_up():
+    watch = Watch()
+    assert not watch.update([])
+    first = report(0, 5, {"t": {"0": 3, "1": 2}}, '{"t":{"0":4,"1":9},"@epochs":{"t":{"0":7}},"@ids":{"t":"x"}}')
+    assert watch.update([first])
+    assert watch.standing == Standing(0, 5, 10.0, 8)
+    assert not watch.update([first])
+    assert watch.update([first, report(1, 8, {"t": {"0": 4, "1": 9}}, {"t": {"0": 4, "1": 9}})])
+    assert watch.standing == Standing(1, 13, 10.0, 0)
+
+
+@pytest.mark.parametrize("sources", [[], [{}], [{"endOffset": "?", "latestOffset": "?"}], [{"latestOffset": None}]])
+def test_no_lag_is_told_where_spark_tells_none(sources):
+    assert lag(sources) is None
+
+
+def test_in_a_pipe_each_batch_is_a_line(capsys):
+    with progress() as tell:
+        tell(Report("copy", Standing(-1, 0, 0.0, None), is_new=False))
+        tell(Report("copy", Standing(3, 1200, 55.5, 7), is_new=True))
+        tell(Report("copy", Standing(3, 1200, 55.5, 7), is_new=False))
+    assert capsys.readouterr().err == "copy: batch 3, 1,200 rows, 56 rows/s, lag 7\n"
+    assert cells(Report("copy", Standing(-1, 0, 0.0, None), is_new=False)) == ("copy", "", "0", "0", "")
+
+
+def test_the_cause_of_sparks_error_is_found():
+    spark = "[STREAM_FAILED] Query terminated: Traceback\n  File\ntidelog.spark.options.BadOption: option 'x' is wrong\n SQLSTATE"
+    assert _cause(Exception(spark)) == "option 'x' is wrong"
+    assert _cause(Exception("plainly wrong\nmore")) == "plainly wrong"
