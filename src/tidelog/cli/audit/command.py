@@ -26,6 +26,7 @@ NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]', or audit in 
     "--bootstrap", "--bootstrap-server", "bootstrap", type=Bootstrap(),
     help=f"Brokers of a running cluster; {DEFAULT_BOOTSTRAP} where no --folder is given.",
 )  # fmt: skip
+@click.option("--zookeeper", help="In place of --bootstrap the cluster's store, as other commands take it.")
 @click.option("--command-config", type=click.Path(exists=True, dir_okay=False), help="Options of the admin client.")
 @click.option(
     "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -51,6 +52,7 @@ NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]', or audit in 
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as a page.")
 def audit(
     bootstrap: str | None,
+    zookeeper: str | None,
     command_config: str | None,
     folders: tuple[Path, ...],
     topics: tuple[str, ...],
@@ -71,6 +73,7 @@ def audit(
     from tidelog.cli.audit import drawing, page
     from tidelog.shell.auditing import fetching, run
 
+    bootstrap = _reached(bootstrap, zookeeper)
     if way == FOLDERS and not bootstrap and folders:
         raise usage("--read goes with --bootstrap: of folders alone everything is read.")
     try:
@@ -93,6 +96,16 @@ def audit(
     else:
         drawing.draw(found)
     click.get_current_context().exit(0 if found.is_good else 1)
+
+
+def _reached(bootstrap: str | None, store: str | None) -> str | None:
+    if store is None:
+        return bootstrap
+    if bootstrap is not None:
+        raise usage("--zookeeper and --bootstrap exclude each other.")
+    from tidelog.cli.store_address import bootstrap_of
+
+    return bootstrap_of(store)
 
 
 def _acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Acknowledged]]":

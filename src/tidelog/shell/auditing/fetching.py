@@ -65,10 +65,12 @@ def read(source: Source, name: TopicPartition, start: int, end: int, scanner: Sc
             raise NotReadable(f"broker {source.broker} answers {code.name} at offset {place}")
         before = place
         place = _fed(data, scanner, place)
-        if place == before and time.monotonic() >= until:
-            raise NotReadable(f"broker {source.broker} gives nothing at offset {place}, below {end}")
         if place > before:
             until = time.monotonic() + PATIENCE_S
+        elif time.monotonic() >= until:
+            raise NotReadable(f"broker {source.broker} gives nothing at offset {place}, below {end}")
+        else:
+            time.sleep(RETRY_S)
 
 
 def _fed(data: PartitionData, scanner: Scanner, place: int) -> int:
