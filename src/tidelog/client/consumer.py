@@ -131,9 +131,12 @@ class Consumer(Client):
             taken = self._fetcher.take(self.options.max_poll_records if most is None else most, now)
         return taken, self._turn(now)
 
-    def poll_whole(self, now: Time) -> tuple[list[Whole], list[Effect]]:
-        """As `poll`, but what was fetched as it came, for who decodes batches himself. The two do not mix."""
+    def poll_whole(self, now: Time, until: int | None = None) -> tuple[list[Whole], list[Effect]]:
+        """As `poll`, but what was fetched as it came, for who decodes batches himself. The two do not mix. A partition
+        whose position is not below `until` any more is paused: nothing behind is fetched in advance."""
         taken = self._fetcher.take_whole(now) if self._may_hand_out(now) else []
+        for place in self.positions.places.values():
+            place.is_paused |= until is not None and place.offset >= until
         return taken, self._turn(now)
 
     def _may_hand_out(self, now: Time) -> bool:

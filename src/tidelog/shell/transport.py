@@ -272,9 +272,10 @@ class Consumer(_Blocking):
         where the consumer cannot go on."""
         return self._poll(lambda: self._client.poll(now(), most), timeout)
 
-    def poll_whole(self, timeout: float = 0) -> "list[Whole]":
-        """The same as it was fetched, batch by batch, for who decodes columns; not to be mixed with `poll`."""
-        return self._poll(lambda: self._client.poll_whole(now()), timeout)
+    def poll_whole(self, timeout: float = 0, until: int | None = None) -> "list[Whole]":
+        """The same as it was fetched, batch by batch, for who decodes columns; not to be mixed with `poll`. Partitions
+        that have reached `until` are paused."""
+        return self._poll(lambda: self._client.poll_whole(now(), until), timeout)
 
     def _poll(self, take: "Callable[[], tuple[list[T], list[Effect]]]", timeout: float) -> "list[T]":
         moment = now()

@@ -23,8 +23,9 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 RUN = 8
 """So many neighbours of one length make it likely that more follow."""
 LAST_SHIFT = 63
-LANES = 256
-"""From so many batches on their records are looked for side by side."""
+LANES = 64
+"""So many batches side by side find their records quicker than one after another: a step of all takes as long as that
+many records of one."""
 
 
 class Batch(NamedTuple):
@@ -79,7 +80,7 @@ def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
     view = np.frombuffer(data, np.uint8)
     counts = np.array([batch.count for batch in batches], np.int64)
     try:
-        begins, stops = _side_by_side(view, batches) if len(batches) >= LANES else _one_by_one(data, view, batches)
+        begins, stops = _found(data, view, batches, counts)
         deltas, at = _numbers(view, begins + 1)
         times = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
         deltas, at = _numbers(view, at)
@@ -96,22 +97,38 @@ def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
     return Columns(offsets, times, stamped, keys, values, at, stops)
 
 
-def _one_by_one(data: bytes, view: Bytes, batches: Sequence[Batch]) -> tuple[Numbers, Numbers]:
-    begins, stops = array("q"), array("q")
-    for batch in batches:
-        _find(data, view, batch, begins, stops)
-    return np.frombuffer(begins, np.int64), np.frombuffer(stops, np.int64)
+def _found(data: bytes, view: Bytes, batches: Sequence[Batch], counts: Numbers) -> tuple[Numbers, Numbers]:
+    """Where each record's body begins and stops. Short batches go side by side if there are enough of them; in a long
+    one runs of records that are alike are found at once."""
+    if any(not 0 <= b.count <= (b.end - b.start) // record_format.MIN_RECORD_BYTES for b in batches):
+        raise _refused("a batch has more records than bytes for them")
+    place = np.cumsum(counts) - counts
+    begins, stops = np.empty(counts.sum(), np.int64), np.empty(counts.sum(), np.int64)
+    short = _short(counts)
+    if short.size:
+        _side_by_side(view, [batches[n] for n in short], place[short], begins, stops)
+    apart = set(short.tolist())
+    for number, batch in enumerate(batches):
+        if number not in apart:
+            first = int(place[number])
+            _find(data, view, batch, begins[first : first + batch.count], stops[first : first + batch.count])
+    return begins, stops
 
 
-def _side_by_side(view: Bytes, batches: Sequence[Batch]) -> tuple[Numbers, Numbers]:
-    """The first records of all batches, then the second, …: of many batches that is quicker than one after another."""
+def _short(counts: Numbers) -> NDArray[np.int64]:
+    """The batches that are quicker side by side: those up to some length, of which all are at least LANES times as much
+    as the longest alone; as long as can be."""
+    order = np.argsort(counts, kind="stable")
+    enough = np.cumsum(counts[order]) >= LANES * np.maximum(counts[order], 1)
+    longest = np.flatnonzero(enough)
+    return order[: int(longest[-1]) + 1] if longest.size else order[:0]
+
+
+def _side_by_side(view: Bytes, batches: Sequence[Batch], place: Numbers, begins: Numbers, stops: Numbers) -> None:
+    """The first records of all batches, then the second, …; those of a batch from its `place` on."""
     counts = np.array([batch.count for batch in batches], np.int64)
     position = np.array([batch.start for batch in batches], np.int64)
     limit = np.array([batch.end for batch in batches], np.int64)
-    if (counts < 0).any() or (counts > (limit - position) // record_format.MIN_RECORD_BYTES).any():
-        raise _refused("a batch has more records than bytes for them")
-    place = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    begins, stops = np.empty(counts.sum(), np.int64), np.empty(counts.sum(), np.int64)
     order = np.argsort(-counts, kind="stable")
     position, limit, place = position[order], limit[order], place[order]
     remaining = np.searchsorted(-counts[order], -np.arange(counts.max(initial=0)), side="left")
@@ -125,7 +142,6 @@ def _side_by_side(view: Bytes, batches: Sequence[Batch]) -> tuple[Numbers, Numbe
         position[:active] = stop
     if (position != limit).any():
         raise _refused("bytes follow the last record of a batch")
-    return begins, stops
 
 
 def _numbers(view: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
@@ -157,10 +173,10 @@ def _slices(view: Bytes, at: Numbers, stops: Numbers) -> tuple[Slices, Numbers]:
     return Slices(at, lengths, absent), after
 
 
-def _find(data: bytes, view: Bytes, batch: Batch, begins: "array[int]", ends: "array[int]") -> None:
+def _find(data: bytes, view: Bytes, batch: Batch, begins: Numbers, stops: Numbers) -> None:
+    """The records of one batch, one after another but for runs."""
     position, limit, left = batch.start, batch.end, batch.count
-    if not 0 <= left <= (limit - position) // record_format.MIN_RECORD_BYTES:
-        raise _refused(f"{left} records cannot be in {limit - position} bytes")
+    bodies, ends = array("q"), array("q")
     last = 0
     alike = 0
     while left:
@@ -179,7 +195,7 @@ def _find(data: bytes, view: Bytes, batch: Batch, begins: "array[int]", ends: "a
         stop = body + (length >> 1)
         if length & 1 or stop > limit:
             raise _refused("a record is longer than its batch")
-        begins.append(body)
+        bodies.append(body)
         ends.append(stop)
         left -= 1
         stride = stop - position
@@ -188,14 +204,16 @@ def _find(data: bytes, view: Bytes, batch: Batch, begins: "array[int]", ends: "a
         if alike >= RUN and left >= RUN:
             found = _run(view, position, body - position, stride, min(left, (limit - stop) // stride))
             if found:
-                begins.frombytes((np.arange(1, found + 1, dtype=np.int64) * stride + body).tobytes())
-                ends.frombytes((np.arange(1, found + 1, dtype=np.int64) * stride + stop).tobytes())
+                places = np.arange(1, found + 1, dtype=np.int64) * stride
+                bodies.frombytes((places + body).tobytes())
+                ends.frombytes((places + stop).tobytes())
                 left -= found
                 stop += found * stride
             alike = 0
         position = stop
     if position != limit:
         raise _refused(f"{limit - position} bytes follow the last record")
+    begins[:], stops[:] = np.frombuffer(bodies, np.int64), np.frombuffer(ends, np.int64)
 
 
 def _run(view: Bytes, position: int, size: int, stride: int, most: int) -> int:

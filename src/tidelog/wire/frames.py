@@ -15,15 +15,17 @@ SCRATCH_BYTES = 256 * 1024
 
 _PREFIX = Struct(">i")
 _STRAIGHT_BYTES = 16 * 1024  # an incomplete frame longer than this gets its own buffer
-_TRUSTED_BYTES = 2 * 1024 * 1024  # what a length alone may make us allocate; beyond, the bytes must have come first
+_TRUSTED_BYTES = 2 * 1024 * 1024
 _SPARE_BYTES = 8 * 1024 * 1024
 _GRAIN = 64 * 1024  # own buffers come in multiples of this, so that frames of similar size can use them again
 
 
 class Buffers:
-    """The memory of all readers on one event loop, where `buffer`, the receiving and `received` follow at once."""
+    """The memory of all readers on one event loop, where `buffer`, the receiving and `received` follow at once. Of long
+    frames' buffers it keeps `spare` bytes for the next ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: int = _SPARE_BYTES) -> None:
+        self._spare_bytes = spare
         self._scratch: memoryview | None = None
         self._spares: list[bytearray] = []
 
@@ -41,7 +43,7 @@ class Buffers:
 
     def give(self, buffer: bytearray) -> None:
         """Keep the buffer for later, unless views of it live or enough is kept."""
-        if len(buffer) + sum(map(len, self._spares)) > _SPARE_BYTES:
+        if len(buffer) + sum(map(len, self._spares)) > self._spare_bytes:
             return
         try:
             buffer.append(buffer.pop())  # a bytearray refuses to change its size while it is viewed
@@ -51,10 +53,12 @@ class Buffers:
 
 
 class FrameReader:
-    """The frames of one connection, of at most `limit` bytes each (`socket.request.max.bytes`)."""
+    """The frames of one connection, of at most `limit` bytes each (`socket.request.max.bytes`). A length alone makes it
+    allocate `trusted` bytes at most; beyond them, as many bytes must have come first."""
 
-    def __init__(self, limit: int, buffers: Buffers | None = None) -> None:
+    def __init__(self, limit: int, buffers: Buffers | None = None, trusted: int = _TRUSTED_BYTES) -> None:
         self.limit = limit
+        self._trusted = trusted
         self._buffers = buffers or Buffers()
         self._head = b""  # the incomplete frame at the end of the scratch buffer, with its prefix as far as it came
         self._own: bytearray | None = None  # the incomplete frame that has its own buffer, without prefix
@@ -129,8 +133,8 @@ class FrameReader:
         if length <= _STRAIGHT_BYTES - _PREFIX.size:
             self._head = _PREFIX.pack(length) + part
             return
-        self._own = self._buffers.take(min(length, _TRUSTED_BYTES))
-        self._own_end = min(length, _TRUSTED_BYTES)
+        self._own_end = min(length, self._trusted)
+        self._own = self._buffers.take(self._own_end)
         self._frame_length = length
         self._own_filled = len(part)
         self._own[: len(part)] = part

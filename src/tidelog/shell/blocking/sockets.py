@@ -17,6 +17,9 @@ from tidelog.ports import Buffer
 from tidelog.wire.frames import Buffers, FrameReader
 
 MAX_ANSWER_BYTES = 2**31 - 1
+TRUSTED_BYTES = 64 * 1024 * 1024
+"""A broker's word for the length of an answer is taken up to here: consumers ask for that much."""
+SPARE_BYTES = 32 * 1024 * 1024
 
 _LONGEST_SLEEP_MS = 60_000
 
@@ -45,7 +48,7 @@ class _Socket:
     def __init__(self, connection: int, sock: socket.socket, buffers: Buffers) -> None:
         self.connection = connection
         self.sock = sock
-        self.reader = FrameReader(MAX_ANSWER_BYTES, buffers)
+        self.reader = FrameReader(MAX_ANSWER_BYTES, buffers, TRUSTED_BYTES)
         self.unsent: deque[memoryview] = deque()
         self.is_connected = False
 
@@ -72,7 +75,7 @@ class Sockets:
         self.client = client
         self._selector = DefaultSelector()
         self._sockets: dict[int, _Socket] = {}
-        self._buffers = Buffers()
+        self._buffers = Buffers(SPARE_BYTES)
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """Everything that follows from the effects at once is carried out too."""

@@ -59,8 +59,8 @@ FORBIDDEN = {
 }
 _CONSUMERS = frozenset({"group.protocol", "group.remote.assignor", "share.acknowledgement.mode", "share.acquire.mode"})
 """Options of Java's consumer about groups, of which a query joins none."""
-FETCH_BYTES = 8 * 1024 * 1024
-"""Of one partition in one answer: columns are the quicker the more records are decoded together."""
+FETCHES = {"kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024), "kafka.fetch.max.wait.ms": "10"}
+"""Columns are the quicker the more records are decoded together; what is fetched is there, so nothing waits for it."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _group(name: str, text: str) -> str:
 
 def _client(known: Mapping[str, str], *, streaming: bool) -> ConsumerOptions:
     """The client of this query, known to brokers by the name of a group that it does not join."""
-    kept = {"kafka.max.partition.fetch.bytes": str(FETCH_BYTES), **known}
+    kept = {**FETCHES, **known}
     group = kept.pop("kafka.group.id", None)
     prefix = known.get("groupidprefix", "spark-kafka-source" if streaming else "spark-kafka-relation")
     if group is not None and "groupidprefix" in known:

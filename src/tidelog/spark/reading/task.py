@@ -101,7 +101,7 @@ def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[Whole]:
         consumer.assign([part.name])
         consumer.seek(part.name, place)
     while place < part.end:
-        fetched = consumer.poll_whole(part.patience_s)
+        fetched = consumer.poll_whole(part.patience_s, part.end)
         _check_identity(consumer, part, losses)
         yield from fetched
         place = consumer.position(part.name)
