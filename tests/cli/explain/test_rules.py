@@ -119,6 +119,10 @@ def test_a_cleaner_that_does_not_clean():
     finding = found(given)["partition.uncleanable"]
     assert finding.says == "Broker 1 does not compact it."
     assert finding.because == ["a record without key at offset 7"]
+    assert "stop broker 1, delete its folder t-0, start it: it copies from brokers 0 and 2" in text(finding)
+    for broker in (0, 2):
+        given.brokers[broker].facts = given.brokers[1].facts
+    assert "copies" not in text(found(given)["partition.uncleanable"])
 
 
 @pytest.mark.parametrize(

@@ -92,12 +92,16 @@ def away_from_home(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) 
 
 
 def uncleanable(evidence: Evidence, seen: PartitionSeen, _tidelog: Connected) -> Iterator[Finding]:
-    for broker in seen.replicas:
-        reason = evidence.brokers[broker].facts.get("uncleanable", {}).get(str(seen.name))
-        if reason is not None:
-            says = f"Broker {broker} does not compact it."
-            helps = ["Mend what the reason names; the broker tries again by itself each minute."]
-            yield Finding("warning", "partition.uncleanable", _name(seen), says, [str(reason)], helps)
+    facts = {broker: evidence.brokers[broker].facts.get("uncleanable", {}) for broker in seen.replicas}
+    reasons = {broker: told[str(seen.name)] for broker, told in facts.items() if str(seen.name) in told}
+    sound = [broker for broker in seen.isr if broker not in reasons]
+    for broker, reason in reasons.items():
+        says = f"Broker {broker} does not compact it."
+        helps = ["Mend what the reason names; the broker tries again by itself each minute."]
+        if sound:
+            copy = f"stop broker {broker}, delete its folder {seen.name}, start it: it copies from {numbered(sound)}"
+            helps.append(f"If its copy is damaged, {copy}.")
+        yield Finding("warning", "partition.uncleanable", _name(seen), says, [str(reason)], helps)
 
 
 def open_transactions(_evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
