@@ -8,6 +8,7 @@ import pytest
 from tests.audit.logs import batches, flip_record, segment, write_cluster, write_replica
 from tidelog.audit import finding
 from tidelog.cli.main import run
+from tidelog.shell.auditing import cluster as planning
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 
@@ -52,6 +53,16 @@ def test_a_running_cluster_is_sound(capsys, tides, way):
         sources = {replica["source"] for replica in partition["replicas"]}
         assert sources == {"fetch+folder" if way == "fetch" else "folder"}
         assert [(each["start"], each["end"]) for each in partition["replicas"]] == [(0, RECORDS // 2)] * 3
+
+
+def test_without_any_folder_replicas_are_read_up_to_their_high_watermarks(capsys, tides, monkeypatch):
+    monkeypatch.setattr(planning, "_reachable", lambda *_: [])
+    found = as_json(capsys, "--bootstrap", tides.bootstrap)
+    assert found["findings"] == []
+    for partition in found["partitions"]:
+        assert {replica["source"] for replica in partition["replicas"]} == {"fetch"}
+        for replica in partition["replicas"]:
+            assert replica["end"] == replica["high_watermark"] > 0
 
 
 def test_a_broker_that_does_not_run_is_told_of_and_its_folder_is_read_where_it_is_named(capsys, tides):

@@ -66,6 +66,11 @@ class Finding(NamedTuple):
         return KINDS[self.kind].is_broken
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What it has in common with the same finding of another look."""
+        return self[:4]
+
+    @property
     def place(self) -> str:
         return f"{self.topic}-{self.partition}" if self.partition >= 0 else self.topic
 

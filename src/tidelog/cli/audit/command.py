@@ -1,8 +1,9 @@
 """`tidelog audit`: the replicas of each partition compared, from a running cluster or from folders."""
 
 import json as json_text
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,13 +80,19 @@ def audit(
     try:
         wanted = _acknowledged(history)
         given = _folders(folders)
-        asked = {"topics": topics, "acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
-        if folders and not bootstrap:
-            plan = _of_folders(given, compacted, asked)
-        else:
-            plan = _of_cluster(bootstrap or DEFAULT_BOOTSTRAP, command_config, given, way, asked)
-        with _runner(local=local, master=master) as runner:
-            found = run.audit(plan, runner, tell=lambda line: click.echo(f"audit: {line}", err=True))
+        asked = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
+        with ExitStack() as opened:
+            look: Callable[[Sequence[str]], Plan]
+            if folders and not bootstrap:
+                look = partial(_of_folders, given, compacted, asked)
+            else:
+                look = _looks(opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, way, asked)
+            first = look(topics)
+            runner = opened.enter_context(_runner(local=local, master=master))
+            tell = partial(click.echo, err=True)
+            found = run.audit(first, runner, tell=lambda line: tell(f"audit: {line}"))
+            if bootstrap or not folders:
+                found = run.confirmed(found, lambda again: run.audit(look(again), runner))
     finally:
         fetching.close()
     if html is not None:
@@ -130,19 +137,27 @@ def _folders(given: Sequence[Path]) -> "list[LogFolder]":
         raise Refused(str(reason)) from None
 
 
-def _of_folders(given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any]) -> "Plan":
+def _of_folders(
+    given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any], topics: Sequence[str]
+) -> "Plan":
     from tidelog.shell.auditing.plan import of_folders
 
     there = {name.topic for folder in given for name in folder.replicas}
-    for topic in (*asked["topics"], *compacted):
+    for topic in (*topics, *compacted):
         if topic not in there:
             raise Refused(f"No replica of topic {topic} is in these folders.")
-    return of_folders(given, compacted=compacted, **asked)
+    return of_folders(given, topics=topics, compacted=compacted, **asked)
 
 
-def _of_cluster(
-    bootstrap: str, config: str | None, given: "Sequence[LogFolder]", way: str, asked: Mapping[str, Any]
-) -> "Plan":
+def _looks(
+    opened: ExitStack,
+    bootstrap: str,
+    config: str | None,
+    given: "Sequence[LogFolder]",
+    way: str,
+    asked: Mapping[str, Any],
+) -> "Callable[[Sequence[str]], Plan]":
+    """What makes a plan of topics of a running cluster."""
     from tidelog.cli.cluster import connect, keywords
     from tidelog.client.options import AdminOptions
     from tidelog.config import properties
@@ -152,11 +167,15 @@ def _of_cluster(
     written.pop("bootstrap.servers", None)
     options = keywords(AdminOptions, written) if written else {}
     how = cluster.Way(bootstrap, options, from_folders=way == FOLDERS, piece_bytes=asked["piece_bytes"])
-    with connect(bootstrap, config) as admin:
+    admin = opened.enter_context(connect(bootstrap, config))
+
+    def look(topics: Sequence[str]) -> "Plan":
         try:
-            return cluster.plan(admin, how, topics=asked["topics"], given=given, acknowledged=asked["acknowledged"])
+            return cluster.plan(admin, how, topics=topics, given=given, acknowledged=asked["acknowledged"])
         except cluster.NotFound as reason:
             raise Refused(str(reason)) from None
+
+    return look
 
 
 @contextmanager

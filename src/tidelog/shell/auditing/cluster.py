@@ -189,7 +189,10 @@ def _replicas(
         )
         folder = next((f for f in found if f.broker == broker and subject.name in f.replicas), None)
         size = held[broker].replicas.get(subject.name, ("", 0))[1] if broker in held else 0
-        subject.replicas.append(_replica(way, subject, known, source, folder, size))
+        try:
+            subject.replicas.append(_replica(way, subject, known, source, folder, size))
+        except OSError as error:  # it went while we looked
+            subject.replicas.append(Replica(replace(known, trouble=str(error)), []))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from tidelog.audit import keys
 from tidelog.audit.comparing import differences, suspicious
+from tidelog.audit.finding import in_order
 from tidelog.audit.judging import Case
 from tidelog.audit.merging import ReplicaLog, merge
 from tidelog.audit.report import Report, report
@@ -53,6 +54,21 @@ def audit(plan: Plan, run: Run = here, tell: Callable[[str], None] = lambda _: N
     _compare_batches([pair for pair in pairs if not pair[0].is_compacted], run, tell)
     _compare_keys([pair for pair in pairs if pair[0].is_compacted], run, tell)
     return report(cases, plan.findings, seconds=time.monotonic() - began)
+
+
+def confirmed(first: Report, again: Callable[[list[str]], Report]) -> Report:
+    """A report on a cluster that runs, of which `again` audits some topics once more: while leaders change, a log may
+    be cut between two looks at it, so what is broken must be so twice. The second look counts where there is one."""
+    topics = sorted({view.topic for view in first.partitions if any(each.is_broken for each in first.of(view))})
+    if not topics:
+        return first
+    second = again(topics)
+    told = {each.key for each in first.findings}
+    kept = [each for each in first.findings if each.topic not in topics]
+    kept += [each for each in second.findings if each.topic in topics and (not each.is_broken or each.key in told)]
+    views = [view for view in first.partitions if view.topic not in topics] + list(second.partitions)
+    views.sort(key=lambda view: (view.topic, view.partition))
+    return Report(views, in_order(kept), first.seconds + second.seconds)
 
 
 def _log(subject: Subject, replica: Replica, scans: Sequence[Any]) -> ReplicaLog:

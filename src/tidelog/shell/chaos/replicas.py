@@ -19,7 +19,11 @@ def audit(bootstrap: str, history: Path) -> Report:
     try:
         with Admin(bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
             way = cluster.Way(bootstrap, from_folders=True)
-            return run.audit(cluster.plan(admin, way, acknowledged=acknowledged))
+
+            def look(topics: list[str]) -> Report:
+                return run.audit(cluster.plan(admin, way, topics=topics, acknowledged=acknowledged))
+
+            return run.confirmed(look([]), look)
     finally:
         fetching.close()
 
