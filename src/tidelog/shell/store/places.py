@@ -7,13 +7,16 @@ of many. kazoo is imported only where ZooKeeper is meant.
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import StoreDamaged
 from tidelog.shell.store.thread import Session
+
+if TYPE_CHECKING:
+    from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
 
 ZOOKEEPER = "zookeeper://"
 MOST_PORT = 65_535
@@ -101,15 +104,20 @@ def open_place(
     """A session with the store; StoreClosed where there can be none. `create`: it may be a new one. `folder` is the
     broker's own and locked: a session that it left in ZooKeeper when it was killed is ended by that (`last_life`)."""
     if isinstance(place, ZookeeperPlace):
-        return _open_zookeeper(
-            place,
-            session_timeout_ms=session_timeout_ms,
-            connection_timeout_ms=connection_timeout_ms,
-            create=create,
-            folder=folder,
-            notify=notify,
-            ticking=ticking,
-        )
+        zookeeper_store, store_refused = _zookeeper()
+        try:
+            return zookeeper_store(
+                place.hosts,
+                place.chroot,
+                session_timeout_ms=session_timeout_ms,
+                connection_timeout_ms=connection_timeout_ms,
+                create=create,
+                folder=folder,
+                notify=notify,
+                ticking=ticking,
+            )
+        except store_refused as refused:
+            raise StoreClosed(str(refused)) from None
     if not create and not place.path.exists():
         raise StoreClosed(f"There is no metadata store at {place.path}.")
     try:
@@ -118,30 +126,9 @@ def open_place(
         raise StoreClosed(f"The metadata store {place.path} cannot be opened: {error}.") from error
 
 
-def _open_zookeeper(
-    place: ZookeeperPlace,
-    *,
-    session_timeout_ms: int,
-    connection_timeout_ms: int | None,
-    create: bool,
-    folder: Path | None,
-    notify: Callable[[], None],
-    ticking: Callable[[], bool],
-) -> Session:
+def _zookeeper() -> "tuple[type[ZookeeperStore], type[StoreRefused]]":
     try:
         from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
     except ImportError:
         raise StoreClosed("ZooKeeper needs the package kazoo: pip install 'tidelog[zookeeper]'.") from None
-    try:
-        return ZookeeperStore(
-            place.hosts,
-            place.chroot,
-            session_timeout_ms=session_timeout_ms,
-            connection_timeout_ms=connection_timeout_ms,
-            create=create,
-            folder=folder,
-            notify=notify,
-            ticking=ticking,
-        )
-    except StoreRefused as refused:
-        raise StoreClosed(str(refused)) from None
+    return ZookeeperStore, StoreRefused
