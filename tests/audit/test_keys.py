@@ -1,11 +1,14 @@
 """Compacted topics: replicas that were compacted at different moments agree if the last value of each key does."""
 
+from zlib import crc32
+
 import pytest
 
 from tests.audit.logs import NAME, audited, batch, found, write_replica
 from tests.log.support import NOW, WALL, after, open_log, options
 from tests.log.test_compaction import clean
 from tidelog.audit import finding
+from tidelog.audit.acknowledged import Acknowledged
 from tidelog.audit.keys import BUCKETS, LastValues, differing
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
 from tidelog.shell.disk import OsDisk
@@ -48,6 +51,13 @@ def test_a_replica_that_is_compacted_agrees_with_one_that_is_not(tmp_path):
 def test_the_same_folders_without_the_word_have_gaps(tmp_path):
     write(tmp_path, WHOLE, compacted(WHOLE))
     assert kinds(audited(tmp_path)) >= {finding.GAP}
+
+
+def test_what_was_acknowledged_may_be_compacted_away(tmp_path):
+    wanted = {NAME: [Acknowledged(number, crc32(b"v%d" % number)) for number in range(5)]}
+    for broker in (0, 1):
+        write_replica(tmp_path, broker, compacted(WHOLE))
+    assert kinds(audited(tmp_path, compacted=[TOPIC], acknowledged=wanted)) == set()
 
 
 def test_another_last_value_is_found_with_its_key(tmp_path):

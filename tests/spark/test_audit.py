@@ -1,6 +1,8 @@
 """The replica audit on Spark's executors comes to the same report as in one process: of damaged folders, of a running
 cluster, of compacted topics, however the logs are cut into pieces."""
 
+import json
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -17,6 +19,7 @@ from tests.audit.logs import (
 )
 from tidelog.audit import finding
 from tidelog.audit.acknowledged import Acknowledged
+from tidelog.cli.main import run as command
 from tidelog.shell.auditing import cluster, fetching, folders, plan, run
 from tidelog.shell.transport import Admin, Producer
 from tidelog.spark.audit.session import on
@@ -64,3 +67,13 @@ def test_a_running_cluster_is_fetched_by_the_executors(spark, tides):
     assert here.findings == there.findings == []
     assert [each.replicas for each in here.partitions] == [each.replicas for each in there.partitions]
     assert [[each.end for each in view.replicas] for view in here.partitions] == [[200] * 3] * 2
+
+
+def test_the_command_prints_the_same_json_with_spark_and_without(spark, damaged, capsys):
+    """It takes the session that there is, and leaves it running."""
+    told = []
+    for flags in ([], ["--local"]):
+        assert command(["audit", "--folder", str(damaged), "--json", *flags]) == 1
+        told.append({**json.loads(capsys.readouterr().out), "seconds": 0})
+    assert told[0] == told[1]
+    assert spark.range(3).count() == 3
