@@ -143,6 +143,10 @@ class Admin(_Blocking):
             self._run_until(partial(self._answers.has, ticket), FOREVER)
         return [self._answers.value(ticket) for ticket in tickets]
 
+    def feature(self, broker: int, name: str) -> int:
+        """The level of a feature, as a broker that was asked something told; 0 where it did not."""
+        return self._client.network.feature(broker, name)
+
     def _finish(self) -> None:
         self._sockets.carry_out(self._client.close(now()))
 

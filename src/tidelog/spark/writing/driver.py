@@ -1,9 +1,9 @@
 """What the driver does when all tasks of a batch are through: record, then end. docs/spark.md, "The sink", has the
 argument why each row is there once whatever crashes in between."""
 
+import time
 from collections.abc import Iterable, Sequence
 
-from tidelog.client.admin import ANY
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.spark.writing import ending
@@ -11,8 +11,8 @@ from tidelog.spark.writing.ending import Fate
 from tidelog.spark.writing.entries import Entry, State, Transaction
 from tidelog.spark.writing.ledger import Ledger, writer_id
 from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order
-from tidelog.wire.messages.topics.metadata import MetadataRequest
 
+AGAIN_S = 0.5
 SHOWN = 10
 """So many places are named in an error."""
 
@@ -43,7 +43,7 @@ class Driver:
         if entry is not None and entry.batch == job.batch and entry.state is not State.VOID:
             self._finish(entry, job)
             ending.abort(self._admin, entry.without(written))
-            self._clean(job.key, [*entry.transactions, *written])
+            self._clean(job.key)
         elif any(isinstance(one, Recorded) for one in messages):
             raise ApiError(ErrorCode.INVALID_TXN_STATE, f"the entry of batch {job.batch} of {job.key} is gone")
         elif written:
@@ -52,17 +52,22 @@ class Driver:
             self._ledger.write(decided)
             self._finish(decided, job)
             self._is_clean &= not any(isinstance(one, Prepared) and one.is_new for one in messages)
-            self._clean(job.key, written)
+            self._clean(job.key)
 
-    def abort(self, transactions: Iterable[Transaction], job: Job) -> None:
-        """The batch failed: abort what its tasks left open, unless it has an entry, which a rerun will end."""
+    def abort(self, transactions: Iterable[Transaction], job: Job, *, patience_s: float = 0) -> None:
+        """The batch failed: abort what its tasks left open, unless it has an entry, which a rerun will end. Tasks that
+        are being killed may begin something for `patience_s` more."""
         entry = self._ledger.read()
-        written = list(transactions)
-        if entry is not None and entry.batch == job.batch and entry.state is not State.VOID:
-            written = entry.without(written)
-        else:
-            self._clean(job.key, written)
-        ending.abort(self._admin, written)
+        is_decided = entry is not None and entry.batch == job.batch and entry.state is not State.VOID
+        kept = entry if is_decided else None
+        ending.abort(self._admin, list(transactions) if kept is None else kept.without(transactions))
+        until = time.monotonic() + patience_s
+        while kept is None:
+            self._is_clean = False
+            self._clean(job.key)
+            if time.monotonic() >= until:
+                return
+            time.sleep(AGAIN_S)
 
     def settle(self, messages: Sequence[Prepared | Recorded], job: Job, *, is_named: bool) -> None:
         """A job that is not a query's is over: one with a name stays known, the entry of another is taken away."""
@@ -102,15 +107,13 @@ class Driver:
             )
         raise TransactionsLost(_partly(entry, fates, job))
 
-    def _clean(self, key: str, known: Sequence[Transaction]) -> None:
+    def _clean(self, key: str) -> None:
         """Abort what dead processes left open, so that readers need not wait until its time is over. There is nothing
         of that kind while the same processes do one batch after another."""
-        if self._is_clean or not known:
-            return
-        brokers = [broker.node_id for broker in self._admin.ask(MetadataRequest(topics=[]), ANY).brokers]
-        found = ending.left_open(self._admin, f"{key}-", brokers, known[0].version)
-        ending.abort(self._admin, [one for one in found if one.id != writer_id(key)])
-        self._is_clean = True
+        if not self._is_clean:
+            found = ending.left_open(self._admin, f"{key}-")
+            ending.abort(self._admin, [one for one in found if one.id != writer_id(key)])
+            self._is_clean = True
 
 
 def _partly(entry: Entry, fates: Sequence[Fate], job: Job) -> str:

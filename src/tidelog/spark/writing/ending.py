@@ -8,16 +8,17 @@ went to somebody else. What became of the transaction then stands in the partiti
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
-from tidelog.client.admin import Coordinator, Leader
+from tidelog.client.admin import ANY, Coordinator, Leader
 from tidelog.client.results import code_of
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.spark.writing.entries import Transaction
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.wire.messages.topics.metadata import MetadataRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest, TransactionState
 from tidelog.wire.messages.transactions.end_txn import EndTxnRequest
 from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
@@ -110,10 +111,12 @@ def not_open(admin: Admin, transactions: Sequence[Transaction]) -> list[Transact
     ]
 
 
-def left_open(admin: Admin, prefix: str, brokers: Iterable[int], version: int) -> list[Transaction]:
-    """All open transactions whose ids begin like this; `version` is the transaction version of the cluster."""
+def left_open(admin: Admin, prefix: str) -> list[Transaction]:
+    """All open transactions whose ids begin like this."""
+    brokers = [broker.node_id for broker in admin.ask(MetadataRequest(topics=[]), ANY).brokers]
     request = ListTransactionsRequest(state_filters=[ONGOING])
     answers = admin.ask_all([(request, broker) for broker in brokers])
+    version = max(admin.feature(broker, "transaction.version") for broker in brokers)
     found = {state.transactional_id for answer in answers for state in answer.transaction_states}
     ids = sorted(name for name in found if name.startswith(prefix))
     return [

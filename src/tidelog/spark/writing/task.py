@@ -94,8 +94,8 @@ def _begun(options: WriteOptions, transactional_id: str) -> TransactionalProduce
         if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise
         raise BadOption(
-            f"option 'kafka.transaction.timeout.ms' is {options.producer.transaction_timeout_ms}, more than the brokers "
-            "allow: lower it, or raise their transaction.max.timeout.ms"
+            f"option 'kafka.transaction.timeout.ms' is {options.producer.transaction_timeout_ms}, more than the "
+            "brokers allow: lower it, or raise their transaction.max.timeout.ms"
         ) from None
 
 

@@ -20,6 +20,9 @@ from tidelog.spark.writing.task import Job, Prepared, Recorded, prepare, write
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """Spark's names for what a task is part of."""
 
+KILLED_WITHIN_S = 3.0
+"""Spark ends the Python worker of a task that it kills two seconds later, if it still runs."""
+
 _ready: set[str] = set()
 _drivers: dict[tuple[str, str], Driver] = {}
 """Kept from batch to batch in the process that commits."""
@@ -60,7 +63,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _commit(self._options.bootstrap, of_tasks, job)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        _abort(self._options.bootstrap, messages)
+        """Where no task tells which query this is, the next start of the query aborts what is left."""
+        _, job = _told(messages)
+        if job is not None:
+            _abort(self._options.bootstrap, messages, job, 0)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -86,7 +92,8 @@ class BatchWriter(DataSourceArrowWriter):
                 _drop(self._options.bootstrap, job)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        _abort(self._options.bootstrap, messages)
+        if self._options.exactly_once:
+            _abort(self._options.bootstrap, messages, self._job, KILLED_WITHIN_S)
 
 
 def _job_of_task(prefix: str) -> Job:
@@ -118,16 +125,13 @@ def _commit(bootstrap: str, messages: Sequence[Prepared | Recorded], job: Job) -
     return driver
 
 
-def _abort(bootstrap: str, messages: Iterable[WriterCommitMessage | None]) -> None:
+def _abort(bootstrap: str, messages: Iterable[WriterCommitMessage | None], job: Job, patience_s: float) -> None:
     """With a new driver: whatever one before was writing is settled then."""
-    of_tasks, job = _told(messages)
-    written: list[Transaction] = [one.transaction for one in of_tasks if isinstance(one, Prepared) and one.transaction]
-    if job is None or not written:
-        return
+    written: list[Transaction] = [one.transaction for one in messages if isinstance(one, Prepared) and one.transaction]
     _drop(bootstrap, job)
     driver = Driver(bootstrap, job.key)
     try:
-        driver.abort(written, job)
+        driver.abort(written, job, patience_s=patience_s)
     finally:
         driver.close()
 
