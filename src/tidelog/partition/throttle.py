@@ -1,9 +1,9 @@
 """Replication throttles (KIP-73): so many bytes a second for replicas that catch up, over all throttled partitions.
 
 Credit grows with time, up to a second's worth, and what is copied is taken from it; a batch that is larger than the
-credit makes a debt that is waited for. So the rate holds over any long span for replicas that wait, whatever the batches
-are. What replicas in sync fetch of throttled partitions counts, too, as in Kafka, but is never held back: their debt ends
-at `MOST_DEBT_MS`, and what they copy beyond it is above the rate.
+credit makes a debt that is waited for. So the rate holds over any long span for those that wait, whatever the batches
+are. What replicas in sync fetch of throttled partitions counts, too, as in Kafka, but is never held back: their debt
+ends at `MOST_DEBT_MS`, and what they copy beyond it is above the rate.
 """
 
 from collections.abc import Callable, Collection
