@@ -14,6 +14,7 @@ from bench.rows import (
     reassigning,
     requesting,
     restarting,
+    sinking,
     sourcing,
     starting,
     transacting,
@@ -41,5 +42,6 @@ ROWS: dict[str, Row] = {
     "16": sourcing.small,
     "17": sourcing.large,
     "18": sourcing.stream,
+    "19": sinking.sink,
     "20": auditing.replicas,
 }
