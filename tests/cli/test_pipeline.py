@@ -7,8 +7,10 @@ import pytest
 from tidelog.cli.main import run
 from tidelog.cli.pipeline.running import _cause
 from tidelog.cli.pipeline.telling import cells, progress
+from tidelog.spark.pipelines.plan import Stage
 from tidelog.spark.pipelines.progress import Standing, Watch, lag
-from tidelog.spark.pipelines.running import Report
+from tidelog.spark.pipelines.running import QueryFailed, Report
+from tidelog.spark.pipelines.running import run as run_stages
 
 NOWHERE = "127.0.0.1:1"
 
@@ -80,3 +82,45 @@ def test_the_cause_of_sparks_error_is_found():
     spark = "[STREAM_FAILED] Query terminated: Traceback\n  File\ntidelog.spark.options.BadOption: option 'x' is wrong\n SQLSTATE"
     assert _cause(Exception(spark)) == "option 'x' is wrong"
     assert _cause(Exception("plainly wrong\nmore")) == "plainly wrong"
+
+
+class Query:
+    """A query that has ended already: with this error, after these batches."""
+
+    isActive = False  # noqa: N815  Spark's name
+
+    def __init__(self, error, batches=()):
+        self._error = error
+        self.recentProgress = [report(batch, 1, {}, {}) for batch in batches]
+
+    def exception(self):
+        return self._error
+
+    def stop(self):
+        pass
+
+
+def started(*queries):
+    left = list(queries)
+    return Stage("copy", lambda: left.pop(0)), left
+
+
+def test_a_stage_that_fails_is_started_again():
+    stage, left = started(Query(OSError("1")), Query(OSError("2"), [0]), Query(OSError("3"), [0]), Query(None, [0, 1]))
+    told = []
+    run_stages([stage], once=True, tell=told.append, restarts=2)
+    assert left == []
+    assert told[-1].standing.batch == 1
+
+
+def test_a_stage_that_fails_again_and_again_is_given_up():
+    stage, left = started(*(Query(OSError(str(number))) for number in range(5)))
+    with pytest.raises(QueryFailed, match="stage copy ended: 2"):
+        run_stages([stage], once=True, tell=lambda _: None, restarts=2)
+    assert len(left) == 2
+
+
+def test_what_is_not_wanted_any_more_is_stopped():
+    stage, left = started(Query(None), Query(None))
+    run_stages([stage], once=False, tell=lambda _: None, is_wanted=lambda: False)
+    assert len(left) == 1

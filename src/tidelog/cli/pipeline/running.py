@@ -29,6 +29,10 @@ _CAUSE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Lost|Refused|Opti
 @click.option("--spark", "settings", type=Pair(), multiple=True, help="A setting of Spark: spark.master=local[4].")
 @click.option("--kafka", "kafka", type=Pair(), multiple=True, help="An option of clients: security.protocol=SASL_SSL.")
 @click.option("--every", default="1 second", show_default=True, help="How often a micro-batch begins.")
+@click.option(
+    "--restarts", type=click.IntRange(0), default=3, show_default=True,
+    help="How often a stage that fails is started again without having ended a batch in between.",
+)  # fmt: skip
 @flag("once", "Do what is there now, and end.")
 def run(
     name: str,
@@ -38,6 +42,7 @@ def run(
     settings: Sequence[tuple[str, str]],
     kafka: Sequence[tuple[str, str]],
     every: str,
+    restarts: int,
     once: bool,
 ) -> None:
     """Run the pipeline NAME until it is interrupted, or with --once until everything that is there is done.
@@ -59,10 +64,10 @@ def run(
     check_reachable(bootstrap)
     clients = {f"kafka.{key}": value for key, value in kafka}
     plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, once=once, every=every)
-    _run(pipelines[name], plan, dict(settings))
+    _run(pipelines[name], plan, dict(settings), restarts)
 
 
-def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str]) -> None:
+def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restarts: int) -> None:
     from tidelog.cli.pipeline.telling import progress
     from tidelog.spark.pipelines.plan import WrongOption
     from tidelog.spark.pipelines.running import QueryFailed, run
@@ -71,7 +76,7 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str]) -> Non
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with session(plan.checkpoint / LOG, settings) as spark, progress() as tell:
-            run(pipeline.stages(spark, plan), once=plan.once, tell=tell)
+            run(pipeline.stages(spark, plan), once=plan.once, tell=tell, restarts=restarts)
     except (QueryFailed, WrongOption) as error:
         raise Refused(f"{_cause(error)} (more in {plan.checkpoint / LOG})") from None
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidelog.spark.pipelines.plan import Stage
@@ -25,31 +26,53 @@ Tell = Callable[[Report], None]
 IsWanted = Callable[[], bool]
 
 
-def run(stages: Sequence[Stage], *, once: bool, tell: Tell, is_wanted: IsWanted = lambda: True) -> None:
-    """All stages one after the other until each has done what is there (`once`), or all together while wanted."""
+@dataclass
+class _Running:
+    """A stage, its query of the moment, and how often in a row that has failed without having ended a batch."""
+
+    stage: Stage
+    query: Any
+    watch: Watch = field(default_factory=Watch)
+    failures: int = 0
+
+
+def run(
+    stages: Sequence[Stage], *, once: bool, tell: Tell, is_wanted: IsWanted = lambda: True, restarts: int = 0
+) -> None:
+    """All stages one after the other until each has done what is there (`once`), or all together while wanted. A query
+    that fails is started again, which its checkpoint allows, up to so many times in a row; then QueryFailed."""
     groups = [[stage] for stage in stages] if once else [list(stages)]
     for group in groups:
-        _run(group, tell, is_wanted)
+        _run(group, tell, is_wanted, restarts)
 
 
-def _run(group: Sequence[Stage], tell: Tell, is_wanted: IsWanted) -> None:
-    running: list[tuple[Stage, Any, Watch]] = []
+def _run(group: Sequence[Stage], tell: Tell, is_wanted: IsWanted, restarts: int) -> None:
+    running: list[_Running] = []
     try:
         for stage in group:
-            running.append((stage, stage.start(), Watch()))  # noqa: PERF401  those before one that fails are stopped
-        while is_wanted() and any(query.isActive for _, query, _ in running):
-            _look(running, tell)
+            running.append(_Running(stage, stage.start()))  # noqa: PERF401  those before one that fails are stopped
+        while is_wanted():
+            are_over = not any(each.query.isActive for each in running)
+            has_begun = [_look(each, tell, restarts) for each in running]
+            if are_over and not any(has_begun):
+                return
             time.sleep(TICK_S)
-        _look(running, tell)
     finally:
-        for _, query, _ in running:
-            query.stop()
+        for each in running:
+            each.query.stop()
 
 
-def _look(running: Sequence[tuple[Stage, Any, Watch]], tell: Tell) -> None:
-    for stage, query, watch in running:
-        failure = None if query.isActive else query.exception()
-        if failure is not None:
-            raise QueryFailed(f"stage {stage.name} ended: {failure}") from failure
-        is_new = watch.update(query.recentProgress)
-        tell(Report(stage.name, watch.standing, is_new))
+def _look(each: _Running, tell: Tell, restarts: int) -> bool:
+    """Whether the query was started again."""
+    failure = None if each.query.isActive else each.query.exception()
+    is_new = each.watch.update(each.query.recentProgress)
+    if is_new:
+        each.failures = 0
+    tell(Report(each.stage.name, each.watch.standing, is_new))
+    if failure is None:
+        return False
+    if each.failures >= restarts:
+        raise QueryFailed(f"stage {each.stage.name} ended: {failure}") from failure
+    each.failures += 1
+    each.query = each.stage.start()
+    return True
