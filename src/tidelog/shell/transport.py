@@ -132,11 +132,13 @@ class Admin(_Blocking):
         self._run_until(lambda: self._answers.has(ticket), FOREVER)
         return self._answers.value(ticket)
 
-    def ask_all(self, asked: "Iterable[tuple[Any, Target]]", *, newest: int = 32767) -> list[Any]:
+    def ask_all(
+        self, asked: "Iterable[tuple[Any, Target]]", *, newest: int = 32767, timeout_ms: int | None = None
+    ) -> list[Any]:
         """The responses to requests that are under way at the same time, in their order; ApiError as `ask`."""
         tickets = []
         for request, target in asked:
-            ticket, effects = self._client.ask(request, target, now(), newest=newest)
+            ticket, effects = self._client.ask(request, target, now(), newest=newest, timeout_ms=timeout_ms)
             self._sockets.carry_out(effects)
             tickets.append(ticket)
         for ticket in tickets:

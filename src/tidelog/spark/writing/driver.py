@@ -3,6 +3,7 @@ argument why each row is there once whatever crashes in between."""
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
@@ -111,9 +112,10 @@ class Driver:
         """Abort what dead processes left open, so that readers need not wait until its time is over. There is nothing
         of that kind while the same processes do one batch after another."""
         if not self._is_clean:
-            found = ending.left_open(self._admin, f"{key}-")
-            ending.abort(self._admin, [one for one in found if one.id != writer_id(key)])
-            self._is_clean = True
+            with suppress(ApiError):  # a broker is gone; the next batch tries again
+                found = ending.left_open(self._admin, f"{key}-")
+                ending.abort(self._admin, [one for one in found if one.id != writer_id(key)])
+                self._is_clean = True
 
 
 def _partly(entry: Entry, fates: Sequence[Fate], job: Job) -> str:

@@ -30,6 +30,8 @@ OLDER_END = 4
 """The newest EndTxn that does not raise the epoch."""
 _WITH_NAMES = 12
 """The newest Fetch in which topics have names."""
+LISTING_MS = 5_000
+"""A broker that does not list its transactions in time is probably gone."""
 AGAIN_S = 0.02
 PATIENCE_S = 60.0
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -112,10 +114,10 @@ def not_open(admin: Admin, transactions: Sequence[Transaction]) -> list[Transact
 
 
 def left_open(admin: Admin, prefix: str) -> list[Transaction]:
-    """All open transactions whose ids begin like this."""
+    """All open transactions whose ids begin like this. ApiError where a broker does not tell."""
     brokers = [broker.node_id for broker in admin.ask(MetadataRequest(topics=[]), ANY).brokers]
     request = ListTransactionsRequest(state_filters=[ONGOING])
-    answers = admin.ask_all([(request, broker) for broker in brokers])
+    answers = admin.ask_all([(request, broker) for broker in brokers], timeout_ms=LISTING_MS)
     version = max(admin.feature(broker, "transaction.version") for broker in brokers)
     found = {state.transactional_id for answer in answers for state in answer.transaction_states}
     ids = sorted(name for name in found if name.startswith(prefix))
