@@ -1,6 +1,6 @@
 """The cluster of these tests looks often for transactions that ran out of time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,3 +16,13 @@ OVERRIDES = {
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
     with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=OVERRIDES) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def tool(kafka_tool: Callable[..., str], cluster: Supervisor) -> Callable[..., str]:
+    """One of Kafka's tools, run against the cluster."""
+
+    def run(name: str, *arguments: str, given: str = "") -> str:
+        return kafka_tool(name, "--bootstrap-server", cluster.bootstrap, *arguments, given=given)
+
+    return run

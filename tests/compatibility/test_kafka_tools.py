@@ -16,16 +16,6 @@ LINES = [f"{number}" for number in range(200)]
 
 
 @pytest.fixture(scope="module")
-def tool(kafka_tool, cluster):
-    """Run a tool against the cluster."""
-
-    def run(name: str, *arguments: str, given: str = "") -> str:
-        return kafka_tool(name, "--bootstrap-server", cluster.bootstrap, *arguments, given=given)
-
-    return run
-
-
-@pytest.fixture(scope="module")
 def filled(tool):
     """A topic of three partitions with two hundred records of keys 0-199, written by the console producer."""
     tool("TopicCommand", "--create", "--topic", TOPIC, "--partitions", "3", "--replication-factor", "3",

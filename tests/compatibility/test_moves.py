@@ -52,14 +52,6 @@ def tidelog(cluster, capsys):
 
 
 @pytest.fixture
-def tool(kafka_tool, cluster):
-    def call(name, *arguments):
-        return kafka_tool(name, "--bootstrap-server", cluster.bootstrap, *arguments)
-
-    return call
-
-
-@pytest.fixture
 def file(tmp_path):
     """`file({...})`: the path of a JSON file."""
 

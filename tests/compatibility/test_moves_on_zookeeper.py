@@ -52,14 +52,6 @@ def cluster(folder, zookeeper):
         yield running
 
 
-@pytest.fixture
-def tool(kafka_tool, cluster):
-    def call(name, *arguments):
-        return kafka_tool(name, "--bootstrap-server", cluster.bootstrap, *arguments)
-
-    return call
-
-
 def test_a_node_of_the_tree_starts_a_move_that_a_new_controller_ends(cluster, zookeeper, tidelog, folder):
     """What an operator of ZooKeeper's times did; the node of the controller is deleted meanwhile (seed 004)."""
     tidelog("topics", "--create", "--topic", "noted", "--replica-assignment", "0:1")

@@ -288,6 +288,11 @@ class FakeCluster:
                 return
         raise AssertionError("the cluster does not settle")
 
+    def by_hand(self, *operations):
+        """What an operator does to the tree, and what follows from it."""
+        assert self.tree.session().apply(operations).outcome == "ok"
+        self.settle()
+
     def settle_if_alive(self):
         if any(broker.alive for broker in self.brokers.values()):
             self.settle(limit=20_000)

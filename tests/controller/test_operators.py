@@ -19,11 +19,6 @@ def cluster():
     return FakeCluster().start()
 
 
-def by_hand(cluster, *operations):
-    assert cluster.tree.session().apply(operations).outcome == "ok"
-    cluster.settle()
-
-
 def preferred(*partitions):
     named = [{"topic": topic, "partition": index} for topic, index in partitions]
     return json.dumps({"version": 1, "partitions": named}).encode()
@@ -46,7 +41,7 @@ def leaders(cluster):
 
 def test_a_node_has_first_replicas_elected_and_goes(cluster):
     away_from_home(cluster)
-    by_hand(cluster, Create(tree.PREFERRED_ELECTION, preferred(("t", 1), ("t", 9), ("none", 0))))
+    cluster.by_hand(Create(tree.PREFERRED_ELECTION, preferred(("t", 1), ("t", 9), ("none", 0))))
     assert leaders(cluster)[1] == 1
     assert leaders(cluster)[0] != 1
     assert tree.PREFERRED_ELECTION not in cluster.tree.nodes
@@ -54,7 +49,7 @@ def test_a_node_has_first_replicas_elected_and_goes(cluster):
 
 def test_a_node_that_was_written_while_nobody_led_is_found_by_the_next_controller(cluster):
     away_from_home(cluster)
-    by_hand(cluster, Delete(tree.CONTROLLER), Create(tree.PREFERRED_ELECTION, preferred(("t", 0), ("t", 1))))
+    cluster.by_hand(Delete(tree.CONTROLLER), Create(tree.PREFERRED_ELECTION, preferred(("t", 0), ("t", 1))))
     assert leaders(cluster) == [1, 1]
     assert cluster.leader.controller.epoch == 2
     assert tree.PREFERRED_ELECTION not in cluster.tree.nodes
@@ -64,7 +59,7 @@ def test_a_node_that_was_written_while_nobody_led_is_found_by_the_next_controlle
 def test_a_node_of_another_form_goes_and_changes_nothing(cluster, content):
     away_from_home(cluster)
     before = leaders(cluster)
-    by_hand(cluster, Create(tree.PREFERRED_ELECTION, content))
+    cluster.by_hand(Create(tree.PREFERRED_ELECTION, content))
     assert leaders(cluster) == before
     assert tree.PREFERRED_ELECTION not in cluster.tree.nodes
     assert len(cluster.kinds("election.unreadable")) == 1
@@ -72,7 +67,7 @@ def test_a_node_of_another_form_goes_and_changes_nothing(cluster, content):
 
 def test_a_mark_deletes_the_topic(cluster):
     cluster.create("t", 3, 3)
-    by_hand(cluster, Create(tree.delete_path("t")))
+    cluster.by_hand(Create(tree.delete_path("t")))
     assert "t" not in cluster.state.topics
     assert tree.topic_path("t") not in cluster.tree.nodes
     assert tree.delete_path("t") not in cluster.tree.nodes
@@ -80,14 +75,14 @@ def test_a_mark_deletes_the_topic(cluster):
 
 
 def test_a_mark_of_no_topic_goes(cluster):
-    by_hand(cluster, Create(tree.delete_path("none")))
+    cluster.by_hand(Create(tree.delete_path("none")))
     assert tree.delete_path("none") not in cluster.tree.nodes
 
 
 def test_a_mark_goes_where_topics_may_not_be_deleted():
     cluster = FakeCluster(delete_topic_enable="false").start()
     cluster.create("t", 3, 3)
-    by_hand(cluster, Create(tree.delete_path("t")))
+    cluster.by_hand(Create(tree.delete_path("t")))
     assert "t" in cluster.state.topics
     assert tree.delete_path("t") not in cluster.tree.nodes
 
@@ -109,7 +104,7 @@ def stuck(cluster):
 
 def test_a_stuck_deletion_is_freed_without_its_mark_by_a_new_controller(cluster):
     stuck(cluster)
-    by_hand(cluster, Delete(tree.delete_path("t")), Delete(tree.CONTROLLER))
+    cluster.by_hand(Delete(tree.delete_path("t")), Delete(tree.CONTROLLER))
     assert not cluster.state.topics["t"].deleted
     assert {partition.state.leader for partition in cluster.state.topics["t"].partitions.values()} <= {0, 1}
     assert all(("t", index) in cluster.brokers[broker].roles for broker in (0, 1) for index in (0, 1))
@@ -123,7 +118,7 @@ def test_a_stuck_deletion_is_freed_without_its_mark_by_a_new_controller(cluster)
 def test_a_stuck_deletion_is_freed_without_the_topics_nodes_by_a_new_controller(cluster):
     stuck(cluster)
     nodes = sorted((path for path in cluster.tree.nodes if (path + "/").startswith("/brokers/topics/t/")), reverse=True)
-    by_hand(cluster, *(Delete(path) for path in nodes), Delete(tree.delete_path("t")), Delete(tree.CONTROLLER))
+    cluster.by_hand(*(Delete(path) for path in nodes), Delete(tree.delete_path("t")), Delete(tree.CONTROLLER))
     assert "t" not in cluster.state.topics
     assert cluster.create("t", 1, 2).error_code == 0
 
@@ -150,7 +145,7 @@ def test_a_controller_whose_store_is_silent_commands_nothing_and_leads_again_if_
 def test_a_controller_whose_store_was_silent_follows_whom_others_elected_meanwhile(cluster):
     old = cluster.brokers[0]
     old.run(old.controller.store_silent(cluster.now))
-    by_hand(cluster, Delete(tree.CONTROLLER))
+    cluster.by_hand(Delete(tree.CONTROLLER))
     old.run(old.controller.store_event(tree.CONTROLLER, cluster.now))
     cluster.settle()
     assert [broker.controller.leading for broker in cluster.brokers.values()].count(True) == 1

@@ -15,11 +15,6 @@ def cluster():
     return FakeCluster().start()
 
 
-def by_hand(cluster, *operations):
-    assert cluster.tree.session().apply(operations).outcome == "ok"
-    cluster.settle()
-
-
 @pytest.mark.parametrize("content", NONSENSE)
 def test_values_of_another_form_are_none(content):
     assert read_values("topics/t", content) == {}
@@ -44,8 +39,7 @@ def test_only_what_is_named_as_a_notification_is_one():
 @pytest.mark.parametrize("content", NONSENSE)
 def test_a_controller_reads_the_rest(cluster, content):
     cluster.create("t", 2, 3)
-    by_hand(
-        cluster,
+    cluster.by_hand(
         Create("/brokers/topics/odd", content),
         Create("/brokers/ids/9", content),
         Create("/brokers/ids/nobody", content),
@@ -59,5 +53,5 @@ def test_a_controller_reads_the_rest(cluster, content):
     assert list(cluster.state.topics) == ["t"]
     assert sorted(cluster.state.brokers) == [0, 1, 2]
     assert cluster.kinds("topic.unreadable")[0]["topic"] == "odd"
-    by_hand(cluster, Write("/config/topics/t", content))
+    cluster.by_hand(Write("/config/topics/t", content))
     assert cluster.create("u", 2, 3).error_code == 0
