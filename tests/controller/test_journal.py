@@ -57,12 +57,14 @@ def test_a_command_returns_what_its_steps_return():
     assert runner.sent == [[Check(tree.CONTROLLER_EPOCH, 0), Create("/admin/a", b"x")]]
 
 
-def test_commands_run_in_order_and_a_reaction_goes_first():
+def test_commands_run_in_order_and_what_is_urgent_goes_before():
     runner = Runner()
     for name in ("a", "b"):
         runner.journal.submit(Command(name, creating(f"/admin/{name}")))
+    for name in ("d", "e"):
+        runner.journal.submit(Command(name, creating(f"/admin/{name}")), urgent=True)
     runner.journal.submit(Command("c", creating("/admin/c")), first=True)
-    assert [command.name for command, _ in runner.run()] == ["c", "a", "b"]
+    assert [command.name for command, _ in runner.run()] == ["c", "d", "e", "a", "b"]
 
 
 @pytest.mark.parametrize("fates", [("lost",), ("answer lost",), ("lost", "lost"), ("answer lost", "lost", "lost")])
@@ -136,7 +138,7 @@ def test_any_other_conflict_means_that_the_image_is_stale():
     for attempt in range(1, MAX_ATTEMPTS):
         assert runner.run() == []
         assert runner.journal.stale
-        assert runner.journal.queue[0].attempts == attempt
+        assert runner.journal.urgent[0].attempts == attempt
         runner.journal.stale = False
     ((command, answer),) = runner.run()
     assert (command.name, answer) == ("a", None)

@@ -70,3 +70,6 @@ def test_before_it_is_known_who_leads_nothing_goes():
     broker = holding(known_epoch=-1)
     tell(broker, (1, 2))
     assert is_there(broker)
+    broker.node.broker.controller.known_epoch, broker.node.broker.controller.leader_id = 1, 1
+    broker.give("wake")
+    assert not is_there(broker), "the one may be known before the other"

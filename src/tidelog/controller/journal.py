@@ -48,6 +48,8 @@ class Journal:
 
     def __init__(self, epoch_version: int) -> None:
         self.epoch_version = epoch_version
+        self.urgent: deque[Command] = deque()
+        """They go before those in the queue: behind a slow store, replication must not wait for what operators ask."""
         self.queue: deque[Command] = deque()
         self.current: Command | None = None
         self.steps: Steps[Any] | None = None
@@ -61,21 +63,21 @@ class Journal:
 
     def __repr__(self) -> str:
         current = self.current.name if self.current else "idle"
-        return f"Journal({current}, {len(self.queue)} queued)"
+        return f"Journal({current}, {len(self.urgent) + len(self.queue)} queued)"
 
-    def submit(self, command: Command, *, first: bool = False) -> None:
+    def submit(self, command: Command, *, first: bool = False, urgent: bool = False) -> None:
         if first:
-            self.queue.appendleft(command)
+            self.urgent.appendleft(command)
         else:
-            self.queue.append(command)
+            (self.urgent if urgent else self.queue).append(command)
 
     def has(self, name: str) -> bool:
-        return any(command.name == name for command in self.queue)
+        return any(command.name == name for command in (*self.urgent, *self.queue))
 
     def take(self) -> Sequence[Operation] | None:
         """The next operations to submit to the store, or None while it works or nothing is to do."""
-        while self.sent is None and self.wish is None and self.queue:
-            self.current = self.queue.popleft()
+        while self.sent is None and self.wish is None and (self.urgent or self.queue):
+            self.current = (self.urgent or self.queue).popleft()
             self.steps = self.current.start()
             self._advance(None)
         if self.sent is not None or self.wish is None or self.retry_at is not None:
@@ -120,7 +122,7 @@ class Journal:
         assert command is not None
         command.attempts += 1
         if command.attempts < MAX_ATTEMPTS:
-            self.queue.appendleft(command)
+            self.urgent.appendleft(command)
         else:
             self.finished.append((command, None))
 

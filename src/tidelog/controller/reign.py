@@ -65,6 +65,9 @@ class Settling:
     topics: list[Topic]
 
 
+OF_REPLICATION = (AlterPartitionRequest, ControlledShutdownRequest)
+
+
 class Reign:
     def __init__(self, term: Term, last_token: int, now: Time) -> None:
         self.term = term
@@ -110,7 +113,7 @@ class Reign:
         self._at(now)
         name, steps = self.commands[type(request)]
         self.requests[token] = request
-        self.term.run(name, partial(steps, request), token=token)
+        self.term.run(name, partial(steps, request), token=token, urgent=type(request) in OF_REPLICATION)
 
     def store_result(self, token: int, result: StoreResult, now: Time) -> None:
         self._at(now)

@@ -50,8 +50,16 @@ class Term:
     def tell(self, kind: str, level: str = "info", **fields: Any) -> None:
         self.effects.append(Event(kind, fields, level))
 
-    def run(self, name: str, start: Callable[[], Steps[Any]], *, token: int | None = None, first: bool = False) -> None:
-        self.journal.submit(Command(name, start, token), first=first)
+    def run(
+        self,
+        name: str,
+        start: Callable[[], Steps[Any]],
+        *,
+        token: int | None = None,
+        first: bool = False,
+        urgent: bool = False,
+    ) -> None:
+        self.journal.submit(Command(name, start, token), first=first, urgent=urgent)
 
     def number(self, below: int) -> int:
         """A random number in [0, below)."""

@@ -117,6 +117,7 @@ class LocalBroker:
         self.now = Time(0, 0)
         self._controller_epoch = 0
         self._strays_due = False
+        self._told_by = -1
         self._on_moved = on_moved
         self.on_config: Callable[[BrokerConfig], None] = lambda _: None
         self._entropy = entropy
@@ -263,7 +264,9 @@ class LocalBroker:
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         before = self.image.brokers
         touched = self.image.apply(request)
-        self._look_for_strays(request)
+        self._strays_due |= request.type == FULL
+        self._told_by = request.controller_epoch
+        self.look_for_strays()
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
         self.effects.extend(self.groups.topics_changed(touched, now))
         if before.keys() != self.image.brokers.keys():
@@ -274,11 +277,10 @@ class LocalBroker:
             if known is None or known.endpoints.get(listener) != old.endpoints.get(listener):
                 self._on_moved(broker)
 
-    def _look_for_strays(self, request: UpdateMetadataRequest) -> None:
+    def look_for_strays(self) -> None:
         """Once all is told, by a controller not older than the one that led when this broker registered: an older one
-        may not know yet what is here."""
-        self._strays_due |= request.type == FULL
-        if self._strays_due and 0 <= self.controller.known_epoch <= request.controller_epoch:
+        may not know yet what is here. The one may be known before the other."""
+        if self._strays_due and 0 <= self.controller.known_epoch <= self._told_by:
             self._strays_due = False
             self.assignments.drop_strays(self.image)
 

@@ -264,6 +264,7 @@ class Node:
         if leader != self._controller:
             self.peers.drop(self._controller, of=ASK_THE_NEXT)
             self._controller = leader
+            self.broker.look_for_strays()
 
     def _carry_out(self) -> None:
         batch = self._effects[:]

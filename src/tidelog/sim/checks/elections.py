@@ -46,6 +46,8 @@ def check(
     else:
         reason = why_unclean(ghosts, name, before, replicas)
         assert unclean or not reason, f"I17: {name} elects {state.leader}, and may not: {reason}"
+        if unclean and state.leader not in replicas:
+            reason = "its log was not seen"
         if reason:
             losses.allow(ghosts, name, f"an unclean election of {state.leader}: {reason}", before.leader_epoch)
 
