@@ -112,7 +112,7 @@ def test_a_failed_installation_is_tried_again(machine):
 
 
 def test_jars_are_copied_once(machine):
-    for name in ("java", "javac", "mvn", "kcat", "chromium", "ip"):
+    for name in ("java", "javac", "mvn", "kcat", "chromium", "ip", "openssl"):
         machine.has(name)
     assert machine.setup("test").returncode == 0
     kafka, zookeeper, spark = [call for call in machine.calls if call.startswith("mvn")]

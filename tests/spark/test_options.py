@@ -133,7 +133,7 @@ def test_times_are_written_as_spark_writes_them(text, ms):
         ({**GOOD, "kafka.fetch.max.bytes": "big"}, "'kafka.fetch.max.bytes is a whole number, not 'big''"),
         ({**GOOD, "kafka.fetch.maximum": "1"}, "'kafka.fetch.maximum is not an option of this client'"),
         ({**GOOD, "kafka.isolation.level": "some"}, "'kafka.isolation.level' is read_committed or read_uncommitted"),
-        ({**GOOD, "kafka.security.protocol": "SASL_SSL"}, "'kafka.security.protocol' is PLAINTEXT, not 'SASL_SSL'"),
+        ({**GOOD, "kafka.security.protocol": "SASL_SSL"}, "'kafka.sasl.jaas.config is needed, with username="),
     ],
 )
 def test_a_wrong_option_names_itself_and_the_remedy(options, told):

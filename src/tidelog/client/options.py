@@ -1,7 +1,7 @@
 """The options of the clients, with Kafka's names ('.' written as '_') and its Java client's defaults (4.3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from tidelog.errors import InvalidOption
@@ -24,6 +24,16 @@ class ClientOptions:
     socket_connection_setup_timeout_ms: int = 10_000
     metadata_max_age_ms: int = 300_000
     default_api_timeout_ms: int = 60_000
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = "PLAIN"
+    sasl_jaas_config: str = field(default="", repr=False)
+    ssl_truststore_type: str = "JKS"
+    ssl_truststore_location: str = ""
+    ssl_truststore_certificates: str = ""
+    ssl_keystore_type: str = "JKS"
+    ssl_keystore_location: str = ""
+    ssl_key_password: str = field(default="", repr=False)
+    ssl_endpoint_identification_algorithm: str = "https"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +116,13 @@ O = TypeVar("O", bound=ClientOptions)  # noqa: E741
 def parse(kind: type[O], properties: Mapping[str, str]) -> O:
     """Options from text, as a properties file or a tool's flags give them. InvalidOption for a name that the client
     does not have or a value that is none of its type."""
-    known = {field.name: field.type for field in fields(kind)}
+    known = {each.name: each.type for each in fields(kind)}
     values: dict[str, Any] = {}
     for name, text in properties.items():
-        field = name.replace(".", "_")
-        if field not in known:
+        place = name.replace(".", "_")
+        if place not in known:
             raise InvalidOption(f"{name} is not an option of this client")
-        values[field] = _value(name, str(known[field]), text)
+        values[place] = _value(name, str(known[place]), text)
     return kind(**values)
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tidelog.client.options import ClientOptions, parse
 from tidelog.errors import InvalidOption
+from tidelog.shell.blocking.secured import security_of
 from tidelog.shell.blocking.sockets import addresses
 
 O = TypeVar("O", bound=ClientOptions)  # noqa: E741
@@ -35,10 +36,19 @@ JAVA_ONLY = frozenset(
         "security.providers",
         "send.buffer.bytes",
         "socket.connection.setup.timeout.max.ms",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.password",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.password",
     }
 )
 """Options of every Java client that change nothing here: about its sockets, threads and metrics."""
-_SECRET = ("ssl.", "sasl.")
+_SECURED = ("ssl.", "sasl.")
 
 UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -78,21 +88,15 @@ def client_options(
     for name, instead in forbidden.items():
         if name in given:
             raise BadOption(f"Kafka option '{KAFKA}{name}' is not supported: {instead}")
-    protocol = given.pop(PROTOCOL, PLAINTEXT).strip()
-    if protocol.upper() != PLAINTEXT:
-        raise BadOption(
-            f"option '{KAFKA}{PROTOCOL}' is {PLAINTEXT}, not {protocol!r}: this client speaks neither TLS nor SASL; "
-            "read such clusters through a listener inside your network or with Spark's own connector"
-        )
-    meant = {
-        name: text.strip()
-        for name, text in given.items()
-        if name not in JAVA_ONLY and name not in others and not name.startswith(_SECRET)
-    }
+    meant = {name: text.strip() for name, text in given.items() if name not in JAVA_ONLY and name not in others}
+    if meant.get(PROTOCOL, PLAINTEXT).upper() == PLAINTEXT:
+        meant = {name: text for name, text in meant.items() if not name.startswith(_SECURED)}
     try:
-        return parse(kind, meant)
+        found = parse(kind, meant)
+        security_of(found)
     except InvalidOption as reason:
         raise BadOption(f"option '{KAFKA}{reason}'") from None
+    return found
 
 
 def number(least: int) -> Callable[[str, str], int]:

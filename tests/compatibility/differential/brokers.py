@@ -2,7 +2,7 @@
 
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,26 +34,36 @@ def tidelog(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def kafka(folder: Path, libs: str) -> Iterator[int]:
-    """The port of a real Kafka that runs meanwhile; its log is `folder/kafka.log`."""
+def kafka(
+    folder: Path,
+    libs: str,
+    *,
+    listeners: Mapping[str, int] | None = None,
+    options: Mapping[str, str] | None = None,
+    formatting: Sequence[str] = (),
+) -> Iterator[int]:
+    """The port of a real Kafka that runs meanwhile; its log is `folder/kafka.log`. It may listen at more ports, by
+    protocol."""
     folder.mkdir()
     file = folder / "server.properties"
     port, controller_port = _free_ports(2)
-    options = {
+    more = "".join(f",{name}://127.0.0.1:{number}" for name, number in (listeners or {}).items())
+    properties = {
         "process.roles": "broker,controller",
         "node.id": "0",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{more}",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder / "data"),
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         **OPTIONS,
+        **(options or {}),
     }
-    file.write_text("".join(f"{key}={value}\n" for key, value in options.items()), encoding="utf-8")
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
     java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", libs]
-    formatting = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(file)]
-    subprocess.run(formatting, check=True, capture_output=True, timeout=60)
+    storage = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(file)]
+    subprocess.run([*storage, *formatting], check=True, capture_output=True, timeout=60)
     with (folder / "kafka.log").open("wb") as log:
         process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log)
         try:

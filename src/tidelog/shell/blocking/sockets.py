@@ -7,14 +7,18 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from os import strerror
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from typing import TYPE_CHECKING, Any
 
 from tidelog.client.client import Client
-from tidelog.client.options import Address
+from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Close, Connect, Effect, Send
-from tidelog.errors import ProtocolViolation
+from tidelog.errors import ApiError, InvalidOption, ProtocolViolation
 from tidelog.model import Time
 from tidelog.ports import Buffer
 from tidelog.wire.frames import Buffers, FrameReader
+
+if TYPE_CHECKING:
+    from tidelog.shell.blocking.secured import Security
 
 MAX_ANSWER_BYTES = 2**31 - 1
 TRUSTED_BYTES = 64 * 1024 * 1024
@@ -42,15 +46,29 @@ def addresses(bootstrap: str | Sequence[Address]) -> list[Address]:
     return found
 
 
+def _security(options: ClientOptions) -> "Security | None":
+    if options.security_protocol.upper() == "PLAINTEXT":
+        return None  # who needs no TLS does not load it
+    from tidelog.shell.blocking.secured import security_of
+
+    return security_of(options)
+
+
 class _Socket:
     """One connection: what is still to be written, and the frames that arrive."""
 
-    def __init__(self, connection: int, sock: socket.socket, buffers: Buffers) -> None:
+    def __init__(self, connection: int, host: str, sock: socket.socket, buffers: Buffers) -> None:
         self.connection = connection
-        self.sock = sock
+        self.host = host
+        self.sock: Any = sock
         self.reader = FrameReader(MAX_ANSWER_BYTES, buffers, TRUSTED_BYTES)
         self.unsent: deque[memoryview] = deque()
         self.is_connected = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether TLS holds bytes that the selector does not know of."""
+        return hasattr(self.sock, "pending") and self.sock.fileno() >= 0 and bool(self.sock.pending())
 
     def write(self) -> bool:
         """Send what the socket takes now; whether something is left."""
@@ -73,6 +91,7 @@ class Sockets:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._security = _security(client.cluster.options)
         self._selector = DefaultSelector()
         self._sockets: dict[int, _Socket] = {}
         self._buffers = Buffers(SPARE_BYTES)
@@ -119,7 +138,7 @@ class Sockets:
             return self.client.connect_failed(effect.connection, str(reason), now())
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        found = _Socket(effect.connection, sock, self._buffers)
+        found = _Socket(effect.connection, effect.host, sock, self._buffers)
         self._sockets[effect.connection] = found
         self._selector.register(sock, EVENT_WRITE, found)
         sock.connect_ex(address)
@@ -148,14 +167,25 @@ class Sockets:
             return
         if events & EVENT_WRITE:
             self.carry_out(self._write(found))
-        if events & EVENT_READ and self._sockets.get(found.connection) is found:
+        more = bool(events & EVENT_READ)
+        while more and self._sockets.get(found.connection) is found:
             self.carry_out(self._read(found))
+            more = self._security is not None and found.has_more
 
     def _finish_connecting(self, found: _Socket) -> list[Effect]:
         error = found.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self._drop(found.connection)
             return self.client.connect_failed(found.connection, strerror(error), now())
+        if self._security is not None:
+            try:
+                found.sock = self._security.secure(found.sock, found.host)
+            except OSError as reason:
+                self._drop(found.connection)
+                return self.client.connect_failed(found.connection, str(reason), now())
+            except (ApiError, InvalidOption):
+                self._drop(found.connection)
+                raise  # to try again changes nothing
         found.is_connected = True
         self._selector.modify(found.sock, EVENT_READ, found)
         return self.client.connected(found.connection, now())

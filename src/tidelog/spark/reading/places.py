@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from tidelog.client.options import ClientOptions
 from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.client.reading.lookups import Found as Place
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.offsets import Offsets, Point
@@ -19,6 +19,7 @@ from tidelog.spark.reading.topics import Found, find, told
 
 T = TypeVar("T")
 
+_UNKNOWN_USER = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 _UNREACHED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
 
 
@@ -181,4 +182,8 @@ class Places:
                     f"no broker of option {BOOTSTRAP!r} ({self._options.bootstrap}) answered within {seconds:g} s: "
                     f"{error}; check that the address is one that brokers listen at and that this host reaches"
                 ) from None
+            if error.code in _UNKNOWN_USER:
+                raise BadOption(f"option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': {error}") from None
             raise
+        except InvalidOption as reason:
+            raise BadOption(f"option 'kafka.{reason}'") from None

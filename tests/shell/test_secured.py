@@ -1,0 +1,184 @@
+"""Clients on connections with TLS and SASL, to a real Kafka that wants them, and what they say where it goes wrong."""
+
+import pickle
+import subprocess
+from base64 import b64encode
+
+import pytest
+
+from tests.compatibility.differential import brokers
+from tidelog.client.options import ConsumerOptions, ProducerOptions, parse
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.shell.blocking.secured import scram, security_of
+from tidelog.shell.transport import Admin, Consumer, Producer
+from tidelog.spark import connections
+from tidelog.spark.options import BadOption
+from tidelog.spark.reading.batch import BatchReader
+from tidelog.spark.reading.options import ReadOptions
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+
+JAAS = 'org.apache.kafka.common.security.{}.{}LoginModule required username="{}" password="{}";'
+CLIENT = JAAS.format("plain", "Plain", "alice", "wonder land")
+SCRAM = JAAS.format("scram", "Scram", "bob", "builder")
+
+
+def exchange_of(script, said):
+    """A server that answers in turn."""
+
+    def exchange(text):
+        said.append(text.decode())
+        return script[len(said) - 1].encode()
+
+    return exchange
+
+
+def test_scram_is_that_of_rfc_7677():
+    nonce, both = "rOprNGfwEbeRWgbNEkqO", "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    answers = [f"r={both},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="]
+    said = []
+    scram(exchange_of(answers, said), "sha256", "user", "pencil", nonce)
+    assert said == ["n,,n=user,r=" + nonce, f"c=biws,r={both},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="]
+    for odd in (f"v={b64encode(bytes(32)).decode()}", "e=other-error"):
+        with pytest.raises(ApiError, match="does not prove that it knows the password"):
+            scram(exchange_of([answers[0], odd], []), "sha256", "user", "pencil", nonce)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.jaas.config is needed"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
+            "sasl.mechanism is one of PLAIN, SCRAM-SHA-256",
+        ),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "ssl.truststore.type is PEM, not 'JKS'"),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/no"},
+            "cannot be read",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_before_connecting(given, told):
+    with pytest.raises(InvalidOption, match=told):
+        security_of(parse(ConsumerOptions, given))
+
+
+def test_secrets_are_not_printed():
+    assert "wonder" not in repr(parse(ProducerOptions, {"sasl.jaas.config": CLIENT}))
+    assert security_of(ProducerOptions()) is None
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory, kafka_libs):
+    """Ports by protocol, and the certificate that a client is to trust."""
+    folder = tmp_path_factory.mktemp("secured")
+    key, certificate, both = folder / "key.pem", folder / "certificate.pem", folder / "both.pem"
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *names]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    both.write_text(key.read_text() + certificate.read_text())
+    ports = dict(zip(("SSL", "SASL_PLAINTEXT", "SASL_SSL"), brokers._free_ports(3), strict=True))
+    plain = JAAS.format("plain", "Plain", "server", "s").replace(";", ' user_alice="wonder land";')
+    options = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(both),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+        + ",".join(f"{name}:{name}" for name in ports),
+    }
+    for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
+        at = f"listener.name.{protocol.lower()}"
+        options[f"{at}.plain.sasl.jaas.config"] = plain
+        options[f"{at}.scram-sha-512.sasl.jaas.config"] = JAAS.format("scram", "Scram", "server", "s")
+    scram_user = ["--add-scram", "SCRAM-SHA-512=[name=bob,password=builder]"]
+    with brokers.kafka(folder / "data", kafka_libs, listeners=ports, options=options, formatting=scram_user):
+        yield ports, certificate
+
+
+CASES = {
+    "TLS": ("SSL", {}),
+    "PLAIN": ("SASL_PLAINTEXT", {"sasl.jaas.config": CLIENT}),
+    "SCRAM": ("SASL_PLAINTEXT", {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}),
+    "PLAIN over TLS": ("SASL_SSL", {"sasl.jaas.config": CLIENT}),
+    "SCRAM over TLS": ("SASL_SSL", {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}),
+}
+
+
+def options_of(protocol, certificate, more):
+    given = {"security.protocol": protocol, "ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificate)}
+    return {name.replace(".", "_"): text for name, text in {**given, **more}.items()}
+
+
+@pytest.mark.kafka
+@pytest.mark.processes
+@pytest.mark.parametrize("case", CASES)
+def test_records_go_through_connections_that_are_secured(kafka, case):
+    ports, certificate = kafka
+    protocol, more = CASES[case]
+    given, bootstrap, topic = (
+        options_of(protocol, certificate, more),
+        f"127.0.0.1:{ports[protocol]}",
+        case.replace(" ", "-"),
+    )
+    with Admin(bootstrap, **given) as admin:
+        wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
+        assert admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code == 0
+    values = [bytes([n % 251]) * 50_000 for n in range(20)]  # longer than what TLS hands out at once
+    with Producer(bootstrap, **given) as producer:
+        for value in values:
+            producer.send(topic, value, partition=0)
+        assert all(delivery.is_acknowledged for delivery in producer.flush(60))
+    with Consumer(bootstrap, auto_offset_reset="earliest", **given) as consumer:
+        consumer.partitions_of(topic)
+        consumer.assign([(topic, 0)])
+        found = []
+        while len(found) < len(values):
+            found += consumer.poll(60)
+        assert [record.value for record in found] == values
+
+
+@pytest.mark.kafka
+@pytest.mark.processes
+def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
+    ports, certificate = kafka
+    given = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(certificate),
+        "kafka.sasl.jaas.config": CLIENT,
+        "kafka.ssl.protocol": "TLSv1.3",
+        "subscribe": "TLS",
+    }
+    reader = BatchReader(ReadOptions.of(given, streaming=False))
+    (part,) = reader.partitions()
+    assert sum(batch.num_rows for batch in reader.read(pickle.loads(pickle.dumps(part)))) == 20
+    while connections._kept:
+        connections._kept.popitem()[1].close()
+    refused = {**given, "kafka.sasl.jaas.config": SCRAM}
+    with pytest.raises(BadOption, match=r"'kafka.sasl.jaas.config' .* refuses user 'bob'"):
+        BatchReader(ReadOptions.of(refused, streaming=False)).partitions()
+
+
+@pytest.mark.kafka
+@pytest.mark.processes
+def test_who_is_refused_is_told_why(kafka):
+    ports, certificate = kafka
+    wrong = {"sasl.jaas.config": CLIENT.replace("wonder", "other")}
+    refused = [
+        ("SASL_PLAINTEXT", wrong, ApiError, "refuses user 'alice'"),
+        (
+            "SASL_SSL",
+            {**wrong, "sasl.mechanism": "SCRAM-SHA-256"},
+            ApiError,
+            "knows .* not sasl.mechanism SCRAM-SHA-256",
+        ),
+        ("SSL", {"ssl.truststore.location": "/etc/ssl/certs/ca-certificates.crt"}, InvalidOption, "is not trusted"),
+    ]
+    for protocol, more, kind, told in refused:
+        given = options_of(protocol, certificate, more)
+        with Consumer(f"127.0.0.1:{ports[protocol]}", **given) as consumer, pytest.raises(kind, match=told) as raised:
+            consumer.partitions_of("any")
+        if kind is ApiError and "refuses" in told:
+            assert raised.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
