@@ -72,7 +72,7 @@ def _untruncated(losses: Losses, places: Places, start: Point, end: Point, kept:
     newer = [name for name in kept if end.epochs.get(name, -1) > start.epochs.get(name, 1 << 31)]
     for name, at in kept.items():
         behind = end.offsets[name] < at
-        common = _common_end(places, name, start.epochs[name]) if name in newer else None
+        common = _common_end(places, name, start.epochs[name], end.epochs[name]) if name in newer else None
         to = min(end.offsets[name] if behind else at, at if common is None else common)
         if to < at:
             losses.report(
@@ -83,8 +83,16 @@ def _untruncated(losses: Losses, places: Places, start: Point, end: Point, kept:
     return found
 
 
-def _common_end(places: Places, name: TopicPartition, epoch: int) -> int | None:
-    """Where the leader's records of that epoch and older ones end (KIP-101); None where it does not know."""
+def _common_end(places: Places, name: TopicPartition, epoch: int, now: int) -> int | None:
+    """Where the records of that epoch and older ones end in the log of the leader of epoch `now` (KIP-101), asked once;
+    None where it does not know."""
+    key = name, epoch, now
+    if key not in places.common_ends and (told_of := _asked(places, name, epoch)) is not None:
+        places.common_ends[key] = told_of
+    return places.common_ends.get(key)
+
+
+def _asked(places: Places, name: TopicPartition, epoch: int) -> int | None:
     wanted = OffsetForLeaderPartition(partition=name.partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name.topic, partitions=[wanted])])
     told_of = places.admin.ask(request, Leader(*name)).topics[0].partitions[0]

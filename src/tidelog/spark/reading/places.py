@@ -30,6 +30,8 @@ class Places:
         self._options = options
         self._consumer: Consumer | None = None
         self._admin: Admin | None = None
+        self.common_ends: dict[tuple[TopicPartition, int, int], int] = {}
+        """Where an epoch's records end in the log of a leader's epoch, as far as it was asked."""
 
     @property
     def consumer(self) -> Consumer:
