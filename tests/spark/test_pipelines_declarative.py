@@ -1,0 +1,87 @@
+"""The project of Spark Declarative Pipelines in examples: it validates, and runs to the same hours as pandas."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.spark.flights_data import MALFORMED, TICK, expected, flights, results, send_spread, shaped, values
+from tests.spark.records import send
+from tests.spark.test_pipelines_mirror import read
+
+PROJECT = Path(__file__).parent.parent.parent / "examples" / "declarative"
+STORAGE = "file:///var/tmp/tidelog-flights"
+PARTITIONS = 2
+WITHIN_S = 800
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_the_project_validates_and_runs(tides, tmp_path):
+    for topic in ("flights", "flights.delays", "flights.dead"):
+        tides.create_topic(topic, PARTITIONS)
+    send_spread(tides.bootstrap, "flights", values(flights(2)), PARTITIONS)
+    send(tides.bootstrap, "flights", [*MALFORMED, TICK], 0)
+    project = tmp_path / "project"
+    shutil.copytree(PROJECT, project)
+    (tmp_path / "storage").mkdir()
+    spec = project / "spark-pipeline.yml"
+    text = spec.read_text(encoding="utf-8")
+    assert STORAGE in text
+    spec.write_text(text.replace(STORAGE, f"file://{tmp_path}/storage"), encoding="utf-8")
+    assert "Run is COMPLETED" in pipelines("dry-run", project, tides.bootstrap)
+    assert not any(records(tides, "flights.delays"))
+    assert "Run is COMPLETED" in pipelines("run", project, tides.bootstrap)
+    told = results([record.value for record in records(tides, "flights.delays")])
+    pd.testing.assert_frame_equal(told, expected(flights(2)))
+    dead = {record.value: dict(record.headers)["tidelog.reason"].decode() for record in records(tides, "flights.dead")}
+    assert dead == MALFORMED
+    table = pd.read_parquet(project / "spark-warehouse" / "delays")
+    hours = table.assign(hour=table["hour"].dt.strftime("%Y-%m-%dT%H:%M:%S.000Z"))
+    pd.testing.assert_frame_equal(shaped(hours), expected(flights(2)))
+    carriers = pd.read_parquet(project / "spark-warehouse" / "carriers")
+    pd.testing.assert_frame_equal(in_order(carriers), in_order(expected_carriers(expected(flights(2)))))
+    outcomes = pd.read_parquet(project / "spark-warehouse" / "outcomes")
+    assert outcomes.topic.value_counts().to_dict() == {"flights.delays": len(told), "flights.dead": len(MALFORMED)}
+
+
+def expected_carriers(hours):
+    """By pandas from its own hours."""
+    sums = hours.groupby("carrier", as_index=False)[["arrival_delay", "arrived", "flights"]].sum()
+    return sums.assign(mean_delay=sums.arrival_delay / sums.arrived)
+
+
+def in_order(carriers):
+    found = carriers[["carrier", "mean_delay", "flights"]].astype({"flights": "int64"})
+    return found.sort_values("carrier", ignore_index=True)
+
+
+def pipelines(command, project, bootstrap):
+    """What `spark-pipelines` says."""
+    environment = {
+        **os.environ,
+        "TIDELOG_BOOTSTRAP": bootstrap,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    program = str(Path(sys.executable).with_name("spark-pipelines"))
+    arguments = ["--conf", "spark.ui.enabled=false"]
+    done = subprocess.run(
+        [program, *arguments, command],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    return done.stdout + done.stderr
+
+
+def records(tides, topic):
+    return [record for each in read(tides.bootstrap, topic).values() for record in each]
