@@ -3,7 +3,7 @@
 import pytest
 
 from tests.log.support import NOW, WALL, after, batch, end_of, flush, open_log, options, read_batches, sim_disk
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import ApiError, DiskFull, ErrorCode
 from tidelog.log import names
 from tidelog.log.segment import Warm
 from tidelog.wire.records import header
@@ -182,6 +182,27 @@ def test_a_log_whose_records_are_all_deleted_may_begin_inside_a_batch_too():
     assert (log.log_start_offset, log.log_end_offset) == (5, 7)
     assert offsets(log, 5, 10_000, 7) == [3]
     log.check_invariants()
+
+
+def test_a_batch_that_a_full_disk_refuses_leaves_a_log_that_was_to_begin_inside_it_as_it_was():
+    """Simulated seed 3000783: the log ended below its own start, and below its high watermark."""
+    disk = sim_disk()
+    log = open_log(disk)
+    log.truncate_fully_and_start_at(5)
+    disk.capacity = disk.used() + 20
+    data = batch(*[b"x"] * 4, base_offset=3, leader_epoch=2)
+    with pytest.raises(DiskFull):
+        log.append_as_follower(data, NOW)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    log.check_invariants()
+    disk.capacity = None
+    log.roll(NOW)
+    log.append_as_follower(data, NOW)
+    log.append_as_follower(batch(base_offset=7, leader_epoch=2), NOW)
+    log.check_invariants()
+    log.close(clean=False)
+    again = open_log(disk, start=5)
+    assert (again.log_start_offset, again.log_end_offset, offsets(again, 5, 10_000, 8)) == (5, 8, [3, 7])
 
 
 # Rolling.

@@ -50,6 +50,7 @@ WHOLE = {
     400018: "the fault of rot looked for a batch in the torn end that an earlier fault had left",
     300363: "a lost answer, given again, jumped over the leader's new replicas, and the move hung",
     211258: "nobody need hold what was acknowledged of a topic that is being deleted",
+    3000783: "a batch that a full disk refused left a log that was to begin inside it ending below its start",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

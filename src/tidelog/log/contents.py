@@ -142,11 +142,11 @@ class Contents:
     def roll(self, now: Time, base_offset: int = 0) -> None:
         """Begin a new segment at the end of the log, or at `base_offset` if that is later.
 
-        Behind a cut it begins where the records end, not the log: that may have been cut in a hole, and to recovery a
-        hole between two segments is a segment that was lost, and what follows it goes."""
+        Behind a cut, and without records, it begins where the records end, not the log: that may have been cut in a
+        hole, and to recovery a hole between two segments is a segment that was lost, and what follows it goes."""
         self._check_usable()
         old = self.segments.active
-        base = max(old.next_offset() if self._cut else self.log_end_offset, base_offset)
+        base = max(self.log_end_offset if old.size and not self._cut else old.next_offset(), base_offset)
         if old.base_offset == base:
             self._cut = False
             return
@@ -219,20 +219,20 @@ class Contents:
             self.segments.create(active.base_offset, active.created)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Drop everything; the next record gets `offset`. `log_start_offset` where it is not the same."""
+        """Drop everything; the next batch has `offset`. It may begin below `log_start_offset`, where the log then ends."""
         self._check_usable()
+        start = offset if log_start_offset is None else log_start_offset
         with self._all_or_failed():
             self._interrupt(0)
             created = self.segments.active.created
             self._discard(self.segments.retire_from(0))
             self.segments.create(offset, created)
             self._durability.truncate(offset)
-            self.log_end_offset = offset
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self.log_start_offset = self.log_end_offset = start
             self.epochs.clear()
             self._write_epochs()
             self.snapshots.remove(list(self.snapshots.offsets))
-            self.producers = Producers(end_offset=offset)
+            self.producers = Producers(end_offset=start)
 
     def advance_start(self, offset: int) -> bool:
         """Records below `offset` are gone (DeleteRecords, or the leader's start); whether the start moved. ApiError

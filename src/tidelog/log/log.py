@@ -195,7 +195,8 @@ class Log(Contents):
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
         """Offsets ascend from the log's end. A log without records may begin inside a batch (its start, or its
-        leader's, is not at a batch's first offset): the batch is then taken whole, in place of what is deleted."""
+        leader's, is not at a batch's first offset): the batch is then taken whole, in place of what is deleted. Where
+        it cannot be written after all, the log ends where it did."""
         expected = self.log_end_offset
         first = found[0]
         if first.base_offset < expected <= first.last_offset and expected == self.log_start_offset:
