@@ -185,6 +185,20 @@ def test_a_wrong_option_is_refused_by_its_name(spark, bootstrap, case):
         write(frame, bootstrap, **{"topic": "t", **options})
 
 
+@pytest.mark.parametrize("once", ["false", "true"])
+def test_brokers_that_do_not_answer_are_told_of_on_the_driver(spark, once):
+    frame = spark.range(1).selectExpr("'v' as value")
+    options = {"topic": "t", "exactlyOnce": once, "kafka.max.block.ms": "1000"}
+    with pytest.raises(Exception, match=r"no broker of option 'kafka.bootstrap.servers' \(127.0.0.1:1\) answered"):
+        write(frame, "127.0.0.1:1", **options)
+
+
+def test_a_topic_that_is_not_there_and_may_not_be_made_fails(spark, bootstrap):
+    options = {"topic": "not a name", "kafka.max.block.ms": "1000"}
+    with pytest.raises(Exception, match="there is no topic not a name"):
+        write(spark.range(1).selectExpr("'v' as value"), bootstrap, **options)
+
+
 def test_a_topic_is_not_overwritten(spark, bootstrap):
     writer = spark.range(1).selectExpr("'v' as value").write.format("tidelog").mode("overwrite")
     with pytest.raises(Exception, match="mode overwrite is not possible: a topic is only added to"):

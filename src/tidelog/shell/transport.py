@@ -50,7 +50,8 @@ class _Blocking:
         return True
 
     def _topic(self, topic: str, timeout: float) -> "TopicInfo":
-        """A topic's metadata; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in so many seconds."""
+        """A topic's metadata; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in so many seconds,
+        REQUEST_TIMED_OUT where nobody tells."""
         client = self._sockets.client
         metadata = client.metadata
 
@@ -61,6 +62,8 @@ class _Blocking:
             client.cluster.want_topics([topic], now())
             self._sockets.carry_out(client.wake(now()))
         if not self._run_until(is_known, now().mono + int(timeout * 1000)):
+            if not metadata.updates:
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"no broker answered in {timeout:g} s")
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
         return metadata.topics[topic]
 

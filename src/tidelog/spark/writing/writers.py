@@ -9,6 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from tidelog.client.admin import ANY
+from tidelog.errors import ApiError
 from tidelog.shell.transport import Admin
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing import columns, ledger
@@ -16,6 +18,7 @@ from tidelog.spark.writing.driver import Driver
 from tidelog.spark.writing.entries import Transaction
 from tidelog.spark.writing.options import WriteOptions
 from tidelog.spark.writing.task import Job, Prepared, Recorded, prepare, write
+from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """Spark's names for what a task is part of."""
@@ -23,7 +26,7 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 KILLED_WITHIN_S = 3.0
 """Spark ends the Python worker of a task that it kills two seconds later, if it still runs."""
 
-_ready: set[str] = set()
+_ready: set[tuple[str, bool]] = set()
 _drivers: dict[tuple[str, str], Driver] = {}
 """Kept from batch to batch in the process that commits."""
 
@@ -31,7 +34,7 @@ _drivers: dict[tuple[str, str], Driver] = {}
 def stream_writer(options: Any, schema: StructType) -> "StreamWriter":
     chosen = WriteOptions.of(options, streaming=True)
     found = columns.checked(schema, chosen.topic)
-    _prepare_ledger(chosen)
+    _prepare(chosen)
     return StreamWriter(chosen, found)
 
 
@@ -40,7 +43,7 @@ def batch_writer(options: Any, schema: StructType, *, overwrite: bool) -> "Batch
     if overwrite:
         raise BadOption("mode overwrite is not possible: a topic is only added to; use mode append")
     found = columns.checked(schema, chosen.topic)
-    _prepare_ledger(chosen)
+    _prepare(chosen)
     return BatchWriter(chosen, found)
 
 
@@ -142,9 +145,20 @@ def _drop(bootstrap: str, job: Job) -> None:
         driver.close()
 
 
-def _prepare_ledger(options: WriteOptions) -> None:
+def _prepare(options: WriteOptions) -> None:
     """Before the first batch is planned: what is wrong with the cluster is told on the driver."""
-    if options.exactly_once and options.bootstrap not in _ready:
-        with Admin(options.bootstrap) as admin:
+    name = (options.bootstrap, options.exactly_once)
+    if name in _ready:
+        return
+    wait_ms = options.producer.max_block_ms
+    with Admin(options.bootstrap) as admin:
+        try:
+            admin.ask(MetadataRequest(topics=[]), ANY, timeout_ms=wait_ms)
+        except ApiError as error:
+            raise BadOption(
+                f"no broker of option 'kafka.bootstrap.servers' ({options.bootstrap}) answered within {wait_ms} ms "
+                f"(kafka.max.block.ms): {error}; check that the address is one that brokers listen at"
+            ) from None
+        if options.exactly_once:
             ledger.create(admin)
-        _ready.add(options.bootstrap)
+    _ready.add(name)
