@@ -9,6 +9,7 @@ from tests.audit.logs import batches, flip_record, segment, write_cluster, write
 from tidelog.audit import finding
 from tidelog.cli.main import run
 from tidelog.shell.auditing import cluster as planning
+from tidelog.shell.auditing import fetching
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 
@@ -74,6 +75,26 @@ def test_a_broker_that_does_not_run_is_told_of_and_its_folder_is_read_where_it_i
         assert found["findings"] == []
     finally:
         tides.start(2)
+
+
+def test_a_broker_that_does_not_answer_costs_its_time_once(capsys, tides, monkeypatch):
+    """It was killed a moment ago, or hangs: the cluster still knows it, and each partition would wait for it."""
+    fetch, asked = fetching.fetch, []
+
+    def hangs(source, *others, **more):
+        if source.broker == 2:
+            asked.append(source.broker)
+            raise fetching.Silent("broker 2 does not answer (REQUEST_TIMED_OUT)")
+        return fetch(source, *others, **more)
+
+    monkeypatch.setattr(fetching, "fetch", hangs)
+    monkeypatch.setattr(planning, "_reachable", lambda *_: [])
+    found = as_json(capsys, "--bootstrap", tides.bootstrap, "--topic", "t")
+    assert asked == [2]
+    assert [(each["kind"], each["partition"], each["brokers"]) for each in found["findings"]] == [
+        (finding.UNREADABLE, 0, [2]),
+        (finding.UNREADABLE, 1, [2]),
+    ]
 
 
 def test_a_replica_that_nobody_knows_of_is_an_orphan(capsys, tides):

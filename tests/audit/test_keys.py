@@ -4,13 +4,14 @@ from zlib import crc32
 
 import pytest
 
-from tests.audit.logs import NAME, audited, batch, found, write_replica
+from tests.audit.logs import NAME, audited, batch, found, segment, write_replica
 from tests.log.support import NOW, WALL, after, open_log, options
 from tests.log.test_compaction import clean
 from tidelog.audit import finding
 from tidelog.audit.acknowledged import Acknowledged
 from tidelog.audit.keys import BUCKETS, LastValues, differing
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
+from tidelog.shell.auditing import files
 from tidelog.shell.disk import OsDisk
 from tidelog.wire.records import TRANSACTIONAL, Marker, Record, build, build_marker
 
@@ -126,7 +127,7 @@ def test_digests_differ_where_keys_do():
     assert len(one_side.digests()) == BUCKETS
     buckets = differing({0: one_side.digests(), 1: other.digests()})
     assert len(buckets) == 1
-    assert b"k50" in one_side.of(buckets)
+    assert b"k50" in one_side.of(buckets).lasts
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -148,3 +149,24 @@ def test_a_log_that_is_really_compacted(tmp_path, times):
     assert kinds(report) == set(), found(report)
     sizes = [each.bytes for each in report.partitions[0].replicas]
     assert sizes[1] < sizes[0]
+
+
+def test_a_replica_that_was_read_to_within_a_transaction_contradicts_nobody(tmp_path):
+    """One is read a moment after the other: by then the transaction has ended."""
+    sooner = [one(0, b"a", b"old"), transactional(1, 7, (b"a", b"new"), (b"b", b"x"))]
+    assert kinds(write(tmp_path / "ended", sooner, [*sooner, marker(3, 7, committed=True)])) == set()
+    apart = [sooner[0], transactional(1, 8, (b"c", b"y"), (b"b", b"x"))]
+    assert kinds(write(tmp_path / "apart", apart, [*sooner, marker(3, 7, committed=True)])) == {finding.KEYS}
+
+
+def test_a_replica_of_which_a_part_cannot_be_read_contradicts_nobody(tmp_path, monkeypatch):
+    paths = [write_replica(tmp_path, broker, WHOLE) for broker in (0, 1)]
+    hidden, read = str(segment(paths[1], 1)), files.read
+
+    def refuses(file, *others, **more):
+        if file == hidden:
+            raise OSError(5, "Input/output error", file)
+        return read(file, *others, **more)
+
+    monkeypatch.setattr(files, "read", refuses)
+    assert {each.kind for each in audited(tmp_path, compacted=[TOPIC]).findings} == {finding.UNREADABLE}

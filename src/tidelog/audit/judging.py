@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 from tidelog.audit import finding
-from tidelog.audit.acknowledged import Acknowledged
+from tidelog.audit.acknowledged import OTHER, Acknowledged
 from tidelog.audit.comparing import Difference, agree_again
 from tidelog.audit.finding import Finding
 from tidelog.audit.merging import ReplicaLog
@@ -82,9 +82,12 @@ def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Itera
         yield _found(case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_told(kept)}")
     known = dict(kept)
     begins = max(log.start, log.known.log_start)
+    if log.known.source == "folder" and kept:  # what was deleted goes from here before the log's start is written down
+        begins = max(begins, kept[0][1])
+    bounds = [first for _, first in log.epochs[1:]] + [log.end]
     for number, (epoch, first) in enumerate(log.epochs):
-        is_deleted = number + 1 < len(log.epochs) and log.epochs[number + 1][1] <= begins
-        if is_deleted or log.hides(first) or (number and log.hides(first - 1)) or epoch < 0:
+        is_deleted = bounds[number] <= begins or (first < begins and epoch < kept[0][0] if kept else False)
+        if is_deleted or log.hides(first) or log.hides(first - 1) or epoch < 0:
             continue
         start = known.get(epoch)
         if number == 0 and start is not None and start < log.start and not case.is_compacted:
@@ -244,23 +247,43 @@ def _lost(case: Case) -> Iterator[Finding]:
     if best is None or case.is_compacted:
         return
     for each in case.acknowledged:
-        there = [log for log in case.logs if not log.is_empty and log.start <= each.offset]
-        if not there:
+        by_state: dict[str, list[ReplicaLog]] = {state: [] for state in (_HAS, _LACKS, _UNKNOWN, _DELETED)}
+        for log in case.logs:
+            by_state[_state(case, log, each)].append(log)
+        if best in by_state[_HAS] or not by_state[_LACKS]:
             continue
-        holders = [log for log in there if each.offset < log.end and each not in log.missing]
-        if best in holders:
-            continue
-        if not holders:
-            instead = {log.missing.get(each, finding.UNREADABLE) for log in there if log.end > each.offset}
-            what = f"; {' and '.join(sorted(instead))} is there" if instead else ""
-            sentence = f"the record acknowledged at offset {each.offset} is on no replica{what}"
-            yield _found(case, finding.ACKNOWLEDGED, (), sentence, each.offset, each.offset + 1)
-        elif best.start <= each.offset and not (best.known.ends_at_watermark and each.offset >= best.end):
-            names = ", ".join(str(log.broker) for log in holders)
+        if not by_state[_HAS]:
+            yield _nowhere(case, each, by_state[_LACKS], by_state[_UNKNOWN])
+        elif best in by_state[_LACKS] and not (best.known.ends_at_watermark and each.offset >= best.end):
+            names = ", ".join(str(log.broker) for log in by_state[_HAS])
             sentence = (
                 f"the record acknowledged at offset {each.offset} is on broker {names} only, not on {best.broker}"
             )
             yield _found(case, finding.ACKNOWLEDGED, [best.broker], sentence, each.offset, each.offset + 1)
+
+
+_HAS, _LACKS, _UNKNOWN, _DELETED = "has", "lacks", "unknown", "deleted"
+
+
+def _state(case: Case, log: ReplicaLog, each: Acknowledged) -> str:
+    """Of a replica that was not read as a whole nobody knows whether what was not met is there. A
+    folder that never held anything tells nothing where no cluster says that the topic lives."""
+    if log.start <= each.offset < log.end and each not in log.missing:
+        return _HAS
+    is_behind = log.known.ends_at_watermark and not log.known.is_leader and each.offset >= log.end
+    is_blank = log.is_empty and not log.kept_epochs and case.leader == UNKNOWN
+    if log.trouble or is_behind or is_blank:
+        return _UNKNOWN
+    begins = log.known.log_start if log.start == UNKNOWN else log.start
+    return _DELETED if begins > each.offset else _LACKS
+
+
+def _nowhere(case: Case, each: Acknowledged, lacking: Sequence[ReplicaLog], unknown: Sequence[ReplicaLog]) -> Finding:
+    is_other = any(log.missing.get(each) == OTHER for log in lacking)
+    what = f"; {OTHER} is there" if is_other else ""
+    where = "on no replica that could be read" if unknown else "on no replica"
+    sentence = f"the record acknowledged at offset {each.offset} is {where}{what}"
+    return _found(case, finding.ACKNOWLEDGED, (), sentence, each.offset, each.offset + 1)
 
 
 def _keys(case: Case) -> Iterator[Finding]:
@@ -270,7 +293,10 @@ def _keys(case: Case) -> Iterator[Finding]:
 
 def _trouble(case: Case) -> Iterator[Finding]:
     for log in case.logs:
-        yield from (_found(case, finding.UNREADABLE, [log.broker], trouble) for trouble in log.trouble)
+        told = {fault.sentence for fault in log.faults}
+        for trouble in log.trouble:
+            if trouble not in told:
+                yield _found(case, finding.UNREADABLE, [log.broker], trouble)
 
 
 def first_divergence(findings: Mapping[str, object] | Sequence[Finding]) -> int:

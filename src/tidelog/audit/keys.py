@@ -4,7 +4,7 @@ A tombstone is the same as no record. What an aborted transaction wrote is none.
 record of a key may still have an older one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 from zlib import crc32
@@ -28,6 +28,14 @@ class Last(NamedTuple):
     offset: int
     record: int
     gone: bool
+
+
+class Told(NamedTuple):
+    """Of some keys the last records, and those of transactions that were open where the replica was read to."""
+
+    lasts: dict[bytes, Last]
+    pending: dict[bytes, set[int]]
+    """key → offsets."""
 
 
 class LastValues:
@@ -73,8 +81,13 @@ class LastValues:
                 sums[code % BUCKETS] += crc32c(line) * crc32(line)
         return [each & MASK for each in sums]
 
-    def of(self, buckets: set[int]) -> dict[bytes, Last]:
-        return {key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}
+    def of(self, buckets: set[int]) -> Told:
+        told = Told({key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}, {})
+        for written in self._open.values():
+            for key, last in written.items():
+                if crc32(key) % BUCKETS in buckets:
+                    told.pending.setdefault(key, set()).add(last.offset)
+        return told
 
 
 def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offset: int) -> None:
@@ -92,25 +105,29 @@ def differing(digests: Mapping[int, Sequence[int]]) -> set[int]:
     return {number for number, each in enumerate(zip(*digests.values(), strict=True)) if len(set(each)) > 1}
 
 
-def contradictions(logs: Sequence[ReplicaLog], lasts: Mapping[int, Mapping[bytes, Last]]) -> Iterator[str]:
+def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, Told]) -> Iterator[str]:
     """A sentence for each key on which two replicas cannot both be right."""
-    for one, other in combinations([log for log in logs if log.broker in lasts], 2):
-        ours, theirs = lasts[one.broker], lasts[other.broker]
-        for key in sorted({*ours, *theirs}):
-            mine, its = ours.get(key), theirs.get(key)
-            if _contradict(one, other, mine, its):
+    for one, other in combinations([log for log in logs if log.broker in told], 2):
+        ours, theirs = told[one.broker], told[other.broker]
+        for key in sorted({*ours.lasts, *theirs.lasts}):
+            mine, its = ours.lasts.get(key), theirs.lasts.get(key)
+            pending = ours.pending.get(key, set()) | theirs.pending.get(key, set())
+            if _contradict(one, other, mine, its, pending):
                 yield (
                     f"key {_text(key)}: broker {one.broker} has {_said(mine)}, broker {other.broker} has {_said(its)}"
                 )
 
 
-def _contradict(one: ReplicaLog, other: ReplicaLog, mine: Last | None, its: Last | None) -> bool:
+def _contradict(
+    one: ReplicaLog, other: ReplicaLog, mine: Last | None, its: Last | None, pending: Collection[int]
+) -> bool:
+    """`pending`: what one of them has in a transaction whose end it was not read to."""
     if mine is not None and its is not None and mine.offset == its.offset:
         return mine.record != its.record
     newer, lacking = (mine, other) if its is None or (mine is not None and mine.offset > its.offset) else (its, one)
     older = its if newer is mine else mine
     assert newer is not None
-    is_expected = lacking.start <= newer.offset < lacking.end
+    is_expected = lacking.start <= newer.offset < lacking.end and newer.offset not in pending
     return is_expected and not (newer.gone and (older is None or older.gone))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tidelog.audit import finding
 from tidelog.audit.scanning import UNKNOWN, Chunk, Fault, Scan, close_damage, misplaced
 
-HIDING = frozenset({finding.CHECKSUM, finding.DAMAGED, finding.TORN, finding.GAP})
+HIDING = frozenset({finding.CHECKSUM, finding.DAMAGED, finding.TORN, finding.GAP, finding.UNREADABLE})
 """Faults after which it says nothing more that two replicas differ there."""
 
 
@@ -27,6 +27,8 @@ class Known:
     """Only what consumers may read was read: where the log ends is not known."""
     is_growing: bool = False
     segments: int = 0
+    last_base: int = UNKNOWN
+    """Where the last segment begins: a log reaches so far though nothing may be left in front of it."""
     trouble: str = ""
 
 
@@ -53,7 +55,7 @@ class ReplicaLog:
 
     @property
     def is_empty(self) -> bool:
-        return self.start == UNKNOWN
+        return not self.batches
 
     @property
     def latest_epoch(self) -> int:
@@ -77,20 +79,35 @@ def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> Replica
         for number, chunk in scan.chunks.items():
             log.chunks[number] = _added(log.chunks.get(number), chunk)
         if scan.first != UNKNOWN:
-            log.start = scan.first if log.is_empty else log.start
+            log.start = scan.first if log.start == UNKNOWN else log.start
             close_damage(log.faults, scan.first)
             _join(log, due, scan, gaps_allowed=gaps_allowed)
             log.end = scan.end
         due = scan.end if scan.end != UNKNOWN else due
-        if any(fault.kind in (finding.DAMAGED, finding.TORN) for fault in scan.faults):
+        if scan.trouble or any(fault.kind in (finding.DAMAGED, finding.TORN) for fault in scan.faults):
             due = UNKNOWN
         log.batches += scan.batches
         log.bytes += scan.bytes
         log.faults += scan.faults
         log.uncounted += scan.uncounted
         log.missing.update(scan.missing)
-        log.trouble += [scan.trouble] if scan.trouble else []
+        if scan.trouble:
+            log.trouble.append(scan.trouble)
+            log.faults.append(Fault(finding.UNREADABLE, max(log.end, 0), max(log.end, 0), scan.trouble))
+    _reach(log, due, gaps_allowed=gaps_allowed)
     return log
+
+
+def _reach(log: ReplicaLog, due: int, *, gaps_allowed: bool) -> None:
+    """A last segment without a batch says where the log ends."""
+    base = log.known.last_base
+    if base > log.end:
+        fault = misplaced(due, base, base, gaps_allowed=gaps_allowed)
+        if fault is not None:
+            log.faults.append(fault)
+        close_damage(log.faults, base)
+        log.start = base if log.start == UNKNOWN else log.start
+        log.end = base
 
 
 def _added(before: Chunk | None, chunk: Chunk) -> Chunk:

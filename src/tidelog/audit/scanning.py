@@ -194,9 +194,9 @@ class Scanner:
 
 
 def close_damage(faults: list[Fault], base: int) -> None:
-    """What damage hides ends where there is a batch again."""
+    """What damage, or a disk, hides ends where there is a batch again."""
     for place, fault in enumerate(faults):
-        if fault.kind == finding.DAMAGED and fault.end == fault.start < base:
+        if fault.kind in (finding.DAMAGED, finding.UNREADABLE) and fault.end == fault.start < base:
             faults[place] = fault._replace(end=base)
 
 

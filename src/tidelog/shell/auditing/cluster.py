@@ -33,7 +33,7 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataReque
 
 TOPIC = 2
 EARLIEST = -2
-ANSWER_MS = 5_000
+ANSWER_MS = 10_000
 POLICY = "cleanup.policy"
 
 
@@ -86,17 +86,19 @@ def _metadata(admin: Admin, topics: Sequence[str]) -> MetadataResponse:
 
 @dataclass(slots=True)
 class _Held:
-    """A broker's log folders: partition → (folder, bytes)."""
+    """A broker's log folders: partition → (folder, bytes). `silent` says why nothing more is asked of it."""
 
     replicas: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
+    silent: str = ""
 
 
 def _held(admin: Admin, broker: int) -> _Held:
     found = _Held()
     try:
         response = admin.ask(DescribeLogDirsRequest(topics=None), broker, timeout_ms=ANSWER_MS)
-    except ApiError:
+    except ApiError as error:
+        found.silent = f"broker {broker} does not answer ({error.code.name})"
         return found
     for folder in response.results:
         found.folders += [folder.log_dir] if not folder.error_code else []
@@ -172,7 +174,7 @@ def _replicas(
     probes = {}
     for broker in told.replica_nodes:
         source = fetching.Source(way.bootstrap, broker, topic_id, way.options)
-        probes[broker] = (source, _probe(admin, source, subject.name) if broker in held else _Probe("does not run"))
+        probes[broker] = (source, _probed(admin, source, subject.name, held.get(broker)))
     bounds = [probe for _, probe in probes.values() if not probe.trouble]
     span = max((probe.end for probe in bounds), default=0) - min((probe.start for probe in bounds), default=0)
     subject.width = width_of(span)
@@ -204,12 +206,27 @@ class _Probe:
     end: int = UNKNOWN
 
 
+def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _Held | None) -> _Probe:
+    """A broker that once did not answer is not asked again: of a thousand partitions each would take its time."""
+    if held is None:
+        return _Probe(f"broker {source.broker} does not run")
+    if held.silent:
+        return _Probe(held.silent)
+    try:
+        return _probe(admin, source, name)
+    except fetching.Silent as error:
+        held.silent = str(error)
+        return _Probe(held.silent)
+
+
 def _probe(admin: Admin, source: fetching.Source, name: TopicPartition) -> _Probe:
     """A fetch from the beginning; where that was deleted, from what the leader has for its beginning."""
     try:
-        data = fetching.fetch(source, name, 0, max_bytes=1)
+        data = fetching.fetch(source, name, 0, max_bytes=1, timeout_ms=ANSWER_MS)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            data = fetching.fetch(source, name, _beginning(admin, name), max_bytes=1)
+            data = fetching.fetch(source, name, _beginning(admin, name), max_bytes=1, timeout_ms=ANSWER_MS)
+    except fetching.Silent:
+        raise
     except (fetching.NotReadable, ApiError) as error:
         return _Probe(str(error))
     if data.error_code:
@@ -231,7 +248,10 @@ def _replica(
     if folder is not None and path is not None and (way.from_folders or known.trouble):
         own = of_folder(folder, path, subject, is_growing=known.is_growing, piece_bytes=way.piece_bytes)
         marks = max(known.high_watermark, own.known.high_watermark)
-        seen = replace(own.known, high_watermark=marks, in_sync=known.in_sync, is_leader=known.is_leader)
+        start = max(known.log_start, own.known.log_start)
+        seen = replace(
+            own.known, high_watermark=marks, log_start=start, in_sync=known.in_sync, is_leader=known.is_leader
+        )
         return Replica(seen, own.pieces, path)
     if known.trouble:
         return Replica(known, [])
@@ -245,6 +265,7 @@ def _replica(
         folder=str(path),
         recovery_point=tail.known.recovery_point,
         segments=tail.known.segments,
+        last_base=tail.known.last_base,
     )
     return Replica(seen, pieces + tail.pieces, path)
 

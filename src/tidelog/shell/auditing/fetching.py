@@ -28,6 +28,10 @@ class NotReadable(Exception):
     """A replica that its broker does not give out."""
 
 
+class Silent(NotReadable):
+    """A broker that does not answer at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The broker of a replica; `options` are an admin client's."""
@@ -86,15 +90,17 @@ def _fed(data: PartitionData, scanner: Scanner, place: int) -> int:
     return max(place, scanner.passed)
 
 
-def fetch(source: Source, name: TopicPartition, offset: int, *, max_bytes: int = STEP_BYTES) -> PartitionData:
-    """One answer of the replica's own broker. NotReadable where there is none."""
+def fetch(
+    source: Source, name: TopicPartition, offset: int, *, max_bytes: int = STEP_BYTES, timeout_ms: int = ANSWER_MS
+) -> PartitionData:
+    """One answer of the replica's own broker. NotReadable where it refuses, Silent where there is none in time."""
     wanted = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     topic = FetchTopic(topic=name.topic, topic_id=source.topic_id, partitions=[wanted])
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=[topic])
     try:
-        response = admin(source).ask(request, source.broker, timeout_ms=ANSWER_MS)
+        response = admin(source).ask(request, source.broker, timeout_ms=timeout_ms)
     except ApiError as error:
-        raise NotReadable(f"broker {source.broker} does not answer ({error.code.name})") from None
+        raise Silent(f"broker {source.broker} does not answer ({error.code.name})") from None
     if response.error_code or not response.responses:
         raise NotReadable(f"broker {source.broker} refuses: {code_of(response.error_code).name}")
     found = response.responses[0].partitions[0]

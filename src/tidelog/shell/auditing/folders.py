@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from tidelog.audit import finding
 from tidelog.audit.finding import Finding
-from tidelog.audit.scanning import UNKNOWN
+from tidelog.audit.scanning import NO_END, UNKNOWN, Scanner
 from tidelog.errors import CorruptLog
 from tidelog.log import checkpoints, names
 from tidelog.model import NO_ID, TopicPartition, id_text
+from tidelog.shell.auditing import files
 
 Parsed = TypeVar("Parsed")
 
@@ -120,9 +121,28 @@ def _enter(found: LogFolder, path: Path) -> None:
 
 
 def segments(path: Path) -> list[tuple[int, Path, int]]:
-    """(base offset, file, bytes) of a replica's segments, ascending."""
-    files = [file for file in path.iterdir() if names.is_kind(file.name, names.LOG)]
-    return sorted((names.offset_of(file.name) or 0, file, file.stat().st_size) for file in files)
+    """(base offset, file, bytes) of a replica's segments, ascending. An exchange after compaction that was interrupted
+    counts as recovery ends it: with all `.swap` files there, they stand for what they replace."""
+    there = {file.name: file for file in path.iterdir()}
+    plain = {_base(name): file for name, file in there.items() if names.is_kind(name, names.LOG)}
+    swaps = {_base(name): file for name, file in there.items() if names.is_kind(name, names.LOG + names.SWAP)}
+    cleaned = [_base(name) for name in there if name.endswith(names.CLEANED) and names.offset_of(name) is not None]
+    swaps = {base: file for base, file in swaps.items() if base < min(cleaned, default=base + 1)}
+    if swaps:
+        end = max(_end(base, file) for base, file in swaps.items())
+        plain = {base: file for base, file in plain.items() if not min(swaps) <= base < end} | swaps
+    return sorted((base, file, file.stat().st_size) for base, file in plain.items())
+
+
+def _end(base: int, file: Path) -> int:
+    """The offset behind the file's last batch, or behind its base."""
+    scanner = Scanner(NO_END)
+    files.read(str(file), scanner)
+    return max(base + 1, scanner.scan.end)
+
+
+def _base(name: str) -> int:
+    return names.offset_of(name) or 0
 
 
 def kept_epochs(path: Path) -> list[tuple[int, int]] | None:

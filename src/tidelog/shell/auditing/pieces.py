@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidelog.audit.acknowledged import Acknowledged, Search
-from tidelog.audit.keys import Last, LastValues
+from tidelog.audit.keys import LastValues, Told
 from tidelog.audit.scanning import NO_END, Look, Scan, Scanner
 from tidelog.log import names
 from tidelog.model import TopicPartition
@@ -81,27 +81,33 @@ def scan(piece: Piece) -> Scan:
     return scanner.scan
 
 
-def rows(wanted: Chunks) -> dict[int, bytes]:
-    """chunk → the headers of its batches in this piece."""
+def rows(wanted: Chunks) -> tuple[dict[int, bytes], bool]:
+    """chunk → the headers of its batches in this piece, and whether all of it could be read."""
     found = {number: bytearray() for number in wanted.numbers}
-    _read(wanted.piece, _scanner(wanted.piece, rows=found), None)
-    return {number: bytes(content) for number, content in found.items()}
+    scanner = _scanner(wanted.piece, rows=found)
+    _read(wanted.piece, scanner, None)
+    return {number: bytes(content) for number, content in found.items()}, not scanner.scan.trouble
 
 
-def key_digests(wanted: Keys) -> list[int]:
-    """A digest of each bucket of keys."""
-    return _last_values(wanted.pieces).digests()
+def key_digests(wanted: Keys) -> list[int] | None:
+    """A digest of each bucket of keys; None where a piece cannot be read."""
+    found = _last_values(wanted.pieces)
+    return None if found is None else found.digests()
 
 
-def last_values(wanted: Keys) -> dict[bytes, Last]:
-    """key → last record, of the wanted buckets."""
-    return _last_values(wanted.pieces).of(set(wanted.buckets))
+def last_values(wanted: Keys) -> Told | None:
+    """The last records of keys in the wanted buckets; None where a piece cannot be read."""
+    found = _last_values(wanted.pieces)
+    return None if found is None else found.of(set(wanted.buckets))
 
 
-def _last_values(pieces: Sequence[Piece]) -> LastValues:
+def _last_values(pieces: Sequence[Piece]) -> LastValues | None:
     found = LastValues()
     for piece in pieces:
-        _read(piece, _scanner(piece, look=found.look), None)
+        scanner = _scanner(piece, look=found.look)
+        _read(piece, scanner, None)
+        if scanner.scan.trouble:
+            return None
     return found
 
 

@@ -120,6 +120,7 @@ def of_folder(
         recovery_point=folder.recovery_points.get(name, UNKNOWN),
         is_growing=is_growing,
         segments=len(found),
+        last_base=found[-1][0] if found else UNKNOWN,
     )
     found = [each for place, each in enumerate(found) if place + 1 == len(found) or found[place + 1][0] > start]
     groups = list(_grouped(found, piece_bytes))

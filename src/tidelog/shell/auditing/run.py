@@ -20,6 +20,9 @@ MOST_CHUNKS = 64
 """Of a partition so many chunks that differ are looked into, the first ones."""
 
 
+GONE = "could not be read once more, so it was not compared batch by batch"
+
+
 class Run(Protocol):
     """Maps one of the functions of `pieces` over items, in order; `sizes` in bytes tell which take long."""
 
@@ -97,13 +100,19 @@ def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Call
     tell(f"looking into {sum(map(len, numbers))} chunks that are not the same everywhere")
     answers = run(pieces.rows, [chunks for _, _, chunks in wanted], [chunks.piece.size for _, _, chunks in wanted])
     rows: dict[int, dict[int, dict[int, bytes]]] = {}
-    for (place, broker, _), answer in zip(wanted, answers, strict=True):
+    gone: set[tuple[int, int]] = set()
+    for (place, broker, _), (answer, is_whole) in zip(wanted, answers, strict=True):
         own = rows.setdefault(place, {}).setdefault(broker, {})
+        log = pairs[place][1].log(broker)
+        if not is_whole and not log.trouble:
+            gone.add((place, broker))
+            log.trouble.append(GONE)
         for number, content in answer.items():
             own[number] = own.get(number, b"") + content
     for place, found in rows.items():
         _, case = pairs[place]
-        case.differences = differences(case.logs, found, numbers[place][:MOST_CHUNKS])
+        there = [log for log in case.logs if (place, log.broker) not in gone]
+        case.differences = differences(there, found, numbers[place][:MOST_CHUNKS])
         case.unexplained = len(numbers[place][MOST_CHUNKS:])
 
 
@@ -118,13 +127,14 @@ def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callabl
     doubtful: list[tuple[Subject, Case]] = []
     for subject, case in pairs:
         found = {replica.known.broker: next(digests) for replica in subject.replicas}
-        buckets = frozenset(keys.differing(found))
+        buckets = frozenset(keys.differing({broker: each for broker, each in found.items() if each is not None}))
         if buckets:
             doubtful.append((subject, case))
             again += [Keys(_plain(replica), buckets) for replica in subject.replicas]
     lasts = iter(run(pieces.last_values, again, _sizes(again))) if again else iter(())
     for subject, case in doubtful:
         told = {replica.known.broker: next(lasts) for replica in subject.replicas}
+        told = {broker: each for broker, each in told.items() if each is not None}
         case.key_differences = list(keys.contradictions(case.logs, told))
 
 
