@@ -51,6 +51,9 @@ WHOLE = {
     300363: "a lost answer, given again, jumped over the leader's new replicas, and the move hung",
     211258: "nobody need hold what was acknowledged of a topic that is being deleted",
     3000783: "a batch that a full disk refused left a log that was to begin inside it ending below its start",
+    3001108: "a new controller counts whoever shows a clean end: what that life had fetched is there still",
+    3001945: "a guest's question came late, when the broker it pretends to be had become a replica",
+    3002114: "two changes of an in-sync set reached their leader in one step, and the first let the watermark move",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

@@ -54,7 +54,8 @@ class Workload:
         self.group = self._group() if self.random.random() < GROUPED else None
         self.keepers = self._keepers()
         self.asker = self._asker() if self.random.random() < ASKED else None
-        self.probe = Probe(cluster.world, cluster.suite.ghosts) if self.random.random() < PROBED else None
+        is_probed = self.random.random() < PROBED
+        self.probe = Probe(cluster.world, cluster.suite.ghosts, moves=moves) if is_probed else None
         self._leave_out(without)
         seed = cluster.world.seed
         dice = dice_of(seed, "compaction", without)

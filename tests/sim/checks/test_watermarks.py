@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sim.checks.support import REPLICAS, fetches, ghosts, replica, state
+from tests.sim.checks.support import NAME, REPLICAS, fetches, ghosts, replica, state
 from tidelog.partition.leader import Proposal
 from tidelog.sim.checks import watermarks
 
@@ -46,6 +46,25 @@ def test_a_watermark_that_descends():
 def test_a_watermark_past_what_a_member_has_fetched(fetched):
     with pytest.raises(AssertionError, match=r"^I7:"):
         judge(leader(), leader(5).state, *fetched)
+
+
+def test_a_life_that_ended_cleanly_left_what_it_had_fetched():
+    given = ghosts()
+    given.registered[2, 12] = 11
+    assert given.lives_to(2, 12) == {12, 11}
+    alone = leader()
+    watermarks.check(given, alone, leader(5).state, fetches(alone, ALL_THERE[0], (2, 11, 10, 1)))
+
+
+def test_an_isr_that_came_and_went_within_a_step():
+    before, after = leader(5, partition_epoch=5).state, leader(isr=(0,), partition_epoch=7)
+    given = ghosts(state(isr=(0,)))
+    with pytest.raises(AssertionError, match=r"^I7:"):
+        watermarks.check(given, after, before, fetches(after, ALL_THERE[0]))
+    given.of(NAME).isrs[1, 6] = (0, 1)
+    watermarks.check(given, after, before, fetches(after, ALL_THERE[0]))
+    with pytest.raises(AssertionError, match=r"^I7:"):
+        watermarks.check(given, after, before, fetches(after, (1, 11, 9, 1)))
 
 
 def test_a_watermark_past_whoever_is_proposed_to_join():

@@ -42,12 +42,12 @@ class Ghost:
     """One partition.
 
     `leaders` and `starts` say who led an epoch and where it began. `first_appended` is (broker, end, crc) of what was
-    appended first at an epoch and offset. `lossy`: brokers that lost what was not synced and are not back in the ISR
-    since. `once_committed` is the highest TrueHW ever, also of what was lost
-    since. `loss_allowed` says why acknowledged records may be gone, also long after; while `rebase_after` is an epoch,
-    the next leader's log is what counts. `followed_to`: as far as records and markers of what was committed were read;
-    `keys` are those of a compacted partition. `unproven` brokers were not in
-    sync since that happened, or since they lost data.
+    appended first at an epoch and offset. `isrs`: by leader and partition epoch, those that the controller
+    recorded. `lossy`: brokers that lost what was not synced and are not back in the ISR since. `once_committed` is the
+    highest TrueHW ever, also of what was lost since. `loss_allowed` says why acknowledged records may be gone, also
+    long after; while `rebase_after` is an epoch, the next leader's log is what counts. `followed_to`: as far as records
+    and markers of what was committed were read; `keys` are those of a compacted partition. `unproven` brokers were not
+    in sync since that happened, or since they lost data.
     """
 
     name: TopicPartition
@@ -69,6 +69,7 @@ class Ghost:
     starts: dict[int, int] = field(default_factory=dict)
     first_appended: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     wishes: list[Wish] = field(default_factory=list)
+    isrs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
     lossy: set[int] = field(default_factory=set)
     loss_allowed: str = ""
     rebase_after: int | None = None
@@ -171,6 +172,7 @@ class Ghosts:
             name = TopicPartition(topic, int(parts[2]))
             self.states[name] = parse_state(node.data)
             self.partition_epochs[name] = node.version
+            self.of(name).isrs[self.states[name].leader_epoch, node.version] = self.states[name].isr
             changed.append(name)
 
     def _forget(self, parts: list[str]) -> None:
@@ -198,6 +200,14 @@ class Ghosts:
         have ended cleanly."""
         known = self.registered.get((broker, epoch))
         return known is not None and recorded != NO_EPOCH and recorded in (epoch, known)
+
+    def lives_to(self, broker: int, epoch: int) -> set[int]:
+        """The life with this epoch, and those before it of which each ended cleanly, with all that it had."""
+        lives = set()
+        while epoch != NO_EPOCH:
+            lives.add(epoch)
+            epoch = self.registered.get((broker, epoch), NO_EPOCH)
+        return lives
 
     def in_sync_as(self, broker: int, recorded: int) -> bool:
         """Whether the broker lives in the very life that was recorded."""

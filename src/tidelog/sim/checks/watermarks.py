@@ -1,7 +1,8 @@
 """I1 (S): 0 ≤ log start ≤ LSO ≤ HW ≤ LEO, and recovery point ≤ LEO.
 I6 (S): within one leader's epoch HW never descends.
 I7 (S): a leader advances HW to h only if every other member of the maximal ISR fetched at ≥ h in this epoch, with its
-current broker epoch, and |ISR| ≥ min. What was fetched is what came over the wire.
+current broker epoch, and |ISR| ≥ min. What was fetched is what came over the wire. A member that registered its last
+life as cleanly ended counts for what that life had fetched (rule 8): it has it still.
 I8 (S): for the leader whose epoch is the state's, the controller's ISR ⊆ its maximal ISR.
 """
 
@@ -24,12 +25,15 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetch
 
 
 def check_advance(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:
-    """Within one step the ISR may change before or after the advance: one of the two must allow it."""
+    """Within one step the ISR may change before or after the advance, and more than once where the store was slow: one
+    of those that this leader had must allow it."""
     state = replica.state
     assert state is not None
     given = [state]
     if before is not None and before.leading and before.epoch == state.epoch:
-        given.append(before)
+        isrs = ghosts.of(replica.partition.name).isrs
+        passed = (isrs.get((state.epoch, each)) for each in range(before.partition_epoch + 1, state.partition_epoch))
+        given += [before, *(before._replace(isr=isr, proposal=None) for isr in passed if isr is not None)]
     reasons = [refusal(ghosts, replica, one, fetches) for one in given]
     assert not all(reasons), f"I7: {replica!r} advanced from {before}: {'; and before, '.join(reasons)}"
 
@@ -42,7 +46,8 @@ def refusal(ghosts: Ghosts, replica: Replica, given: State, fetches: Fetches) ->
         return f"{given.isr} is below min"
     recorded = recorded_epochs(ghosts, replica)
     for member in sorted(given.counted - {replica.broker}):
-        reached = fetches.reached(replica, member, recorded.get(member, -1))
+        life = recorded.get(member, -1)
+        reached = max(fetches.reached(replica, member, each) for each in {life, *ghosts.lives_to(member, life)})
         if reached < state.high_watermark:
             return f"{member}, as broker epoch {recorded.get(member, 'any')}, fetched up to {reached}"
     return ""

@@ -1,7 +1,7 @@
 """Who asks for what nobody may have: without such a guest, I21 would never be put to the test.
 
 It fetches as a follower from the leader of a partition that is not assigned to it: as a broker of the cluster where one
-has no replica, else as one that does not exist. Whether it is answered is for `overheard` to see.
+has no replica and will have none, else as one that does not exist. Whether it is answered is for `overheard` to see.
 """
 
 from random import Random
@@ -22,9 +22,10 @@ SESSIONLESS = -1
 class Probe:
     """A `network.Party`. Each fetch has a connection of its own, which it leaves open until the next one."""
 
-    def __init__(self, world: World, ghosts: Ghosts) -> None:
+    def __init__(self, world: World, ghosts: Ghosts, *, moves: bool) -> None:
         self.world = world
         self.ghosts = ghosts
+        self.moves = moves  # while it is under way, a question may become one that an assigned replica may ask
         self.name = "guest"
         self.random = Random(world.seed)
         self.asked = 0
@@ -45,7 +46,8 @@ class Probe:
 
     def ask(self, name: TopicPartition) -> None:
         state, assigned = self.ghosts.states[name], self.ghosts.assignments[name]
-        strangers = [host.broker_id for host in self.world.hosts if host.broker_id not in assigned]
+        hosts = () if self.moves else self.world.hosts
+        strangers = [host.broker_id for host in hosts if host.broker_id not in assigned]
         end = self.ghosts.of(name).true_high_watermark
         wanted = FetchPartition(
             partition=name.partition,
