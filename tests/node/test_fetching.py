@@ -132,6 +132,21 @@ def test_a_log_that_begins_where_the_leaders_is_another_already_starts_over_at_t
     assert leader.wanted.fetch_offset == 0
 
 
+def test_a_log_that_parts_where_the_leaders_begins_inside_a_batch_takes_that_batch_whole(broker):
+    """Cut back to there, it would keep records that the leader has deleted, and the batch would not follow on them."""
+    leader = Leader(broker)
+    leader.says(batch(0, "of", "an", "old", "epoch"), high_watermark=1)
+    broker.follow(leader=1, epoch=1, partition_epoch=1)
+    leader.says()  # to what was asked in the epoch before
+    leader.says(diverging=(0, 2), high_watermark=3, log_start=2)
+    assert leader.wanted.fetch_offset == 2
+    sent = batch(1, "m1", "m2", "m3", epoch=1)
+    leader.says(sent, high_watermark=4, log_start=2)
+    log = broker.partition().log
+    assert read_batches(log) == [sent]
+    assert (log.log_start_offset, log.log_end_offset) == (2, 4)
+
+
 def test_after_an_error_a_partition_rests_longer_each_time_and_is_asked_again(broker):
     leader = Leader(broker)
     waits = []

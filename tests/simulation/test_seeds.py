@@ -54,6 +54,13 @@ WHOLE = {
     3001108: "a new controller counts whoever shows a clean end: what that life had fetched is there still",
     3001945: "a guest's question came late, when the broker it pretends to be had become a replica",
     3002114: "two changes of an in-sync set reached their leader in one step, and the first let the watermark move",
+    3007787: "a compacted log was cut between two of its records, and ends there, as Kafka's does",
+    3002052: "a log's start within a batch, to which its high watermark was raised: what is deleted is not compared",
+    3007110: "a follower keeps what it has below its leader's start, of a leader whose records were lost",
+    3007302: "an unclean election while a member was away again was held to what that one has",
+    3007037: "a leader that nobody had told of its successor went on with all its followers, and they compacted",
+    3000347: "a log whose records were all deleted forgot its last epoch with a kill, and one that lacked its end led",
+    3006238: "a log that was cut back to where its leader's begins, inside a batch, could never take that batch",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

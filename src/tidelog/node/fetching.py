@@ -12,6 +12,7 @@ from typing import Any
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import UNATTENDED, Ask, Effect, Event
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
+from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.follower import Follower
@@ -290,15 +291,11 @@ class Fetching:
 
     def _apply(self, fetcher: Fetcher, following: Following, data: PartitionData, now: Time) -> None:
         partition = following.partition
-        code = data.error_code
-        ends_before = 0 <= data.diverging_epoch.end_offset < partition.log.log_start_offset
-        if ends_before or (
-            code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > partition.log.log_end_offset
-        ):
+        if _starts_over(partition.log, data):
             self._event("log.start_over", partition, offset=data.log_start_offset)
             partition.start_over_at(data.log_start_offset)
             self._replicas.truncated = True
-        elif code:
+        elif data.error_code:
             self._rest(fetcher, following, now)
             return
         elif data.diverging_epoch.end_offset >= 0:
@@ -381,6 +378,15 @@ class Fetching:
         freed = [self._free_at(f) for f in self._fetchers.values() if not f.busy]
         moments += [moment for moment in freed if moment is not None]
         return min(moments, default=None)
+
+
+def _starts_over(log: Log, data: PartitionData) -> bool:
+    """Whether nothing of this log is in the leader's: that begins behind its end, or they part below its start, or no
+    later than the leader's begins, maybe inside a batch that would not follow on what stands below."""
+    if data.error_code:
+        return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > log.log_end_offset
+    parts_at, start = data.diverging_epoch.end_offset, log.log_start_offset
+    return 0 <= parts_at < start or start < parts_at <= data.log_start_offset
 
 
 def _forgotten(fetcher: Fetcher, asked: Collection[TopicPartition]) -> list[ForgottenTopic]:
