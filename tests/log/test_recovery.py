@@ -295,6 +295,23 @@ def test_producers_of_deleted_records_are_known_from_the_snapshot_where_the_log_
     assert log.producers.get(7).last_sequence == 3
 
 
+@pytest.mark.parametrize("clean", [False, True])
+def test_the_last_epoch_is_known_where_all_records_are_deleted(clean):
+    """Seed 3000347: a log without an epoch stood behind one that lacked the end of it, and lost the election."""
+    disk = sim_disk()
+    log = open_log(disk, options(internal_segment_bytes=300, retention_bytes=0))
+    for epoch in (1, 1, 4):
+        log.append_as_leader(batch(b"v"), epoch, NOW)
+    for gone in log.delete_old_segments(NOW, 3):
+        disk.remove(gone)
+    log.close(clean=clean)
+    disk.kill()
+    again = open_log(disk, TINY, recovery_point=3 if clean else 0, start=3 if clean else 0, clean=clean)
+    assert (again.log_start_offset, again.log_end_offset, list(again.epochs)) == (3, 3, [(4, 3)])
+    again.append_as_leader(batch(b"v"), 4, NOW)
+    assert list(again.epochs) == [(4, 3)]
+
+
 def test_snapshots_above_the_recovery_point_are_not_believed():
     disk = sim_disk()
     log = open_log(disk, TINY)

@@ -219,7 +219,7 @@ class Contents:
             self.segments.create(active.base_offset, active.created)
 
     def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Drop everything; the next batch has `offset`. It may begin below `log_start_offset`, where the log then ends."""
+        """Drop everything; the next batch has `offset`, maybe below `log_start_offset`, where the log then ends."""
         self._check_usable()
         start = offset if log_start_offset is None else log_start_offset
         with self._all_or_failed():

@@ -8,7 +8,7 @@ Below the recovery point nothing is read: it was synced. Above it nothing is bel
 snapshots: a truncation may have made them the ones of other records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -68,11 +68,13 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         repaired += _recover(segments, first, epochs)
 
     snapshots = Snapshots(segments.disk, segments.folder, _snapshot_offsets(found))
-    _begin(segments, snapshots, epochs, log_start_offset, now.wall)
+    goes_on = _begin(segments, snapshots, epochs, log_start_offset, now.wall)
     start, end = max(log_start_offset, segments.base_offset), segments.active.next_offset()
     segments.active.close_file()
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
+    if goes_on and start == end:
+        _keep_last(epochs, entries or [], end)
     snapshots.remove_outside(-1, min(end, believed))
     snapshots.remove_strays({segment.base_offset for segment in segments})
     stale = first - 1 if unsure and _ends_at(segments, first, recovery_point) else -1
@@ -105,16 +107,26 @@ def _first_unsure(segments: Segments, recovery_point: int, *, clean: bool) -> in
     return len(segments) if _ends_whole(segments[-1]) else len(segments) - 1
 
 
-def _begin(segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_start_offset: int, now_wall: int) -> None:
-    """Make the last segment active. A log that ends below its own start, as the checkpoint has it, has lost its files:
-    it begins there, empty."""
+def _begin(segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_start_offset: int, now_wall: int) -> bool:
+    """Make the last segment active; whether there was one. A log that ends below its own start, as the checkpoint has
+    it, has lost its files: it begins there, empty."""
     if segments and segments[-1].next_offset() < log_start_offset:
         remove_all(segments.disk, segments.retire_from(0))
         snapshots.remove(list(snapshots.offsets))
         epochs.clear()
-    if not segments:
+    goes_on = len(segments) > 0
+    if not goes_on:
         segments.create(log_start_offset, now_wall)
     segments.activate()
+    return goes_on
+
+
+def _keep_last(epochs: EpochCache, entries: Sequence[tuple[int, int]], end: int) -> None:
+    """All records are deleted, and none is left to tell the last epoch: the checkpoint does. Where the most complete
+    log is to lead, one without would stand behind those that lack what it had."""
+    for epoch, start_offset in entries:
+        if epoch > epochs.latest and start_offset <= end:
+            epochs.assign(epoch, end)
 
 
 def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
