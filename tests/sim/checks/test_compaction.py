@@ -62,6 +62,15 @@ def test_what_lies_below_the_start_or_was_not_fetched_yet_is_not_missing(keys):
     keys.check(replica(0), 0, 2, left(keys, 0, 1))
 
 
+def test_what_takes_a_records_place_may_stand_beyond_what_was_followed(keys):
+    """Seed 3007037: a leader and its followers go on while the tree has a later epoch, of which nobody heard yet."""
+    newer = {6: Kept(b"b", 77, is_tombstone=False)}
+    keys.sealed_to = 7
+    keys.check(replica(0), 0, 4, left(keys, 2, 3) | newer)
+    with pytest.raises(AssertionError, match=r"^I31: .* lacks the last of "):
+        keys.check(replica(0), 0, 4, left(keys, 1, 3) | newer)
+
+
 def test_a_record_that_is_another_or_was_never_committed(keys):
     for offset, kept in ((2, Kept(b"a", 77, is_tombstone=False)), (0, Kept(b"b", 77, is_tombstone=False))):
         with pytest.raises(AssertionError, match=r"^I31: .* holds "):

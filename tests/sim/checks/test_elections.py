@@ -44,10 +44,18 @@ NEW = {0: 20, 1: 21, 2: 22}
 def test_when_none_counts_the_most_complete_leads_once_all_are_back():
     logs = [replica(0, ((5, 0),), epochs=((0, 0),)), replica(1, ((5, 0), (5, 0)), epochs=((0, 0),))]
     elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs)
+    logs.append(replica(2, ((5, 0),), epochs=((0, 0),)))
     with pytest.raises(AssertionError, match=r"^I17: .*have more"):
         elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs)
     assert elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs, unclean=True).adrift
     assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).adrift
+
+
+def test_an_unclean_election_while_a_member_is_away_again_allows_loss():
+    """Seed 3007302: it was back once, and what it holds was not seen when another one was elected on a wish."""
+    logs = [replica(1, ((5, 0), (5, 0)), epochs=((0, 0),)), replica(2, ((5, 0),), epochs=((0, 0),))]
+    assert elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).adrift
+    assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs).adrift
 
 
 def test_a_later_epoch_beats_a_longer_log():

@@ -49,7 +49,7 @@ def test_what_a_crash_brought_back_below_an_earlier_start_proves_nothing():
     found = replica(0, BATCHES, epochs=((1, 7), (3, 10)), epoch=3)
     with pytest.raises(AssertionError, match=r"^I18:"):
         epochs.check(found, None, cut=False)
-    found.deleted_to = 7
+    found.log.deleted_to = 7
     epochs.check(found, None, cut=False)
 
 

@@ -36,6 +36,16 @@ def test_sequences_that_do_not(producer):
         numbers.take(made, append(made, (2, 1, None, producer)))
 
 
+@pytest.mark.parametrize("producer", [THIRD, (7, 1, 2, 3)])
+def test_a_follower_need_not_have_had_what_its_leader_deleted(producer):
+    """Seed 3007110: what it has below its start is of a leader whose records were lost."""
+    made, numbers = numbered(FIRST)
+    made.log.deleted_to = 2
+    numbers.take(made, append(made, (2, 1, None, producer)))
+    with pytest.raises(AssertionError, match=r"^I26:"):
+        numbers.take(made, append(made, (2, 1, None, (7, 1, 8, 9))))
+
+
 def test_a_log_that_remembers_what_it_holds():
     made, numbers = numbered(FIRST, SECOND)
     remember(made, 0, (0, 1, 0), (2, 3, 2))

@@ -47,7 +47,7 @@ class Remains:
     def kept_to(self) -> int:
         """The end of what must be there again."""
         whole = self.how != POWER_LOSS and not self.failed and not (self.cutting and self.how == KILLED)
-        return self.replica.log.end if whole else self.synced_to
+        return self.replica.records_end if whole else min(self.synced_to, self.replica.records_end)
 
 
 class Crashes:

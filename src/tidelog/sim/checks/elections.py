@@ -46,8 +46,9 @@ def check(
     else:
         reason = why_unclean(ghosts, name, before, replicas)
         assert unclean or not reason, f"I17: {name} elects {state.leader}, and may not: {reason}"
-        if unclean and state.leader not in replicas:
-            reason = "its log was not seen"
+        unseen = {*recorded} - {*replicas}  # they were back, and may be gone again: nobody knows what they hold
+        if unclean and unseen:
+            reason = reason or f"the logs of {unseen} were not seen"
         if reason:
             losses.allow(ghosts, name, f"an unclean election of {state.leader}: {reason}", before.leader_epoch)
 

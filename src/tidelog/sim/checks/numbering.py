@@ -26,6 +26,11 @@ class Numbers:
     def last_sequence(self) -> int:
         return self.last[-1][1] if self.last else NO_SEQUENCE
 
+    @property
+    def end(self) -> int:
+        """Where its last numbered batch ends."""
+        return self.last[-1][3] if self.last else MAX_SEQUENCE
+
     def take(self, batch: Batch) -> None:
         _, epoch, first, last = batch.producer
         if epoch != self.epoch:
@@ -54,14 +59,18 @@ class Numbering:
             self._take(batch)
 
     def take(self, replica: Replica, new: Iterable[Batch], *, compacted: bool = False) -> None:
-        """Batches that were appended; of what was `compacted` some may be gone."""
+        """Batches that were appended; of what was `compacted` some may be gone. What a follower has of a producer below
+        its log's start need not be what its leader had there: it is deleted, and nobody compares it (`Chain`)."""
         for batch in new:
             producer_id, epoch, first, _ = batch.producer
             known = self.producers.get(producer_id)
             if producer_id >= 0 and known is not None and first != NO_SEQUENCE:
                 due = (known.last_sequence + 1) & MAX_SEQUENCE if epoch == known.epoch else 0
-                assert epoch >= known.epoch, f"I26: {replica!r} took {batch} of an older producer epoch than {known}"
-                if compacted and first != due:
+                is_deleted = follows(replica) and known.end <= replica.deleted_to
+                assert is_deleted or epoch >= known.epoch, (
+                    f"I26: {replica!r} took {batch} of an older producer epoch than {known}"
+                )
+                if (compacted or is_deleted) and first != due:
                     known.last.clear()
                     self.whole, due = False, first
                 assert first == due, f"I26: {replica!r} took {batch} with {batch.producer} where {due} was due: {known}"
@@ -92,6 +101,10 @@ class Numbering:
         assert window[len(window) - replayed :] == numbers.last[len(numbers.last) - replayed :], (
             f"I26: {replica!r} knows {window} of producer {producer_id}, by its log it is {numbers}"
         )
+
+
+def follows(replica: Replica) -> bool:
+    return replica.state is not None and not replica.state.leading
 
 
 def check_answer(ghost: Ghost, producer: tuple[int, int, int, int], base: int) -> None:

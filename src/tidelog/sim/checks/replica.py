@@ -87,10 +87,13 @@ def numbers_of(partition: Partition) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class Chain:
-    """Batches in ascending order, without gaps between them that the log itself does not have."""
+    """Batches in ascending order, without gaps between them that the log itself does not have. What lies below
+    `deleted_to` is no part of the log any more, also where its bytes are still there: they may be those of a leader
+    whose records were lost, and nobody truncates what is deleted, as in Kafka."""
 
     bases: list[int] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    deleted_to: int = 0
 
     @property
     def end(self) -> int:
@@ -119,7 +122,7 @@ class Chain:
 
     def agrees(self, other: "Chain", offset: int) -> bool:
         """Whether the same stands below `offset` in both, as far as they can be read."""
-        start = max(self.first_offset, other.first_offset)
+        start = max(self.first_offset, other.first_offset, self.deleted_to, other.deleted_to)
         return offset <= start or self.between(start, offset) == other.between(start, offset)
 
     def between(self, start: int, offset: int) -> int:
@@ -157,8 +160,9 @@ class Replica:
 
     Below `compacted_to()` a log may have been compacted before it was read, so that it proves nothing. `cuts` are the
     truncations so far, those of killed lives before it included, with what they took: without a sync, a power loss may
-    bring it back. `appended_in`: the epoch of its last append; `led`: those that it led. `deleted_to`: where it once
-    began; a crash may have brought back what was deleted below.
+    bring it back. `appended_in`: the epoch of its last append; `led`: those that it led. `deleted_to`: where it begins
+    or once began; a crash may have brought back what was deleted below. `hole`: where a truncation cut a compacted log
+    between two of its records.
     """
 
     def __init__(
@@ -175,7 +179,7 @@ class Replica:
         self.cuts: list[tuple[int, list[Batch]]] = []
         self.appended_in = -1
         self.led: set[int] = set()
-        self.deleted_to = 0
+        self.hole: tuple[int, int] = (0, 0)
         self._place = NO_PLACE
         """(base of a segment, position there): read so far."""
 
@@ -193,16 +197,27 @@ class Replica:
     def first_offset(self) -> int:
         return self.log.first_offset
 
+    @property
+    def deleted_to(self) -> int:
+        return self.log.deleted_to
+
+    @property
+    def records_end(self) -> int:
+        """Where its last record ends: a start knows no more of a log that ends in a hole, in Kafka neither."""
+        return self.hole[0] if self.log.end == self.hole[1] else self.log.end
+
     def cut(self, offset: int) -> list[Batch]:
         gone = self.log.cut(offset)
         if gone:
             self.cuts.append((gone[0].base, gone))
+            self.hole = offset, offset
             self._place = NO_PLACE
         return gone
 
     def catch_up(self, disk: SimDisk) -> list[Batch]:
         """Read what was appended since the last look: what stands in the files, behind the broker's back."""
         log = self.partition.log
+        self.log.deleted_to = max(self.log.deleted_to, log.log_start_offset)
         if not self.log.batches and log.log_start_offset > 0:
             self.log.skip_to(log.log_start_offset)
         new: list[Batch] = []
@@ -213,8 +228,16 @@ class Replica:
                 new += [self.take(header) for header in batches(content) if header.next_offset > self.log.end]
                 self._place = base, segment.size
                 assert self.log.end <= end, f"I2: {self!r} has records beyond {end} in {segment!r}"
+        self._take_hole(log.log_end_offset)
         assert self.log.end == log.log_end_offset, f"I2: {self!r} has records up to {self.log.end} only"
         return new
+
+    def _take_hole(self, end: int) -> None:
+        """A truncation may have cut a log where compaction took out what lay below: it ends there all the same, as
+        Kafka's does (LocalLog.truncateTo)."""
+        if self.log.end < end == self.hole[1] <= self.compacted_to():
+            self.hole = self.log.end, end
+            self.log.skip_to(end)
 
     def _unread(self) -> Iterator[tuple[Segment, int]]:
         """The segments that hold what comes next, each with the base of the one after it."""

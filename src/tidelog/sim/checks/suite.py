@@ -218,7 +218,7 @@ class Suite:
 
         replica = Replica(host.broker_id, partition, compacted_to)
         if left is not None and left.replica.state is not None:
-            replica.deleted_to = max(left.replica.deleted_to, left.replica.state.start)
+            replica.log.deleted_to = max(left.replica.deleted_to, left.replica.state.start)
         return replica
 
     def follow_log(self, host: Host, replica: Replica, before: State | None) -> tuple[list[Batch], list[Batch]]:
