@@ -134,7 +134,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
 def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
     outcome = _collect(context, reader)
     # An error is told at once: when it is over, nobody would know that the follower's progress was not recorded.
-    examining = outcome.short and not outcome.size and not outcome.urgent
+    examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
     deadline = reader.deadline + EXAMINED_WITHIN_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
     if (enough and not examining) or context.now.mono >= deadline:
