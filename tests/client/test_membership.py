@@ -1,13 +1,14 @@
 """The consumer as a member of its group: joins, keeps its place, commits what was processed, gives up what it must."""
 
-from tests.client.ground import HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
+from tests.client.ground import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from tests.client.group import Coordinator
 from tests.client.test_consumer import T0, T1, Story
 from tidelog.client.group.membership import Stage
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.groups.join_group import JoinGroupResponse
+from tidelog.wire.messages.records.fetch import FetchResponse
 
 
 class GroupStory(Story):
@@ -217,6 +218,24 @@ def test_a_commit_of_an_old_generation_fails_and_the_member_joins_again():
     assert story.done(ticket).error is ErrorCode.ILLEGAL_GENERATION
     assert Lost(frozenset({T0, T1})) in story.consumer.take_events()
     story.until_stable()
+
+
+def test_a_position_in_a_topic_that_is_gone_is_committed_under_its_id():
+    """Under its name it could become a position in the next topic of that name (seed 3008221)."""
+    story = GroupStory(enable_auto_commit=False, metadata_max_age_ms=1_000)
+    story.subscribe()
+    story.until_stable()
+    story.ground.handlers[FETCH] = lambda _broker, _request, reply: reply(
+        FetchResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+    )
+    topic_id = story.ground.topic_ids.pop("t")
+    story.ground.leaders.clear()
+    story.poll_until(lambda: story.consumer.metadata.topic_id("t") == NO_ID)
+    committed_to = []
+    story.ground.handlers[OFFSET_COMMIT] = lambda _broker, request, _reply: committed_to.extend(request.topics)
+    story.ground.call(story.consumer.commit, story.ground.now, {T0: committed(1)})
+    assert story.ground.run_until(lambda: bool(committed_to), 10_000)
+    assert [(topic.name, topic.topic_id) for topic in committed_to] == [("", topic_id)]
 
 
 def test_a_user_who_does_not_poll_leaves_the_group():

@@ -56,6 +56,13 @@ def test_another_topic_of_the_same_name_begins_with_its_own_epochs():
     assert told(answer(0, 5), unknown_topic(), answer(1, 0, OTHER_ID)).leader(T0) == 1
 
 
+def test_a_topic_that_is_gone_keeps_its_id_until_another_has_its_name():
+    metadata = told(answer(0, 5), unknown_topic())
+    assert (metadata.topic_id("t"), metadata.last_id("t")) == (NO_ID, ID)
+    metadata.update(answer(0, 0, OTHER_ID))
+    assert metadata.last_id("t") == OTHER_ID
+
+
 def test_brokers_that_know_no_topic_ids_tell_epochs_too():
     assert told(answer(0, 5, NO_ID), answer(1, 4, NO_ID)).leader(T0) == 0
 

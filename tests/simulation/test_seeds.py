@@ -61,6 +61,7 @@ WHOLE = {
     3007037: "a leader that nobody had told of its successor went on with all its followers, and they compacted",
     3000347: "a log whose records were all deleted forgot its last epoch with a kill, and one that lacked its end led",
     3006238: "a log that was cut back to where its leader's begins, inside a batch, could never take that batch",
+    3008221: "a position in a topic that was gone became one in the next of its name, whose epochs never reached its own",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

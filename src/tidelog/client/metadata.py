@@ -153,6 +153,10 @@ class Metadata:
         info = self.topics.get(topic)
         return NO_ID if info is None else info.id
 
+    def last_id(self, topic: str) -> bytes:
+        """The id by which the topic was last heard of, though it may be gone by now: what was read was read from it."""
+        return self._ids.get(topic, NO_ID)
+
     def is_incomplete(self) -> bool:
         """Whether some topic of interest has no picture yet, an error that passes, or a partition without leader."""
         for name in self.topics if self.wants_all else self.interest:

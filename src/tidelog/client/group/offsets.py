@@ -68,14 +68,15 @@ class GroupOffsets:
         self, offsets: Mapping[TopicPartition, CommittedOffset], finish: Finish, now: Time, timeout_ms: int
     ) -> None:
         """`finish` gets the offsets that were committed, or the code of the first that was not. Who wants to be a
-        member and is none commits nothing: without a generation it would overwrite what the others committed."""
+        member and is none commits nothing: without a generation it would overwrite what the others committed. A topic
+        that is gone is named by its id, too: its name may be another topic's when the request arrives."""
         if self._membership.topics and self._membership.generation < 0:
             finish(None, ErrorCode.UNKNOWN_MEMBER_ID, now)
             return
         topics = [
             OffsetCommitRequestTopic(
                 name=topic,
-                topic_id=self._cluster.metadata.topic_id(topic),
+                topic_id=self._cluster.metadata.last_id(topic),
                 partitions=[_partition(number, offsets[TopicPartition(topic, number)]) for number in numbers],
             )
             for topic, numbers in by_topic(offsets)
