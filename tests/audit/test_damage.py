@@ -102,7 +102,7 @@ def test_a_divergent_batch_of_the_same_epoch(tmp_path):
     report = audited(tmp_path)
     (divergence,) = report.findings
     assert divergence[:4] == (finding.DIVERGENCE, "t", 0, (0, 1, 2, 3))
-    assert divergence[5:] == (350, 355)
+    assert divergence[5:] == (350, 355, 3)
     assert "broker 3 holds a batch of epoch 2, brokers 0, 1, 2 another" in divergence.sentence
     assert report.partitions[0].first_divergence == 350
 

@@ -125,9 +125,10 @@ def test_digests_differ_where_keys_do():
         one_side.look(memoryview(one(number, b"k%d" % number, b"v")), 0, 0)
         other.look(memoryview(one(number, b"k%d" % number, b"w" if number == 50 else b"v")), 0, 0)
     assert len(one_side.digests()) == BUCKETS
-    buckets = differing({0: one_side.digests(), 1: other.digests()})
+    buckets = differing({0: {100: one_side.digests()}, 1: {100: other.digests()}}, {0: 100, 1: 100})
     assert len(buckets) == 1
-    assert b"k50" in one_side.of(buckets).lasts
+    (bucket,) = buckets
+    assert b"k50" in one_side.of({bucket}).lasts
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -2,6 +2,7 @@
 cluster, of compacted topics, however the logs are cut into pieces."""
 
 import json
+import os
 
 import pytest
 
@@ -18,13 +19,23 @@ from tests.audit.logs import (
     write_replica,
 )
 from tidelog.audit import finding
-from tidelog.audit.acknowledged import Acknowledged
+from tidelog.audit.acknowledged import Acknowledged, of_history
 from tidelog.cli.main import run as command
+from tidelog.history.text import parse
+from tidelog.lab.disks import HISTORY, keep
+from tidelog.lab.engine import tell
+from tidelog.lab.library import find
 from tidelog.shell.auditing import cluster, fetching, folders, plan, run
+from tidelog.shell.chaos import run as chaos
+from tidelog.shell.chaos import schedule
 from tidelog.shell.transport import Admin, Producer
 from tidelog.spark.audit.session import on
 
 pytestmark = pytest.mark.spark
+
+CHAOS_SECONDS = int(os.environ.get("TIDELOG_AUDIT_CHAOS_SECONDS", "6"))
+CHAOS_SEED = int(os.environ.get("TIDELOG_AUDIT_CHAOS_SEED", "5"))
+PIECES = ("--piece-mb", "1")
 
 
 @pytest.fixture
@@ -77,3 +88,59 @@ def test_the_command_prints_the_same_json_with_spark_and_without(spark, damaged,
         told.append({**json.loads(capsys.readouterr().out), "seconds": 0})
     assert told[0] == told[1]
     assert spark.range(3).count() == 3
+
+
+def flipped(home):
+    flip_record(segment(write_cluster(home)[0], 2))
+
+
+def truncated(home):
+    file = segment(write_cluster(home)[1], 4)
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def lacking(home):
+    remove_segment(write_cluster(home)[2], 1)
+
+
+def diverged(home):
+    tell(find("divergence-by-high-watermark"), {"truncation": "high_watermark"}, ended=lambda play: keep(play, home))
+
+
+@pytest.mark.parametrize(
+    ("damage", "kinds"),
+    [
+        (flipped, {finding.CHECKSUM}),
+        (truncated, {finding.TORN, finding.SHORT}),
+        (lacking, {finding.GAP}),
+        (diverged, {finding.DIVERGENCE, finding.LINEAGE, finding.ELECTION, finding.ACKNOWLEDGED}),
+    ],
+)
+def test_the_command_finds_each_damage_on_spark(spark, tmp_path, capsys, damage, kinds):
+    damage(tmp_path)
+    history = ["--history", str(tmp_path / HISTORY)] if (tmp_path / HISTORY).exists() else []
+    assert command(["audit", "--folder", str(tmp_path), "--json", *PIECES, *history]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert {each["kind"] for each in told["findings"] if each["broken"]} == kinds
+
+
+@pytest.mark.processes
+def test_nothing_is_found_after_chaos(spark, tmp_path, monkeypatch):
+    """In the folders of brokers that were killed, paused and restarted, beside what their clients were told.
+    `TIDELOG_AUDIT_CHAOS_SECONDS` makes it longer, `TIDELOG_AUDIT_CHAOS_SEED` another one."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # as root brokers get disks of their own, which go with them
+    files, said = chaos.Files(tmp_path), []
+    kinds = [schedule.KILL, schedule.PAUSE, schedule.RESTART]
+    told = chaos.run(files, brokers=3, seconds=CHAOS_SECONDS, seed=CHAOS_SEED, rate=100, kinds=kinds, tell=said.append)
+    assert told.is_good, told.problems
+    with files.history.open(encoding="utf-8") as lines:
+        acknowledged = of_history(parse(lines))
+    asked = {"acknowledged": acknowledged, "piece_bytes": 100_000}
+    reports = [
+        run.audit(plan.of_folders(folders.find([files.data]), **asked), runner)
+        for runner in (run.here, on(spark.sparkContext))
+    ]
+    assert reports[0] == reports[1]
+    assert [each for each in reports[0].findings if each.is_broken] == []
+    assert sum(each.acknowledged for each in reports[0].partitions) > 50
+    assert {len(each.replicas) for each in reports[0].partitions} == {3}

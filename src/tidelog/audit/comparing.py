@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from tidelog.audit.merging import ReplicaLog
-from tidelog.audit.scanning import ROW, ROW_BYTES
+from tidelog.audit.scanning import ROW, ROW_BYTES, Chunk
 
 Rows = Mapping[int, Mapping[int, bytes]]
 """broker → chunk → the headers of its batches, one after another."""
@@ -22,13 +22,18 @@ class Difference(NamedTuple):
     epochs: tuple[int, int]
 
 
-def suspicious(logs: Sequence[ReplicaLog], width: int) -> list[int]:
+Chunks = Mapping[int, Chunk]
+
+
+def suspicious(logs: Sequence[ReplicaLog], width: int, chunks: Mapping[int, Chunks] | None = None) -> list[int]:
     """Chunks that not all replicas that reach into them hold alike. Where one begins or ends within a chunk, that is
-    among them."""
+    among them. `chunks`: broker → chunks of another width than those of the logs."""
+    held = {log.broker: log.chunks for log in logs} if chunks is None else chunks
     found = []
-    for number in sorted({number for log in logs for number in log.chunks}):
-        reaching = [log for log in logs if log.start < (number + 1) * width and log.end > number * width]
-        if len({log.chunks.get(number) for log in reaching}) > 1:
+    for number in sorted({number for log in logs for number in held.get(log.broker, ())}):
+        low, high = number * width, (number + 1) * width
+        reaching = [log for log in logs if log.start < high and log.end > low and not log.hides_all(low, high)]
+        if len({held.get(log.broker, {}).get(number) for log in reaching}) > 1:
             found.append(number)
     return found
 
@@ -74,7 +79,7 @@ def _between(
             running = False
             continue
         after = max(batch.end for batch in (mine, its) if batch is not None)
-        if running:
+        if running and base <= found[-1].end:  # between chunks that differ are chunks that do not
             found[-1] = found[-1]._replace(end=max(found[-1].end, min(after, end)))
         else:
             epochs = (mine.epoch if mine else -1, its.epoch if its else -1)

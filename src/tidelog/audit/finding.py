@@ -51,7 +51,8 @@ KINDS = {
 
 
 class Finding(NamedTuple):
-    """One thing. `partition` is -1 where it is about no partition; offsets [start, end), -1 where it is about none."""
+    """One thing. `partition` is -1 where it is about no partition; offsets [start, end), -1 where it is about none;
+    `odd` is the broker that stands against all others, -1 where there is none."""
 
     kind: str
     topic: str
@@ -60,6 +61,7 @@ class Finding(NamedTuple):
     sentence: str
     start: int = -1
     end: int = -1
+    odd: int = -1
 
     @property
     def is_broken(self) -> bool:
@@ -76,6 +78,9 @@ class Finding(NamedTuple):
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
-    """What is broken first, then by place, then as the table has the kinds."""
+    """What is broken first, then by place, then as the table has the kinds; without an offset last of its kind."""
     rank = {kind: number for number, kind in enumerate(KINDS)}
-    return sorted(set(findings), key=lambda each: (not each.is_broken, *each[1:3], rank[each.kind], each.start, each))
+    return sorted(
+        set(findings),
+        key=lambda each: (not each.is_broken, *each[1:3], rank[each.kind], each.start < 0, each.start, each),
+    )

@@ -1,6 +1,6 @@
 """What a partition's replicas, as they were read, must not be: the findings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
@@ -131,10 +131,12 @@ def _divergence(case: Case) -> Iterator[Finding]:
         if again >= 0:
             both = "" if again == first.start else f", and both the same epoch at {again}"
             sentence = f"at {where} {_held(pairs)}{both}"
-            yield _found(case, finding.DIVERGENCE, brokers, sentence, first.start, first.end)
+            told = _found(case, finding.DIVERGENCE, brokers, sentence, first.start, first.end)
+            yield told._replace(odd=_odd(pairs))
         elif first.start < committed:
             sentence = f"at {where} {_held(pairs)}, below the high watermarks of both ({committed})"
-            yield _found(case, finding.COMMITTED, brokers, sentence, first.start, first.end)
+            told = _found(case, finding.COMMITTED, brokers, sentence, first.start, first.end)
+            yield told._replace(odd=_odd(pairs))
     if case.unexplained:
         sentence = f"{case.unexplained} more chunks of offsets differ"
         yield _found(case, finding.DIVERGENCE, [log.broker for log in case.logs], sentence)
@@ -158,6 +160,8 @@ def _alike(differences: Sequence[Difference]) -> Iterator[list[Difference]]:
 
 def _odd(pairs: Sequence[Difference]) -> int:
     """The one broker that is in every pair, where the others all hold the same epoch; UNKNOWN where there is none."""
+    if len(pairs) == 1:
+        return UNKNOWN
     common = set.intersection(*(set(each[:2]) for each in pairs))
     if len(common) != 1:
         return UNKNOWN
@@ -299,7 +303,7 @@ def _trouble(case: Case) -> Iterator[Finding]:
                 yield _found(case, finding.UNREADABLE, [log.broker], trouble)
 
 
-def first_divergence(findings: Mapping[str, object] | Sequence[Finding]) -> int:
+def first_divergence(findings: Sequence[Finding]) -> int:
     """The lowest offset from which replicas are not the same though they must be; -1 where they are."""
     kinds = (finding.DIVERGENCE, finding.COMMITTED, finding.LINEAGE)
-    return min((each.start for each in findings if isinstance(each, Finding) and each.kind in kinds), default=-1)
+    return min((each.start for each in findings if each.kind in kinds and each.start >= 0), default=-1)

@@ -16,7 +16,7 @@ from tidelog.errors import ApiError
 from tidelog.wire.record_format import Outlines, outline
 from tidelog.wire.records import NO_PRODUCER_ID, header, payload_of, read_marker, records
 
-BUCKETS = 256
+BUCKETS = 4096
 MASK = 2**64 - 1
 AT_ONCE = 1_000
 _SHOWN = 40
@@ -39,13 +39,17 @@ class Told(NamedTuple):
 
 
 class LastValues:
-    """`look` is for a `Scanner` over a whole replica."""
+    """`look` is for a `Scanner` over a whole replica. `cuts`, ascending, are offsets at which `seen` gets digests."""
 
-    def __init__(self) -> None:
+    def __init__(self, cuts: Sequence[int] = ()) -> None:
         self.keys: dict[bytes, Last] = {}
+        self.seen: dict[int, list[int]] = {}
+        self._cuts = list(cuts)
         self._open: dict[int, dict[bytes, Last]] = {}
 
-    def look(self, batch: memoryview, _base: int, _end: int) -> None:
+    def look(self, batch: memoryview, base: int, _end: int) -> None:
+        while self._cuts and base >= self._cuts[0]:
+            self.cut()
         head = header(batch)
         if head.is_control:
             self._ended(batch)
@@ -71,14 +75,25 @@ class LastValues:
             if before is None or before.offset < last.offset:
                 self.keys[key] = last
 
+    def cut(self) -> None:
+        """What there is by now is what there is below the next cut."""
+        self.seen[self._cuts.pop(0)] = self.digests()
+
+    def finish(self) -> dict[int, list[int]]:
+        """cut → digests: nothing follows."""
+        while self._cuts:
+            self.cut()
+        return self.seen
+
     def digests(self) -> list[int]:
-        """A sum over the keys of each bucket."""
+        """A sum over the keys of each bucket, with those of transactions that are open."""
         sums = [0] * BUCKETS
         for key, last in self.keys.items():
             if not last.gone:
-                code = crc32(key)
-                line = b"%d %d " % last[:2] + key
-                sums[code % BUCKETS] += crc32c(line) * crc32(line)
+                _sum(sums, key, b"%d %d " % last[:2] + key)
+        for written in self._open.values():
+            for key, last in written.items():
+                _sum(sums, key, b"? %d %d " % last[:2] + key)
         return [each & MASK for each in sums]
 
     def of(self, buckets: set[int]) -> Told:
@@ -88,6 +103,10 @@ class LastValues:
                 if crc32(key) % BUCKETS in buckets:
                     told.pending.setdefault(key, set()).add(last.offset)
         return told
+
+
+def _sum(sums: list[int], key: bytes, line: bytes) -> None:
+    sums[crc32(key) % BUCKETS] += crc32c(line) * crc32(line)
 
 
 def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offset: int) -> None:
@@ -100,9 +119,14 @@ def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offs
             target[key] = Last(base_offset + found.deltas[number], record, is_gone)
 
 
-def differing(digests: Mapping[int, Sequence[int]]) -> set[int]:
-    """Buckets in which the replicas are not all the same."""
-    return {number for number, each in enumerate(zip(*digests.values(), strict=True)) if len(set(each)) > 1}
+def differing(digests: Mapping[int, Mapping[int, Sequence[int]]], ends: Mapping[int, int]) -> list[int]:
+    """Buckets in which two replicas are not the same below the ends of both. `digests`: broker → cut → digests."""
+    found: set[int] = set()
+    for one, other in combinations(digests, 2):
+        cut = min(ends[one], ends[other])
+        pairs = zip(digests[one][cut], digests[other][cut], strict=True)
+        found |= {number for number, (ours, theirs) in enumerate(pairs) if ours != theirs}
+    return sorted(found)
 
 
 def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, Told]) -> Iterator[str]:

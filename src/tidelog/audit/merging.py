@@ -68,7 +68,10 @@ class ReplicaLog:
 
     def hides(self, offset: int) -> bool:
         """Whether what was there cannot be known, or was told of already."""
-        return any(each.kind in HIDING and each.start <= offset < each.end for each in self.faults)
+        return self.hides_all(offset, offset + 1)
+
+    def hides_all(self, start: int, end: int) -> bool:
+        return any(each.kind in HIDING and each.start <= start and end <= each.end for each in self.faults)
 
 
 def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> ReplicaLog:
@@ -77,7 +80,7 @@ def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> Replica
     due = UNKNOWN
     for scan in scans:
         for number, chunk in scan.chunks.items():
-            log.chunks[number] = _added(log.chunks.get(number), chunk)
+            log.chunks[number] = added(log.chunks.get(number), chunk)
         if scan.first != UNKNOWN:
             log.start = scan.first if log.start == UNKNOWN else log.start
             close_damage(log.faults, scan.first)
@@ -110,7 +113,8 @@ def _reach(log: ReplicaLog, due: int, *, gaps_allowed: bool) -> None:
         log.end = base
 
 
-def _added(before: Chunk | None, chunk: Chunk) -> Chunk:
+def added(before: Chunk | None, chunk: Chunk) -> Chunk:
+    """The sum of two pieces' digests of a chunk."""
     if before is None:
         return chunk
     summed = (before.digest + chunk.digest) & (2**64 - 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidelog.audit.acknowledged import Acknowledged, Search
 from tidelog.audit.keys import LastValues, Told
-from tidelog.audit.scanning import NO_END, Look, Scan, Scanner
+from tidelog.audit.scanning import NO_END, Chunk, Look, Scan, Scanner
 from tidelog.log import names
 from tidelog.model import TopicPartition
 from tidelog.shell.auditing import fetching, files, indexes
@@ -40,34 +40,41 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Chunks of a piece that are to be looked into."""
+    """Chunks of a piece that are to be looked into; `width` is that of the chunks to divide them into."""
 
     piece: Piece
     numbers: tuple[int, ...]
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """All pieces of one replica of a compacted topic; `buckets` are to be told whole, none at first."""
+    """All pieces of one replica of a compacted topic: digests are wanted at `cuts`, then `buckets` whole."""
 
     pieces: tuple[Piece, ...]
+    cuts: tuple[int, ...] = ()
     buckets: frozenset[int] = frozenset()
 
 
-def narrowed(piece: Piece, numbers: Sequence[int]) -> Chunks | None:
-    """What of the piece must be read again to see these chunks, ascending; None where it has nothing of them."""
-    own = replace(piece, acknowledged=(), checks_indexes=False)
-    low, high = numbers[0] * piece.width, (numbers[-1] + 1) * piece.width
-    if piece.source is not None:
-        own = replace(own, start=max(piece.start, low), end=min(piece.end, high))
-        return Chunks(own, tuple(numbers)) if own.start < own.end else None
+def narrowed(piece: Piece, numbers: Sequence[int], width: int) -> Chunks | None:
+    """What of the piece must be read again to see these chunks of this width, ascending; None where it has nothing of
+    them. What lies between them is fetched, too; files are left out."""
     bases = [names.offset_of(Path(file).name) or 0 for file in piece.files]
+    bounds = [*bases, piece.until] if bases else [piece.start, piece.end]
+    low, high = max(piece.start, bounds[0]), min(piece.end, bounds[-1])
+    own = tuple(number for number in numbers if number * width < high and (number + 1) * width > low)
+    if not own:
+        return None
+    plain = replace(piece, width=width, acknowledged=(), checks_indexes=False)
+    if piece.source is not None:
+        ends = max(piece.start, own[0] * width), min(piece.end, (own[-1] + 1) * width)
+        return Chunks(replace(plain, start=ends[0], end=ends[1]), own)
     kept = [
         file
-        for file, base, after in zip(piece.files, bases, [*bases[1:], piece.until], strict=True)
-        if base < high and after > low
+        for file, base, after in zip(piece.files, bases, bounds[1:], strict=True)
+        if any(number * width < after and (number + 1) * width > base for number in own)
     ]
-    return Chunks(replace(own, files=tuple(kept)), tuple(numbers)) if kept else None
+    return Chunks(replace(plain, files=tuple(kept)), own)
 
 
 def scan(piece: Piece) -> Scan:
@@ -81,6 +88,16 @@ def scan(piece: Piece) -> Scan:
     return scanner.scan
 
 
+def divided(wanted: Chunks) -> tuple[dict[int, Chunk], bool]:
+    """The digests of the parts, and whether all of it could be read."""
+    ratio = wanted.piece.width // wanted.width
+    parts = frozenset(number * ratio + part for number in wanted.numbers for part in range(ratio))
+    scanner = _scanner(replace(wanted.piece, width=wanted.width))
+    _read(wanted.piece, scanner, None)
+    found = {number: chunk for number, chunk in scanner.scan.chunks.items() if number in parts}
+    return found, not scanner.scan.trouble
+
+
 def rows(wanted: Chunks) -> tuple[dict[int, bytes], bool]:
     """chunk → the headers of its batches in this piece, and whether all of it could be read."""
     found = {number: bytearray() for number in wanted.numbers}
@@ -89,21 +106,21 @@ def rows(wanted: Chunks) -> tuple[dict[int, bytes], bool]:
     return {number: bytes(content) for number, content in found.items()}, not scanner.scan.trouble
 
 
-def key_digests(wanted: Keys) -> list[int] | None:
-    """A digest of each bucket of keys; None where a piece cannot be read."""
-    found = _last_values(wanted.pieces)
-    return None if found is None else found.digests()
+def key_digests(wanted: Keys) -> dict[int, list[int]] | None:
+    """cut → a digest of each bucket of keys; None where a piece cannot be read."""
+    found = _last_values(wanted)
+    return None if found is None else found.finish()
 
 
 def last_values(wanted: Keys) -> Told | None:
     """The last records of keys in the wanted buckets; None where a piece cannot be read."""
-    found = _last_values(wanted.pieces)
+    found = _last_values(wanted)
     return None if found is None else found.of(set(wanted.buckets))
 
 
-def _last_values(pieces: Sequence[Piece]) -> LastValues | None:
-    found = LastValues()
-    for piece in pieces:
+def _last_values(wanted: Keys) -> LastValues | None:
+    found = LastValues(wanted.cuts)
+    for piece in wanted.pieces:
         scanner = _scanner(piece, look=found.look)
         _read(piece, scanner, None)
         if scanner.scan.trouble:

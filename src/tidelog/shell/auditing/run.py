@@ -1,23 +1,29 @@
 """The audit from a plan to a report, wherever its tasks run."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tidelog.audit import keys
 from tidelog.audit.comparing import differences, suspicious
 from tidelog.audit.finding import in_order
 from tidelog.audit.judging import Case
-from tidelog.audit.merging import ReplicaLog, merge
+from tidelog.audit.merging import ReplicaLog, added, merge
 from tidelog.audit.report import Report, report
+from tidelog.audit.scanning import Chunk
 from tidelog.errors import CorruptLog
 from tidelog.shell.auditing import folders, pieces
-from tidelog.shell.auditing.pieces import Keys
-from tidelog.shell.auditing.plan import Plan, Replica, Subject
+from tidelog.shell.auditing.pieces import Chunks, Keys
+from tidelog.shell.auditing.plan import LEAST_WIDTH, Plan, Replica, Subject
 
 MOST_CHUNKS = 64
 """Of a partition so many chunks that differ are looked into, the first ones."""
+MOST_BUCKETS = 16
+"""Of a partition's buckets of keys that differ so many are looked into."""
+PARTS = 256
+FINEST = 1024
+"""A chunk that differs is divided into so many parts, but not smaller ones: the driver holds their headers."""
 
 
 GONE = "could not be read once more, so it was not compared batch by batch"
@@ -84,56 +90,119 @@ def _log(subject: Subject, replica: Replica, scans: Sequence[Any]) -> ReplicaLog
     return log
 
 
-def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
-    """The chunks that differ, batch by batch."""
-    numbers = [suspicious(case.logs, subject.width) for subject, case in pairs]
-    wanted = [
-        (place, replica.known.broker, chunks)
-        for place, (subject, _) in enumerate(pairs)
-        if numbers[place]
-        for replica in subject.replicas
-        for piece in replica.pieces
-        if (chunks := pieces.narrowed(piece, numbers[place][:MOST_CHUNKS])) is not None
-    ]
-    if not wanted:
-        return
-    tell(f"looking into {sum(map(len, numbers))} chunks that are not the same everywhere")
-    answers = run(pieces.rows, [chunks for _, _, chunks in wanted], [chunks.piece.size for _, _, chunks in wanted])
-    rows: dict[int, dict[int, dict[int, bytes]]] = {}
-    gone: set[tuple[int, int]] = set()
-    for (place, broker, _), (answer, is_whole) in zip(wanted, answers, strict=True):
-        own = rows.setdefault(place, {}).setdefault(broker, {})
-        log = pairs[place][1].log(broker)
+@dataclass(slots=True)
+class _Doubt:
+    """Chunks of a partition that are not the same everywhere. `gone`: brokers that could be read once and not again."""
+
+    subject: Subject
+    case: Case
+    width: int
+    numbers: list[int]
+    gone: set[int] = field(default_factory=set)
+
+    @property
+    def logs(self) -> list[ReplicaLog]:
+        return [log for log in self.case.logs if log.broker not in self.gone]
+
+    def narrow(self, width: int, numbers: Sequence[int]) -> None:
+        self.width, self.numbers = width, list(numbers[:MOST_CHUNKS])
+        self.case.unexplained += len(numbers[MOST_CHUNKS:])
+
+    def wanted(self, width: int = 0) -> Iterator[tuple[int, Chunks]]:
+        for replica in self.subject.replicas:
+            for piece in replica.pieces:
+                chunks = pieces.narrowed(piece, self.numbers, self.width)
+                if chunks is not None:
+                    yield replica.known.broker, replace(chunks, width=width)
+
+    def read(self, broker: int, *, is_whole: bool) -> None:
+        log = self.case.log(broker)
         if not is_whole and not log.trouble:
-            gone.add((place, broker))
+            self.gone.add(broker)
             log.trouble.append(GONE)
-        for number, content in answer.items():
+
+
+def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
+    """The chunks that differ: divided until they are small, then batch by batch."""
+    doubts = []
+    for subject, case in pairs:
+        doubt = _Doubt(subject, case, subject.width, [])
+        doubt.narrow(subject.width, suspicious(case.logs, subject.width))
+        doubts += [doubt] if doubt.numbers else []
+    if doubts:
+        tell(f"looking into {sum(len(doubt.numbers) for doubt in doubts)} chunks that are not the same everywhere")
+    while wide := [doubt for doubt in doubts if doubt.numbers and doubt.width > LEAST_WIDTH]:
+        _divide(wide, run)
+    _look(doubts, run)
+
+
+def _divide(doubts: Sequence[_Doubt], run: Run) -> None:
+    asked, answers = _asked(doubts, run, pieces.divided, [max(FINEST, doubt.width // PARTS) for doubt in doubts])
+    parts: dict[int, dict[int, dict[int, Chunk]]] = {place: {} for place in range(len(doubts))}
+    for (place, broker, _), (found, is_whole) in zip(asked, answers, strict=True):
+        doubts[place].read(broker, is_whole=is_whole)
+        own = parts[place].setdefault(broker, {})
+        for number, chunk in found.items():
+            own[number] = added(own.get(number), chunk)
+    for place, doubt in enumerate(doubts):
+        width = max(FINEST, doubt.width // PARTS)
+        doubt.narrow(width, suspicious(doubt.logs, width, parts[place]))
+
+
+def _look(doubts: Sequence[_Doubt], run: Run) -> None:
+    asked, answers = _asked(doubts, run, pieces.rows, [0] * len(doubts))
+    rows: dict[int, dict[int, dict[int, bytes]]] = {place: {} for place in range(len(doubts))}
+    for (place, broker, _), (found, is_whole) in zip(asked, answers, strict=True):
+        doubts[place].read(broker, is_whole=is_whole)
+        own = rows[place].setdefault(broker, {})
+        for number, content in found.items():
             own[number] = own.get(number, b"") + content
-    for place, found in rows.items():
-        _, case = pairs[place]
-        there = [log for log in case.logs if (place, log.broker) not in gone]
-        case.differences = differences(there, found, numbers[place][:MOST_CHUNKS])
-        case.unexplained = len(numbers[place][MOST_CHUNKS:])
+    for place, doubt in enumerate(doubts):
+        doubt.case.differences = differences(doubt.logs, rows[place], doubt.numbers)
+
+
+def _asked(
+    doubts: Sequence[_Doubt], run: Run, function: Callable[[Chunks], Any], widths: Sequence[int]
+) -> tuple[list[tuple[int, int, Chunks]], list[Any]]:
+    """(place of the doubt, broker, chunks) and the answers."""
+    asked = [
+        (place, broker, chunks)
+        for place, (doubt, width) in enumerate(zip(doubts, widths, strict=True))
+        for broker, chunks in doubt.wanted(width)
+    ]
+    every = [chunks for _, _, chunks in asked]
+    return asked, run(function, every, [chunks.piece.size for chunks in every]) if every else []
 
 
 def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
-    """Compacted partitions: buckets of keys first, then the keys of those that differ."""
-    wanted = [Keys(_plain(replica)) for subject, _ in pairs for replica in subject.replicas]
+    """Compacted partitions: buckets of keys below the ends of each two replicas first, then the keys of those that
+    differ."""
+    ends = [{log.broker: max(log.end, 0) for log in case.logs if not log.trouble} for _, case in pairs]
+    wanted = [
+        Keys(_plain(replica), tuple(sorted({end for end in own.values() if end <= own[replica.known.broker]})))
+        for (subject, _), own in zip(pairs, ends, strict=True)
+        for replica in subject.replicas
+        if replica.known.broker in own
+    ]
     if not wanted:
         return
     tell(f"comparing the last values of {len(pairs)} compacted partitions")
     digests = iter(run(pieces.key_digests, wanted, _sizes(wanted)))
-    again: list[Keys] = []
-    doubtful: list[tuple[Subject, Case]] = []
-    for subject, case in pairs:
-        found = {replica.known.broker: next(digests) for replica in subject.replicas}
-        buckets = frozenset(keys.differing({broker: each for broker, each in found.items() if each is not None}))
+    doubtful: list[tuple[Case, list[Replica], frozenset[int]]] = []
+    for (subject, case), own in zip(pairs, ends, strict=True):
+        told = {replica.known.broker: next(digests) for replica in subject.replicas if replica.known.broker in own}
+        buckets = keys.differing({broker: each for broker, each in told.items() if each is not None}, own)
         if buckets:
-            doubtful.append((subject, case))
-            again += [Keys(_plain(replica), buckets) for replica in subject.replicas]
-    lasts = iter(run(pieces.last_values, again, _sizes(again))) if again else iter(())
-    for subject, case in doubtful:
-        told = {replica.known.broker: next(lasts) for replica in subject.replicas}
+            there = [replica for replica in subject.replicas if replica.known.broker in own]
+            doubtful.append((case, there, frozenset(buckets[:MOST_BUCKETS])))
+    _compare_values(doubtful, run)
+
+
+def _compare_values(doubtful: Sequence[tuple[Case, list[Replica], frozenset[int]]], run: Run) -> None:
+    wanted = [Keys(_plain(replica), buckets=buckets) for _, there, buckets in doubtful for replica in there]
+    lasts = iter(run(pieces.last_values, wanted, _sizes(wanted)) if wanted else ())
+    for case, there, _ in doubtful:
+        told = {replica.known.broker: next(lasts) for replica in there}
         told = {broker: each for broker, each in told.items() if each is not None}
         case.key_differences = list(keys.contradictions(case.logs, told))
 
