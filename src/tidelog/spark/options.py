@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from tidelog.client.options import ClientOptions, parse
-from tidelog.errors import InvalidOption
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.blocking.secured import security_of
 from tidelog.shell.blocking.sockets import addresses
 
@@ -17,6 +17,7 @@ BOOTSTRAP = "kafka.bootstrap.servers"
 KAFKA = "kafka."
 PROTOCOL = "security.protocol"
 PLAINTEXT = "PLAINTEXT"
+UNREACHED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
 
 JAVA_ONLY = frozenset(
     {
@@ -77,6 +78,14 @@ def bootstrap_of(options: Mapping[str, str], what: str) -> str:
     except ValueError as reason:
         raise BadOption(f"option {BOOTSTRAP!r}: {reason}; it is a list like host1:9092,host2:9092") from None
     return text
+
+
+def unreached(bootstrap: str, within_ms: int, error: ApiError) -> ConnectionError:
+    """What a query says when no broker answers."""
+    return ConnectionError(
+        f"no broker of option {BOOTSTRAP!r} ({bootstrap}) answered within {within_ms / 1000:g} s: {error}; check that "
+        "the address is one that brokers listen at and that this host reaches"
+    )
 
 
 def client_options(

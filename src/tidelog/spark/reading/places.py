@@ -12,7 +12,7 @@ from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.offsets import Offsets, Point
-from tidelog.spark.options import BOOTSTRAP, BadOption
+from tidelog.spark.options import UNREACHED, BadOption, unreached
 from tidelog.spark.reading import limits
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.topics import Found, find, told
@@ -20,7 +20,6 @@ from tidelog.spark.reading.topics import Found, find, told
 T = TypeVar("T")
 
 _UNKNOWN_USER = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-_UNREACHED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
 
 
 class Places:
@@ -178,12 +177,8 @@ class Places:
         try:
             return ask()
         except ApiError as error:
-            if error.code in _UNREACHED:
-                seconds = self._options.client.default_api_timeout_ms / 1000
-                raise ConnectionError(
-                    f"no broker of option {BOOTSTRAP!r} ({self._options.bootstrap}) answered within {seconds:g} s: "
-                    f"{error}; check that the address is one that brokers listen at and that this host reaches"
-                ) from None
+            if error.code in UNREACHED:
+                raise unreached(self._options.bootstrap, self._options.client.default_api_timeout_ms, error) from None
             if error.code in _UNKNOWN_USER:
                 raise BadOption(f"option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': {error}") from None
             raise

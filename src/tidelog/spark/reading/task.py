@@ -18,9 +18,8 @@ from tidelog.spark import columns, connections
 from tidelog.spark.reading.loss import Losses
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.ranges import Span
+from tidelog.spark.reading.trouble import judge
 from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
-
-UNDECODABLE = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 @dataclass
@@ -57,10 +56,6 @@ def range_of(span: Span, topic_id: str, options: ReadOptions) -> Range:
     )
 
 
-class Undecodable(Exception):
-    """A batch whose bytes are no records."""
-
-
 def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
     """All records of the range that exist. Compaction and markers leave holes; what was deleted is an error unless
     failOnDataLoss is false. Where there is no range at all Spark asks for one of its own, which is empty."""
@@ -74,19 +69,10 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
                     yield from batch(whole, part, place)
                     place = whole.batches[-1].next_offset if whole.batches else place
         except ApiError as error:
-            if error.code in UNDECODABLE:
-                raise _undecodable(part, place, error) from None
-            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise
-            continue  # it was deleted meanwhile; the next look at the log's start judges
+            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                continue  # it was deleted meanwhile; the next look at the log's start judges
+            judge(error, part, place)
         return
-
-
-def _undecodable(part: Range, place: int, error: ApiError) -> Undecodable:
-    return Undecodable(
-        f"{part.name}: what stands at offset {place} or soon behind it is no batch of records: {error}; "
-        "compare the replicas with `tidelog audit`, or start behind it with option 'startingOffsets'"
-    )
 
 
 def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[Whole]:
@@ -113,8 +99,8 @@ def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[Whole]:
 def _check_end(consumer: Consumer, part: Range, place: int, losses: Losses) -> None:
     if consumer.end_offsets([part.name])[part.name] > place:
         raise TimeoutError(
-            f"{part.name}: nothing came within {part.patience_s:g} s at offset {place}; is the leader well? "
-            "Option 'kafkaConsumer.pollTimeoutMs' says how long a task waits"
+            f"{part.name}: nothing came within {part.patience_s:g} s at offset {place}; is the leader well, "
+            "and its log whole (`tidelog audit` tells)? Option 'kafkaConsumer.pollTimeoutMs' says how long a task waits"
         )
     losses.report(f"{part.name}: offsets {place} to {part.end} were there and are gone")
 
