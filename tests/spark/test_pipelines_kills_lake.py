@@ -1,0 +1,53 @@
+"""Lakes through SIGKILL of their driver and of a broker: each record is one row, with what pandas reads in its value."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from tests.spark.kills import BATCH, disturbed, fill, records, same
+
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+COLUMNS = ["carrier", "origin", "flight", "dep_delay", "time_hour"]
+SCHEMA = "carrier string, origin string, flight bigint, dep_delay double, time_hour string"
+OTHERS = [b"no JSON at all", b'{"carrier":"UA"', b"[1]", b"\xc3\xa4 is none either"]
+PLACE = ["_partition", "_offset"]
+
+
+def expected(bootstrap):
+    """The topic's records as pandas reads them."""
+    rows = [
+        {"_partition": record.partition, "_offset": record.offset, **parsed(record.value)}
+        for record in records(bootstrap, "flights")
+    ]
+    return pd.DataFrame(rows, columns=[*PLACE, *COLUMNS, "_malformed"])
+
+
+def parsed(value):
+    if value in OTHERS:
+        return {"_malformed": value.decode()}
+    return json.loads(value)
+
+
+def table(folder, kind):
+    if kind == "parquet":
+        import pyarrow.dataset as ds
+
+        return ds.dataset(folder, partitioning="hive", ignore_prefixes=["_"]).to_table().to_pandas()
+    from deltalake import DeltaTable
+
+    return DeltaTable(folder).to_pandas()
+
+
+@pytest.fixture(scope="module")
+def filled(cluster):
+    fill(cluster, OTHERS)
+    return cluster
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("delta", 2), ("parquet", 5)])
+def test_a_lake_ends_with_every_record(filled, tmp_path, kind, seed):
+    options = {"topic": "flights", "path": tmp_path / "table", "batch": BATCH, "compact": 3, "partition": "origin"}
+    with disturbed(filled, tmp_path, "lake", seed, alone=True, format=kind, schema=SCHEMA, **options) as driver:
+        assert "lake: batch" in driver.finish(), "there was still something to write"
+    same(table(tmp_path / "table", kind), expected(filled.bootstrap), PLACE)
