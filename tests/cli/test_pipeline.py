@@ -7,10 +7,12 @@ import pytest
 from tidelog.cli.main import run
 from tidelog.cli.pipeline.running import _cause
 from tidelog.cli.pipeline.telling import cells, progress
-from tidelog.spark.pipelines.plan import Stage
+from tidelog.spark.pipelines.kept import claim
+from tidelog.spark.pipelines.plan import Plan, Stage, WrongOption
 from tidelog.spark.pipelines.progress import Standing, Watch, lag
 from tidelog.spark.pipelines.running import QueryFailed, Report
 from tidelog.spark.pipelines.running import run as run_stages
+from tidelog.spark.pipelines.table import PIPELINES
 
 NOWHERE = "127.0.0.1:1"
 
@@ -124,3 +126,28 @@ def test_what_is_not_wanted_any_more_is_stopped():
     stage, left = started(Query(None), Query(None))
     run_stages([stage], once=False, tell=lambda _: None, is_wanted=lambda: False)
     assert len(left) == 1
+
+
+def claimed(folder, name, options):
+    given = {"path": "p", "topic": "orders", **options}
+    pipeline = PIPELINES[name]
+    wanted = {option: text for option, text in given.items() if option in pipeline.options}
+    claim(name, pipeline, Plan("a:1", folder, pipeline.complete(wanted)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("flights", {}, "the checkpoint is one of pipeline lake: give another --checkpoint than "),
+        ("lake", {"topic": "other"}, "the checkpoint is of topic=orders, not other: give another --checkpoint than "),
+        ("lake", {"format": "parquet"}, "the checkpoint is of format=delta, not parquet: .*, or format as it was"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused_once_it_has_begun(tmp_path, name, options, told):
+    claimed(tmp_path, "lake", {"topic": "mistyped"})
+    claimed(tmp_path, "lake", {"topic": "orders"})
+    (tmp_path / "lake" / "offsets").mkdir(parents=True)
+    (tmp_path / "lake" / "offsets" / "0").touch()
+    claimed(tmp_path, "lake", {"compact": "3"})
+    with pytest.raises(WrongOption, match=told):
+        claimed(tmp_path, name, options)

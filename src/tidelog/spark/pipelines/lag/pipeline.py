@@ -94,4 +94,5 @@ PIPELINE = Pipeline(
         "batch": Option("", "The most commits of a micro-batch; by default all there are."),
     },
     stages,
+    fixed=("lags", "alerts"),
 )

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
+from tidelog.shell.transport import Admin
+from tidelog.spark.pipelines import ground
 from tidelog.spark.pipelines.lake.delta import DeltaLake
 from tidelog.spark.pipelines.lake.parquet import ParquetLake
 from tidelog.spark.pipelines.lake.schema import resolve
@@ -69,6 +71,8 @@ def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     every, target = _number(plan, "compact"), _number(plan, "target")
+    with Admin(plan.bootstrap) as admin:
+        ground.existing(admin, "topic", [plan["topic"]])
 
     def fill() -> Any:
         frame = rows(plan.records(spark, plan["topic"]), resolve(spark, plan))
@@ -112,4 +116,5 @@ PIPELINE = Pipeline(
         "batch": Option("", "The most records of a micro-batch; by default all there are."),
     },
     stages,
+    fixed=("topic", "format", "partition"),
 )

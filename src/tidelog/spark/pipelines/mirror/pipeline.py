@@ -88,7 +88,8 @@ def _prepare(home: str, away: str, named: Mapping[str, str], replicas: str) -> N
     """Copies have as many partitions as the topics at home; one that is there with fewer is refused."""
     with Admin(home) as here, Admin(away) as there:
         wanted = {
-            named[topic]: shape._replace(replicas=int(replicas)) for topic, shape in ground.shapes(here, named).items()
+            named[topic]: shape._replace(replicas=int(replicas))
+            for topic, shape in ground.existing(here, "topics", named).items()
         }
         ground.make(there, wanted)
         for topic, shape in ground.wait_for(there, wanted).items():
@@ -110,4 +111,6 @@ PIPELINE = Pipeline(
         "batch": Option("", "The most records of a micro-batch; by default all there are."),
     },
     stages,
+    fixed=("prefix",),
+    clusters=("to",),
 )
