@@ -8,6 +8,7 @@ from tidelog.controller.journal import CHUNK
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create
+from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
@@ -283,6 +284,58 @@ def test_replicas_that_found_no_room_are_online_when_there_is_some(cluster):
         assert (hit.state.leader, cluster.brokers[2].image.partition("hit", 0).offline) == ((-1, [1]), (1, []))[number]
         cluster.brokers[1].failed_folders.clear()
     assert hit.state.isr == (1,)
+
+
+def notify(cluster, broker, number=0):
+    """The broker says that one of its log folders failed, or has room again."""
+    path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{number}"
+    cluster.brokers[broker].session.apply([Create(path, tree.format_log_dir_event(broker))])
+
+
+def behind_a_slow_store(cluster, before):
+    """Carry out what is asked of the store until `before` holds, then deliver messages only."""
+    while not before():
+        cluster.step_any()
+    cluster.submit(CreateTopicsRequest(topics=[CreatableTopic(name="other", num_partitions=1, replication_factor=1)]))
+    assert cluster.stores
+    while cluster.messages:
+        cluster.step_message()
+
+
+def is_told(cluster, broker):
+    return lambda: any(target == broker for _, _, target, *_ in cluster.messages)
+
+
+def test_what_a_life_told_of_its_folders_says_nothing_of_the_next(cluster):
+    """Seed 3006191: the answer waited behind a slow store, and the next life was passed over in elections."""
+    hit = assigned(cluster, (1, 2), name="hit")
+    cluster.brokers[2].failed_folders.add(("hit", 0))
+    notify(cluster, 2)
+    behind_a_slow_store(cluster, is_told(cluster, 2))
+    cluster.brokers[2].kill()
+    cluster.brokers[2].failed_folders.clear()
+    cluster.brokers[2].start()
+    cluster.tell_events()
+    cluster.settle()
+    assert cluster.kinds("replicas.offline") == []
+    assert hit.offline == frozenset()
+
+
+def test_replicas_are_online_before_they_are_in_sync(cluster):
+    hit = assigned(cluster, (1, 2), name="hit")
+    cluster.brokers[2].failed_folders.add(("hit", 0))
+    notify(cluster, 2)
+    cluster.settle()
+    assert (hit.state.isr, hit.offline) == ((1,), {2})
+    cluster.brokers[2].failed_folders.clear()
+    notify(cluster, 2, 1)
+    behind_a_slow_store(cluster, is_told(cluster, 2))
+    leader = cluster.brokers[1]
+    members = [(1, leader.epoch), (2, cluster.brokers[2].epoch)]
+    cluster.submit(AlterPartitionRequest(broker_id=1, broker_epoch=leader.epoch, topics=[cluster.wish(hit, members)]))
+    while hit.state.isr == (1,):
+        cluster.step_any()
+    assert hit.offline == frozenset()
 
 
 def test_another_broker_takes_over_from_a_dead_controller(cluster):

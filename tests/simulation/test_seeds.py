@@ -62,6 +62,7 @@ WHOLE = {
     3000347: "a log whose records were all deleted forgot its last epoch with a kill, and one that lacked its end led",
     3006238: "a log that was cut back to where its leader's begins, inside a batch, could never take that batch",
     3008221: "a position in a topic that was gone became one in the next of its name, whose epochs never reached its own",
+    3006191: "what a life told of its full folder was said of the next one, which was passed over in an election",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

@@ -224,16 +224,18 @@ class Reign:
         yield [Check(tree.CONTROLLER_EPOCH, self.term.journal.epoch_version)]
 
     def _notice_lost(self, broker: int, partitions: Any, errors: dict[Any, int]) -> None:
+        """In the order of the answers, which tell of this life of the broker; and before in-sync changes that rest on
+        replicas being back."""
+        term, live = self.term, self.term.cluster.brokers[broker]
         lost = [
-            partition
-            for partition in partitions
-            if errors.get(partition.name) == ErrorCode.KAFKA_STORAGE_ERROR and broker not in partition.offline
+            p for p in partitions if errors.get(p.name) == ErrorCode.KAFKA_STORAGE_ERROR and broker not in p.offline
         ]
+        is_told = term.journal.has("lost replicas")
         if lost:
-            self.term.run("lost replicas", lambda: lose_replicas(self.term, self.logs, broker, lost), first=True)
-        found = [partition for partition in partitions if broker in partition.offline and partition.name not in errors]
+            term.run("lost replicas", lambda: lose_replicas(term, self.logs, live, lost), urgent=True)
+        found = [p for p in partitions if p.name not in errors and (is_told or broker in p.offline)]
         if found:
-            self.term.run("found replicas", lambda: find_replicas(self.term, self.logs, broker, found))
+            term.run("found replicas", lambda: find_replicas(term, self.logs, live, found), urgent=True)
 
     def _send(self) -> None:
         for source in (self.term.pushes, self.logs):

@@ -85,24 +85,34 @@ def notice_log_folders(term: Term) -> Steps[None]:
     yield [Delete(path) for path in read]
 
 
-def lose_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Partition]) -> Steps[None]:
+def lose_replicas(term: Term, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
     """These replicas of a live broker are gone with their log folder."""
-    lost = term.cluster.current(partitions)
+    lost = _of_this_life(term, broker, partitions)
+    if not lost:
+        return
     for partition in lost:
-        partition.offline |= {broker}
+        partition.offline |= {broker.id}
     term.touch(lost)
-    term.tell("replicas.offline", "warning", broker=broker, count=len(lost))
+    term.tell("replicas.offline", "warning", broker=broker.id, count=len(lost))
     yield from elect_where_due(term, logs, lost, "log folder failed")
 
 
-def find_replicas(term: Term, logs: LogEnds, broker: int, partitions: list[Partition]) -> Steps[None]:
+def find_replicas(term: Term, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
     """A log folder was full when they were to be created there, and has room again."""
-    found = term.cluster.current(partitions)
+    found = [partition for partition in _of_this_life(term, broker, partitions) if broker.id in partition.offline]
+    if not found:
+        return
     for partition in found:
-        partition.offline -= {broker}
+        partition.offline -= {broker.id}
     term.touch(found)
-    term.tell("replicas.online", broker=broker, count=len(found))
+    term.tell("replicas.online", broker=broker.id, count=len(found))
     yield from elect_where_due(term, logs, found, "log folder has room")
+
+
+def _of_this_life(term: Term, broker: LiveBroker, partitions: list[Partition]) -> list[Partition]:
+    """None where the broker is gone or back as another since it told of them: the next life opens its folders anew."""
+    live = term.cluster.brokers.get(broker.id)
+    return term.cluster.current(partitions) if live is not None and live.epoch == broker.epoch else []
 
 
 def shut_down(term: Term, logs: LogEnds, request: ControlledShutdownRequest) -> Steps[ControlledShutdownResponse]:
