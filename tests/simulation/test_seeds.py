@@ -63,6 +63,8 @@ WHOLE = {
     3006238: "a log that was cut back to where its leader's begins, inside a batch, could never take that batch",
     3008221: "a position in a topic that was gone became one in the next of its name, whose epochs never reached its own",
     3006191: "what a life told of its full folder was said of the next one, which was passed over in an election",
+    3002826: "a life whose disk refused it at once left the proof of the clean end before it",
+    3001604: "a coordinator that had lost its log, as it may, ended anew what it had ended",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

@@ -52,3 +52,21 @@ def test_the_proof_of_an_older_life_is_none(registrations):
     registrations.opened(12, 3)
     with pytest.raises(AssertionError, match="I17"):
         registrations.check(BROKER, 12, 40, 20)
+
+
+def test_a_life_that_was_over_before_its_first_step_leaves_the_proof_of_the_one_before(registrations):
+    """Seed 3002826: its disk refused everything."""
+    registrations.check(BROKER, 11, 33, 20)
+    registrations.ended(BROKER, 2, "stop")
+    registrations.ended(BROKER, 3, "halt", stillborn=True)
+    registrations.opened(12, 4)
+    registrations.check(BROKER, 12, 40, 33)
+
+
+def test_a_life_that_was_over_before_its_first_step_proves_nothing_of_one_that_was_killed(registrations):
+    registrations.check(BROKER, 11, 33, 20)
+    registrations.ended(BROKER, 2, "kill")
+    registrations.ended(BROKER, 3, "halt", stillborn=True)
+    registrations.opened(12, 4)
+    with pytest.raises(AssertionError, match="I17"):
+        registrations.check(BROKER, 12, 40, 33)

@@ -1,7 +1,9 @@
 """I17, in part: a broker that shows a clean shutdown had ended cleanly, in the life before the one that says so.
 
 A registration is of the life whose session made it. It may reach the store when that life is over: it says nothing of
-how that one ended.
+how that one ended. A life that was over before its first step was done (its disk refused, or was cut off) heard of
+nobody and changed nothing: what the one before it left stands, as with a Kafka broker that ends before its logs are
+loaded.
 """
 
 from dataclasses import dataclass, field
@@ -33,8 +35,11 @@ class Registrations:
         """A life has this session with the store."""
         self._life_of[session] = life
 
-    def ended(self, broker: int, life: int, how: str, *, stopping: bool = False) -> None:
-        self._of(broker, life).ended_by = STOPPED if stopping else how
+    def ended(self, broker: int, life: int, how: str, *, stopping: bool = False, stillborn: bool = False) -> None:
+        if stillborn:
+            self._lives[broker, life] = self._of(broker, life - 1)
+        else:
+            self._of(broker, life).ended_by = STOPPED if stopping else how
 
     def check(self, broker: int, session: int, epoch: int, clean_epoch: int) -> None:
         """A registration is new in the tree."""

@@ -128,7 +128,8 @@ class Suite:
             self.crashes.end(self.ghosts, host, how, replica, failed=replica.partition.failed)
             self._numbering.pop(replica, None)
         self.crashes.end_life(broker, how)
-        self.registrations.ended(broker, host.lives, how, stopping=host.was_stopping)
+        stillborn = broker in self._fresh
+        self.registrations.ended(broker, host.lives, how, stopping=host.was_stopping, stillborn=stillborn)
         self.overheard.forget(broker)
         self.fetches.forget(broker)
         self._fresh.discard(broker)

@@ -1,10 +1,14 @@
 """I28 (S): a transaction ends the same way everywhere: its markers are all of one kind. An epoch is raised at each end,
 so a producer's epoch stands for one transaction (KIP-890).
 
+LossAllowed re-bases it also where it is of the coordinator's log: a coordinator that lost what it had decided may end
+again, and otherwise, what was ended, under an epoch that it gave before. Kafka's does, too.
+
 What is committed is read from the leader's files as its high watermark passes it, compacted partitions record by
 record.
 """
 
+from tidelog.model import TRANSACTION_TOPIC
 from tidelog.sim.checks import compaction
 from tidelog.sim.checks.committed import is_current_leader
 from tidelog.sim.checks.ghosts import Ghost, Ghosts
@@ -41,7 +45,7 @@ def is_marker(batch: Batch) -> bool:
 
 
 def take(ghosts: Ghosts, ghost: Ghost, content: memoryview, batch: BatchHeader) -> None:
-    if batch.is_control and batch.count:
+    if batch.is_control and batch.count and not has_forgotten(ghosts):
         committed = compaction.ends_well(content, batch)
         first, where = ghosts.outcomes.setdefault((batch.producer_id, batch.producer_epoch), (committed, ghost.name))
         words = ("aborts", "commits")
@@ -51,6 +55,12 @@ def take(ghosts: Ghosts, ghost: Ghost, content: memoryview, batch: BatchHeader) 
         )
     if ghost.keys is not None:
         ghost.keys.take(content, batch)
+
+
+def has_forgotten(ghosts: Ghosts) -> bool:
+    """Whether a coordinator may have lost what it had decided; which producers that concerns nobody can say."""
+    logs = (ghost for name, ghost in ghosts.partitions.items() if name.topic == TRANSACTION_TOPIC)
+    return any(ghost.losses or ghost.rebase_after is not None for ghost in logs)
 
 
 def check_keys(ghost: Ghost, replica: Replica, disk: SimDisk) -> None:
