@@ -189,8 +189,11 @@ class FakeBroker:
             for partition in topic.partitions:
                 epoch, end = self.log_ends.get((topic.topic, partition.partition), (None, None))
                 entry = EpochEndOffset(partition=partition.partition)
+                role = self.roles.get((topic.topic, partition.partition))
                 if epoch is None:
                     entry.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif role is None or role[1] != partition.current_leader_epoch:
+                    entry.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
                 else:
                     entry.leader_epoch, entry.end_offset = epoch, end
                 ends.append(entry)

@@ -11,6 +11,7 @@ from tidelog.ports import Create
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.records.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -144,6 +145,20 @@ def test_when_all_die_at_once_the_most_complete_log_leads(cluster):
     state = cluster.partition("t").state
     assert (state.leader, state.isr) == (2, (2,))
     assert cluster.kinds("partition.elected")[-1]["why"] == "most complete log"
+
+
+def test_the_ends_of_logs_are_asked_for_in_the_epoch_without_a_leader(cluster):
+    """Seed 3009822: the leader before it told its end, and then appended, for it had not heard that it leads no more."""
+    partition = assigned(cluster, (1, 2))
+    for broker in (cluster.brokers[1], cluster.brokers[2]):
+        broker.kill()
+        broker.start()
+    cluster.settle()
+    received = [request for id_ in (1, 2) for request in cluster.brokers[id_].received]
+    asked = [request for request in received if isinstance(request, OffsetForLeaderEpochRequest)]
+    state = partition.state
+    assert state.leader in (1, 2)
+    assert {known.topics[0].partitions[0].current_leader_epoch for known in asked} == {state.leader_epoch - 1}
 
 
 def test_a_candidate_that_dies_while_it_is_asked_is_waited_for(cluster):

@@ -65,6 +65,7 @@ WHOLE = {
     3006191: "what a life told of its full folder was said of the next one, which was passed over in an election",
     3002826: "a life whose disk refused it at once left the proof of the clean end before it",
     3001604: "a coordinator that had lost its log, as it may, ended anew what it had ended",
+    3009822: "a leader told the end of its log, and appended, before it heard that it leads no more",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

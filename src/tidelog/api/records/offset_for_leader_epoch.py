@@ -31,11 +31,15 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
 
 
 def _log_end(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    """(last epoch, log end offset) of this replica, whatever its role."""
+    """(last epoch, log end offset) of this replica, once it is told of the epoch in which it is to be final."""
     replica = context.broker.replicas.get(topic, asked.partition)
     if replica is None or replica.failed:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica is None else ErrorCode.KAFKA_STORAGE_ERROR
         return EpochEndOffset(partition=asked.partition, error_code=code)
+    try:
+        replica.check_epoch(asked.current_leader_epoch)
+    except ApiError as error:
+        return EpochEndOffset(partition=asked.partition, error_code=error.code)
     log = replica.log
     return EpochEndOffset(partition=asked.partition, leader_epoch=log.epochs.latest, end_offset=log.log_end_offset)
 

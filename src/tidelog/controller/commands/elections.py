@@ -35,7 +35,8 @@ Changes = dict[Partition, LeadershipState]
 class LogEnds:
     """Partitions none of whose members counts, all back: their replicas are asked for the ends of their logs.
 
-    Answers hold for one life of a broker only; a partition whose candidates change is asked about anew.
+    Answers hold for one life of a broker only; a partition whose candidates change is asked about anew. Only a replica
+    that knows the epoch without a leader tells its end: one that still led, or followed, could append behind it.
     """
 
     def __init__(self) -> None:
@@ -65,6 +66,8 @@ class LogEnds:
         busy = {broker for broker, _ in self.flights.values()}
         due: dict[int, list[Partition]] = {}
         for partition, epochs in self.wanted.items():
+            if partition.state.leader != NO_LEADER:  # that it lost its leader is being written yet
+                continue
             for broker in epochs.keys() - self.known[partition].keys() - busy:
                 due.setdefault(broker, []).append(partition)
         asks: list[Ask] = []
@@ -90,7 +93,10 @@ class LogEnds:
 def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochRequest:
     topics: dict[str, list[OffsetForLeaderPartition]] = {}
     for partition in partitions:
-        entry = OffsetForLeaderPartition(partition=partition.index, leader_epoch=LATEST_EPOCH)
+        known = partition.state.leader_epoch
+        entry = OffsetForLeaderPartition(
+            partition=partition.index, current_leader_epoch=known, leader_epoch=LATEST_EPOCH
+        )
         topics.setdefault(partition.topic.name, []).append(entry)
     return OffsetForLeaderEpochRequest(
         replica_id=LOG_END_QUERY,

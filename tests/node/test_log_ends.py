@@ -1,0 +1,31 @@
+"""What a broker tells the controller that looks for the most complete log (rule 8)."""
+
+from tests.node.one_broker import CONTROLLER, TOPIC, OneBroker
+from tidelog.controller.commands.elections import LATEST_EPOCH, LOG_END_QUERY
+from tidelog.errors import ErrorCode
+from tidelog.wire.messages.records.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+
+def log_end(broker, epoch):
+    """(error code, last epoch, log end offset), asked by a controller whose state has this epoch."""
+    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=LATEST_EPOCH)
+    topics = [OffsetForLeaderTopic(topic=TOPIC, partitions=[asked])]
+    answer = broker.ask(OffsetForLeaderEpochRequest(replica_id=LOG_END_QUERY, topics=topics), CONTROLLER)
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.leader_epoch, found.end_offset
+
+
+def test_a_leader_tells_its_end_when_it_knows_that_it_leads_no_more():
+    """Seed 3009822: before, it may append behind what it told."""
+    broker = OneBroker()
+    broker.lead()
+    broker.produce("m1", "m2", acks=1)
+    assert log_end(broker, 1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+    broker.produce("m3", acks=1)
+    broker.follow(leader=-1, epoch=1, partition_epoch=1)
+    assert log_end(broker, 1) == (ErrorCode.NONE, 0, 3)
+    assert log_end(broker, 0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
