@@ -27,9 +27,9 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def tidelog(folder: Path) -> Iterator[int]:
+def tidelog(folder: Path, *, options: Mapping[str, str] | None = None) -> Iterator[int]:
     """The port of a Tidelog broker that runs meanwhile."""
-    with Supervisor(folder, brokers=1, port=0, overrides=OPTIONS) as running:
+    with Supervisor(folder, brokers=1, port=0, overrides={**OPTIONS, **(options or {})}) as running:
         yield running.children[0].port
 
 

@@ -30,6 +30,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._places: Places | None = None
         self._progress: Progress | None = None
+        self._is_bounded = False
         self._target: Point | None = None
         self._latest: Point | None = None
         self._last_batch_ms = 0
@@ -64,14 +65,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
-        """What is there now is the target; what comes later is for another run."""
-        self._target = self.places.latest(Point())
+        """What is there now is the target; what comes later is for another run. The next look finds it, which is told
+        where the query stands: topics that are gone since are a loss, and no wrong option."""
+        self._is_bounded, self._target = True, None
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802  Spark's name
         before = Point.from_json(start)
         self._show(before)
         end = self.places.latest(before) if self._target is None else self._target
         self._latest = end
+        self._target = end if self._is_bounded else None
         begun = started(self._losses, self.places, before, end)
         offsets = {name: max(offset, begun[name]) for name, offset in end.offsets.items()}
         if self._waits(limit, begun, offsets):
