@@ -1,5 +1,6 @@
 """`tidelog audit` on a running cluster, on its folders once it is stopped, and what it refuses."""
 
+import importlib.util
 import json
 import shutil
 
@@ -7,7 +8,12 @@ import pytest
 
 from tests.audit.logs import batches, flip_record, segment, write_cluster, write_replica
 from tidelog.audit import finding
+from tidelog.cli.audit import asked
 from tidelog.cli.main import run
+from tidelog.lab.disks import HISTORY, keep
+from tidelog.lab.engine import tell
+from tidelog.lab.library import find
+from tidelog.model import TopicPartition
 from tidelog.shell.auditing import cluster as planning
 from tidelog.shell.auditing import fetching
 from tidelog.shell.transport import Producer
@@ -151,11 +157,18 @@ def test_the_page_needs_nothing_else_and_shows_each_partition(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--folder", "{empty}"], "there is no log folder here or below"),
-        (["--folder", "{logs}", "--topic", "u"], "No replica of topic u is in these folders."),
+        (["--folder", "{empty}"], "there is no log folder here or below. Name what log.dirs of a broker names"),
+        (["--folder", "{empty}/none"], "does not exist"),
+        (["--folder", "{logs}", "--topic", "u"], "No replica of topic u is in these folders; they hold t."),
+        (["--folder", "{logs}", "--compacted", "u"], "No replica of topic u is in these folders; they hold t."),
         (["--folder", "{logs}", "--read", "folders"], "--read goes with --bootstrap"),
+        (["--bootstrap", "127.0.0.1:1", "--compacted", "t"], "--compacted goes with --folder alone"),
         (["--folder", "{logs}", "--history", "{bad}"], "line 1: expected a JSON object"),
-        (["--bootstrap", "127.0.0.1:1"], "No broker can be reached"),
+        (["--folder", "{logs}", "--history", "{bad}"], "--history is for the history.jsonl of `tidelog check`"),
+        (["--folder", "{logs}", "--history", "{logs}"], "is a directory"),
+        (["--folder", "{logs}", "--html", "{empty}/none/report.html"], "there is no folder {empty}/none"),
+        (["--bootstrap", "127.0.0.1:1"], "No broker can be reached at 127.0.0.1:1 (Connection refused)."),
+        (["--bootstrap", "127.0.0.1:1"], "audit what its brokers left on their disks: --folder LOG_DIR."),
         (["--bootstrap", "nowhere"], "is not host:port"),
     ],
 )
@@ -166,13 +179,38 @@ def test_what_cannot_be_audited_is_one_sentence(capsys, tmp_path, arguments, sen
     filled = [each.format(empty=tmp_path / "empty", logs=tmp_path / "logs", bad=tmp_path / "bad") for each in arguments]
     code, out, err = audit(capsys, *filled)
     assert (code, out) == (1, "")
-    assert sentence in err
+    assert sentence.format(empty=tmp_path / "empty") in err
     assert len(err.splitlines()) == 1
 
 
 def test_a_topic_that_is_not_there(capsys, tides):
     code, _, err = audit(capsys, "--bootstrap", tides.bootstrap, "--topic", "nowhere")
-    assert (code, err) == (1, "Topic nowhere cannot be audited: UNKNOWN_TOPIC_OR_PARTITION.\n")
+    assert code == 1
+    assert err == (
+        "Topic nowhere cannot be audited: UNKNOWN_TOPIC_OR_PARTITION. "
+        "`tidelog topics --list` names those that are there.\n"
+    )
+
+
+def test_a_history_of_another_cluster_finds_nothing_lost_so_it_is_refused(capsys, tmp_path):
+    """One that knows of more than there is left is told of, and used."""
+    tell(find("divergence-by-high-watermark"), {}, ended=lambda play: keep(play, tmp_path / "lab"))
+    history = tmp_path / "lab" / HISTORY
+    write_replica(tmp_path / "other", 0, batches(3), name=TopicPartition("u", 0))
+    code, out, err = audit(capsys, "--folder", tmp_path / "other", "--history", history)
+    assert (code, out) == (1, "")
+    assert f"{history}: of its partitions (t-0) none is audited. Is it of another cluster?" in err
+    asked.check_history(history, [TopicPartition("t", 0), TopicPartition("u", 0)], {TopicPartition("u", 0)}, ())
+    assert capsys.readouterr().err == "audit: of the history's partitions t-0 are not there to be audited\n"
+
+
+def test_without_pyspark_the_way_without_it_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    write_cluster(tmp_path, batches(3))
+    assert run(["audit", "--folder", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith(
+        "PySpark is not installed: pip install 'tidelog[spark]', or audit in this process with --local.\n"
+    )
 
 
 def test_a_stopped_cluster_is_sound(capsys, tides, tmp_path):

@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import PySparkRuntimeError
+
 from tests.audit.logs import (
     NAME,
     batches,
@@ -29,6 +31,7 @@ from tidelog.shell.auditing import cluster, fetching, folders, plan, run
 from tidelog.shell.chaos import run as chaos
 from tidelog.shell.chaos import schedule
 from tidelog.shell.transport import Admin, Producer
+from tidelog.spark.audit import session
 from tidelog.spark.audit.session import on
 
 pytestmark = pytest.mark.spark
@@ -122,6 +125,36 @@ def test_the_command_finds_each_damage_on_spark(spark, tmp_path, capsys, damage,
     assert command(["audit", "--folder", str(tmp_path), "--json", *PIECES, *history]) == 1
     told = json.loads(capsys.readouterr().out)
     assert {each["kind"] for each in told["findings"] if each["broken"]} == kinds
+
+
+def fails(_):
+    raise RuntimeError("the disk is gone")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited.", "[JAVA_GATEWAY_EXITED] Java gateway process exited"),
+        ("An error occurred\n: java.lang.IllegalStateException: no\n\tat org.X", "java.lang.IllegalStateException: no"),
+        (": org.apache.spark.SparkException: x\nModuleNotFoundError: No module named 'tidelog'\n\tat org.X",
+         "ModuleNotFoundError: No module named 'tidelog'"),
+    ],
+)  # fmt: skip
+def test_what_spark_says_is_one_line(text, reason):
+    assert session._reason(PySparkRuntimeError(text)) == reason
+
+
+def test_a_task_that_fails_says_why(spark):
+    with pytest.raises(session.Failed, match="RuntimeError: the disk is gone"), session.running("local[1]") as carry:
+        carry(fails, [1], [1])
+
+
+def test_what_is_no_master_is_refused_before_spark_starts(damaged, capsys, monkeypatch):
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    assert command(["audit", "--folder", str(damaged), "--master", "nonsense"]) == 1
+    said = capsys.readouterr().err
+    assert "(--master nonsense): 'nonsense' is no master: local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT." in said
+    assert said.endswith("--local needs neither.\n")
 
 
 @pytest.mark.processes

@@ -12,13 +12,13 @@ import click
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Refused, flag, usage
 
 if TYPE_CHECKING:
-    from tidelog.audit.acknowledged import Acknowledged
-    from tidelog.model import TopicPartition
     from tidelog.shell.auditing.folders import LogFolder
     from tidelog.shell.auditing.plan import Plan
     from tidelog.shell.auditing.run import Run
 
 FETCH, FOLDERS = "fetch", "folders"
+NOT_RUNNING = "Start it, or audit what its brokers left on their disks: --folder LOG_DIR."
+NO_JAVA = "It needs Java 17 or newer, and Tidelog where its executors are; --local needs neither."
 NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]', or audit in this process with --local."
 
 
@@ -71,23 +71,28 @@ def audit(
     Replicas are compared by offset, leader epoch and checksum, those of compacted topics by the last value of each key.
     The exit code is 1 where something is broken.
     """
-    from tidelog.cli.audit import drawing, page
+    from tidelog.cli.audit import asked, drawing, page
     from tidelog.shell.auditing import fetching, run
 
     bootstrap = _reached(bootstrap, zookeeper)
+    if html is not None and not html.absolute().parent.is_dir():
+        raise Refused(f"--html {html}: there is no folder {html.absolute().parent}. Make it first.")
     if way == FOLDERS and not bootstrap and folders:
         raise usage("--read goes with --bootstrap: of folders alone everything is read.")
+    if compacted and (bootstrap or not folders):
+        raise usage("--compacted goes with --folder alone: a cluster tells which topics are compacted.")
     try:
-        wanted = _acknowledged(history)
-        given = _folders(folders)
-        asked = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
+        wanted = asked.acknowledged(history)
+        given = asked.folders_at(folders)
+        how = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
         with ExitStack() as opened:
             look: Callable[[Sequence[str]], Plan]
             if folders and not bootstrap:
-                look = partial(_of_folders, given, compacted, asked)
+                look = partial(asked.planned, given, compacted, how)
             else:
-                look = _looks(opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, way, asked)
+                look = _looks(opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, way, how)
             first = look(topics)
+            asked.check_history(history, wanted, {subject.name for subject in first.subjects}, topics)
             runner = opened.enter_context(_runner(local=local, master=master))
             tell = partial(click.echo, err=True)
             found = run.audit(first, runner, tell=lambda line: tell(f"audit: {line}"))
@@ -115,47 +120,13 @@ def _reached(bootstrap: str | None, store: str | None) -> str | None:
     return bootstrap_of(store)
 
 
-def _acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Acknowledged]]":
-    if history is None:
-        return {}
-    from tidelog.audit.acknowledged import of_history
-    from tidelog.history.text import NotAHistory, parse
-
-    try:
-        with history.open(encoding="utf-8") as lines:
-            return of_history(parse(lines))
-    except (NotAHistory, UnicodeDecodeError) as reason:
-        raise Refused(f"{history}: {reason}.") from None
-
-
-def _folders(given: Sequence[Path]) -> "list[LogFolder]":
-    from tidelog.shell.auditing.folders import find
-
-    try:
-        return find(given)
-    except OSError as reason:
-        raise Refused(str(reason)) from None
-
-
-def _of_folders(
-    given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any], topics: Sequence[str]
-) -> "Plan":
-    from tidelog.shell.auditing.plan import of_folders
-
-    there = {name.topic for folder in given for name in folder.replicas}
-    for topic in (*topics, *compacted):
-        if topic not in there:
-            raise Refused(f"No replica of topic {topic} is in these folders.")
-    return of_folders(given, topics=topics, compacted=compacted, **asked)
-
-
 def _looks(
     opened: ExitStack,
     bootstrap: str,
     config: str | None,
     given: "Sequence[LogFolder]",
     way: str,
-    asked: Mapping[str, Any],
+    how: Mapping[str, Any],
 ) -> "Callable[[Sequence[str]], Plan]":
     """What makes a plan of topics of a running cluster."""
     from tidelog.cli.cluster import connect, keywords
@@ -166,14 +137,17 @@ def _looks(
     written = properties.parse(Path(config).read_text(encoding="utf-8")) if config else {}
     written.pop("bootstrap.servers", None)
     options = keywords(AdminOptions, written) if written else {}
-    how = cluster.Way(bootstrap, options, from_folders=way == FOLDERS, piece_bytes=asked["piece_bytes"])
-    admin = opened.enter_context(connect(bootstrap, config))
+    reached = cluster.Way(bootstrap, options, from_folders=way == FOLDERS, piece_bytes=how["piece_bytes"])
+    try:
+        admin = opened.enter_context(connect(bootstrap, config))
+    except Refused as reason:
+        raise Refused(f"{reason.message} {NOT_RUNNING}") from None
 
     def look(topics: Sequence[str]) -> "Plan":
         try:
-            return cluster.plan(admin, how, topics=topics, given=given, acknowledged=asked["acknowledged"])
+            return cluster.plan(admin, reached, topics=topics, given=given, acknowledged=how["acknowledged"])
         except cluster.NotFound as reason:
-            raise Refused(str(reason)) from None
+            raise Refused(f"{reason} `tidelog topics --list` names those that are there.") from None
 
     return look
 
@@ -189,7 +163,10 @@ def _runner(*, local: bool, master: str) -> "Iterator[Run]":
         return
     if find_spec("pyspark") is None:
         raise Refused(NO_SPARK)
-    from tidelog.spark.audit.session import running
+    from tidelog.spark.audit.session import Failed, running
 
-    with running(master) as run:
-        yield run
+    try:
+        with running(master) as run:
+            yield run
+    except Failed as reason:
+        raise Refused(f"Spark does not carry the audit out (--master {master}): {reason}. {NO_JAVA}") from None

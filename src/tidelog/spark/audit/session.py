@@ -4,18 +4,28 @@ The driver sends file names and offsets and gets digests; no byte of a log passe
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidelog.shell.auditing.run import Run
 from tidelog.spark.audit.spreading import spread
 
 APP = "tidelog audit"
+MASTERS = re.compile(r"local(\[.*\])?|(spark|k8s|mesos)://.+|yarn")
+
+_PYTHON_ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Interrupt)\b.*: ")
+
+
+class Failed(Exception):
+    """Spark does not start, or gives up; why, in one line."""
 
 
 def on(context: SparkContext) -> Run:
@@ -44,11 +54,25 @@ def _carry_out(task: tuple[Callable[[Any], Any], Sequence[Any]]) -> list[Any]:
 
 @contextmanager
 def running(master: str) -> Iterator[Run]:
-    """With a session of its own, or the one that there is."""
+    """With a session of its own, or the one that there is. Failed where Spark does not do it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     before = SparkSession.getActiveSession()
-    session = before or (
+    if before is None and not MASTERS.fullmatch(master):
+        raise Failed(f"{master!r} is no master: local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT")
+    session = None
+    try:
+        session = before or _session(master)
+        yield on(session.sparkContext)
+    except (Py4JError, PySparkException) as error:
+        raise Failed(_reason(error)) from None
+    finally:
+        if session is not None and before is None:
+            session.stop()
+
+
+def _session(master: str) -> SparkSession:
+    return (
         SparkSession.builder.appName(APP)
         .master(master)
         .config("spark.ui.enabled", "false")
@@ -56,8 +80,11 @@ def running(master: str) -> Iterator[Run]:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
-    try:
-        yield on(session.sparkContext)
-    finally:
-        if before is None:
-            session.stop()
+
+
+def _reason(error: Exception) -> str:
+    """What it comes from: of a Python error in a task the traceback's last line, else the first error of Java's."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if _PYTHON_ERROR.match(line) and not line.startswith(("java", "org."))]
+    java = [line for line in lines if "Exception" in line and not line.startswith("at ")]
+    return next(iter([*python[-1:], *java, *lines]), type(error).__name__).rstrip(".")
