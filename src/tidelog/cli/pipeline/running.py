@@ -62,8 +62,9 @@ def run(
     except WrongOption as error:
         raise Refused(f"Pipeline {name}: {error}.") from None
     needs.check_java()
-    for addresses in (bootstrap, *(chosen[each] for each in pipelines[name].clusters)):
-        check_reachable(addresses)
+    check_reachable(bootstrap)
+    for each in pipelines[name].clusters:
+        _check_other(each, chosen[each])
     clients = {f"kafka.{key}": value for key, value in kafka}
     plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, once=once, every=every)
     try:
@@ -71,6 +72,16 @@ def run(
     except WrongOption as error:
         raise Refused(f"Pipeline {name}: {error}.") from None
     _run(pipelines[name], plan, dict(settings), restarts)
+
+
+def _check_other(option: str, addresses: str) -> None:
+    """Refused where an option that names a cluster names none that is there."""
+    from tidelog.cli.cluster import check_reachable
+
+    try:
+        check_reachable(addresses)
+    except (ValueError, Refused) as error:
+        raise Refused(f"Option {option!r}: {str(error).rstrip('.')}; give host:port,… of brokers that run.") from None
 
 
 def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restarts: int) -> None:

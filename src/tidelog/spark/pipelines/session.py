@@ -23,6 +23,8 @@ CHOSEN: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of PySpark that write errors to stderr which are raised as well."""
 ENDS_WITHIN_S = 30
 
 
@@ -31,9 +33,12 @@ def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[An
     """A session with these settings over CHOSEN; its JVM has ended afterwards. What that says is added to `log`."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for name in LOUD:
+        PySparkLogger.getLogger(name).disabled = True
     conf = SparkConf().setAll({**CHOSEN, **NEEDED, **(settings or {})}.items())
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:

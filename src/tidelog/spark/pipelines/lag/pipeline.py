@@ -77,7 +77,9 @@ def _prepare(bootstrap: str, *topics: str) -> None:
         try:
             replicas = ground.shapes(admin, [commits.TOPIC])[commits.TOPIC].replicas
         except ApiError:
-            raise WrongOption(f"there is no topic {commits.TOPIC} yet: no group has ever committed here") from None
+            raise WrongOption(
+                f"there is no topic {commits.TOPIC} yet, as no group has ever committed here: start again when one has"
+            ) from None
         ground.make(admin, dict.fromkeys(topics, ground.Shape(1, replicas)))
         ground.wait_for(admin, topics)
 

@@ -45,17 +45,26 @@ def rows(records: Any, schema: Any) -> Any:
 
 def partitioned(frame: Any, text: str) -> tuple[Any, list[str]]:
     """The frame with the partition columns of `name` or `name=expression`, separated by ';', and their names."""
-    from pyspark.sql import functions as f
-
     names = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, _, expression = (side.strip() for side in part.partition("="))
         if expression:
-            frame = frame.withColumn(name, f.expr(expression))
+            frame = _with(frame, name, expression)
         elif name not in frame.columns:
             raise WrongOption(f"option 'partition' names {name!r}, which is no column: {', '.join(frame.columns)}")
         names.append(name)
     return frame, names
+
+
+def _with(frame: Any, name: str, expression: str) -> Any:
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import functions as f
+
+    try:
+        return frame.withColumn(name, f.expr(expression))
+    except (AnalysisException, ParseException) as error:
+        told = str(error).strip().splitlines()[0]
+        raise WrongOption(f"option 'partition': {expression!r} is no expression over the columns: {told}") from None
 
 
 def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
