@@ -161,7 +161,19 @@ STREAMS: dict[str, Options] = {
         "failOnDataLoss": "false",
     },
     "committed ones": {**COMMITTED, "startingOffsets": "earliest"},
+    "behind the end, if it may": {**PLAIN, "startingOffsets": _all(50), "failOnDataLoss": "false"},
+    "for groups, clients and patience": {
+        **FROM_START,
+        "groupIdPrefix": "mine",
+        "kafka.fetch.max.bytes": "100",
+        "kafka.max.partition.fetch.bytes": "100",
+        "kafkaConsumer.pollTimeoutMs": "60000",
+        "fetchOffset.numRetries": "2",
+        "fetchOffset.retryIntervalMs": "10",
+    },
+    "a group's name": {**FROM_START, "kafka.group.id": "streams at {bootstrap}"},
 }
+WITHOUT_ROWS = ("from the end", "behind the end, if it may")
 
 REFUSED: dict[str, tuple[Options, str, str]] = {
     "nothing chosen": ({}, "one of the options assign, subscribe", "One of the following options must be specified"),
@@ -190,7 +202,32 @@ REFUSED: dict[str, tuple[Options, str, str]] = {
     "behind the end": ({**PLAIN, "startingOffsets": _all(50)}, "'startingOffsets' says 50, but the partition ends at", "start offset"),
     "too few offsets": ({**PLAIN, "startingOffsets": _all(1, partitions=2)}, "nothing is said of plain-2", "don't match what are assigned"),
     "too many offsets": ({**PLAIN, "startingOffsets": _all(1, partitions=4)}, "plain-3 is not there", "don't match what are assigned"),
+    "ends of others": (
+        {**PLAIN, "endingOffsets": _all(5, partitions=4)},
+        "'endingOffsets': plain-3 is not there",
+        "don't match what are assigned",
+    ),
+    "an end of a topic of nobody": (
+        {**PLAIN, "endingOffsets": {**_all(5), "nosuch": {"0": 1}}},
+        "'endingOffsets': nosuch-0 is not there",
+        "don't match what are assigned",
+    ),
     "too few times": ({**PLAIN, "startingOffsetsByTimestamp": _all(1, partitions=2)}, "nothing is said of plain-2", "don't match what"),
+    "too many times": (
+        {**PLAIN, "startingOffsetsByTimestamp": _all(1, partitions=4)},
+        "'startingOffsetsByTimestamp': plain-3 is not there",
+        "don't match what",
+    ),
+    "times to end at, of others": (
+        {**PLAIN, "endingOffsetsByTimestamp": _all(1, partitions=4)},
+        "'endingOffsetsByTimestamp': plain-3 is not there",
+        "don't match what",
+    ),
+    "a strategy of nobody": (
+        {**PLAIN, "startingTimestamp": EARLY, "startingOffsetsByTimestampStrategy": "first"},
+        "'startingOffsetsByTimestampStrategy' is error or latest",
+        "No value found for 'FIRST'",
+    ),
     "too late": ({**PLAIN, "startingTimestamp": LATE * 2}, "has no record at or after", "No offset matched"),
     "no JSON": ({**PLAIN, "startingOffsets": "{"}, "'startingOffsets' is expected as", "Expected e.g."),
     "no time": ({**PLAIN, "startingTimestamp": "noon"}, "'startingTimestamp' is one time", "Expected a single long value"),
