@@ -69,7 +69,7 @@ def audit(
     """Read every replica of every partition, compare them, and check what replication promises.
 
     Replicas are compared by offset, leader epoch and checksum, those of compacted topics by the last value of each key.
-    The exit code is 1 where something is broken.
+    The exit code is 1 where something is broken; docs/audit.md says what each finding means and what to do.
     """
     from tidelog.cli.audit import asked, drawing, page
     from tidelog.shell.auditing import fetching, run
