@@ -128,6 +128,15 @@ def test_what_is_not_wanted_any_more_is_stopped():
     assert len(left) == 1
 
 
+def test_topics_of_a_mirror_come_and_go_as_long_as_one_stays(tmp_path):
+    (tmp_path / "copy" / "offsets").mkdir(parents=True)
+    (tmp_path / "copy" / "offsets" / "0").touch()
+    for topics in ("a,b", "b, c", "c"):
+        claimed(tmp_path, "mirror", {"topics": topics, "to": "a:1"})
+    with pytest.raises(WrongOption, match="the checkpoint is of topics=c, not a: give another --checkpoint than "):
+        claimed(tmp_path, "mirror", {"topics": "a", "to": "a:1"})
+
+
 def claimed(folder, name, options):
     given = {"path": "p", "topic": "orders", **options}
     pipeline = PIPELINES[name]

@@ -77,12 +77,13 @@ class Stage(NamedTuple):
 
 class Pipeline(NamedTuple):
     """`stages` is called with a SparkSession and a plan that has every option. `fixed`: options that may not change
-    once a checkpoint has begun; `clusters`: those that are addresses of brokers."""
+    once a checkpoint has begun; `lists`: names of which at least one has to stay then; `clusters`: addresses."""
 
     sentence: str
     options: Mapping[str, Option]
     stages: Callable[[Any, Plan], Sequence[Stage]]
     fixed: Sequence[str] = ()
+    lists: Sequence[str] = ()
     clusters: Sequence[str] = ()
 
     def complete(self, given: Options) -> dict[str, str]:

@@ -112,5 +112,6 @@ PIPELINE = Pipeline(
     },
     stages,
     fixed=("prefix",),
+    lists=("topics",),
     clusters=("to",),
 )
