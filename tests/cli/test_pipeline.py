@@ -38,6 +38,7 @@ def test_pipelines_are_listed_with_their_options(capsys):
         (["nothing"], "There is no pipeline 'nothing'; there are flights, lag, mirror, lake."),
         (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is needed: The topics"),
         (["lake", "--option", "topc=a"], "Pipeline lake: there is no option 'topc'; there are topic, path"),
+        (["flights", "--every", "often"], "Pipeline flights: option 'every' is a time like '5 minutes', not 'often'."),
         (["flights", "--bootstrap", NOWHERE], NOWHERE),
         (["flights", "--bootstrap", "here"], "'here' is not host:port"),
     ],

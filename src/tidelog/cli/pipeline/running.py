@@ -52,6 +52,7 @@ def run(
     from tidelog.cli.cluster import check_reachable
     from tidelog.cli.pipeline import needs
     from tidelog.spark.pipelines.kept import claim
+    from tidelog.spark.pipelines.lag.pipeline import milliseconds
     from tidelog.spark.pipelines.plan import Plan, WrongOption
 
     pipelines = needs.pipelines()
@@ -59,6 +60,7 @@ def run(
         raise Refused(f"There is no pipeline {name!r}; there are {', '.join(pipelines)}.")
     try:
         chosen = pipelines[name].complete(dict(options))
+        milliseconds("every", every)
     except WrongOption as error:
         raise Refused(f"Pipeline {name}: {error}.") from None
     needs.check_java()
