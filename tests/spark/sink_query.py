@@ -4,7 +4,7 @@ there is written. `python -m tests.spark.sink_query BOOTSTRAP SOURCE TARGET CHEC
 import os
 import sys
 
-PER_BATCH = 800
+PER_BATCH = 300
 TASK_FAILURES = 3
 
 

@@ -1,6 +1,7 @@
 """What the driver does when all tasks of a batch are through: record, then end. docs/spark.md, "The sink", has the
 argument why each row is there once whatever crashes in between."""
 
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,6 +13,8 @@ from tidelog.spark.writing.ending import Fate
 from tidelog.spark.writing.entries import Entry, State, Transaction
 from tidelog.spark.writing.ledger import Ledger, writer_id
 from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order
+
+_log = logging.getLogger(__name__)
 
 AGAIN_S = 0.5
 SHOWN = 10
@@ -42,6 +45,7 @@ class Driver:
         entry = self._ledger.read()
         check_order(entry, job)
         if entry is not None and entry.batch == job.batch and entry.state is not State.VOID:
+            _log.warning("the ledger has batch %d of %s: it is ended, and not written again", job.batch, job.key)
             self._finish(entry, job)
             ending.abort(self._admin, entry.without(written))
             self._clean(job.key)
