@@ -11,6 +11,7 @@ from tidelog.client.options import ProducerOptions
 from tidelog.client.producer import Producer
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.model import TopicPartition
+from tidelog.wire.messages.records.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tidelog.wire.records import header
 
 T0 = TopicPartition("t", 0)
@@ -121,6 +122,40 @@ def test_a_killed_leader_costs_nothing_but_time():
     story.settle()
     assert story.errors() == {ErrorCode.NONE: 20}
     assert story.logs.logs[T0].values() == [b"%d" % number for number in range(20)]
+
+
+def test_no_more_than_a_broker_knows_again_is_sent_while_the_old_leader_owes_answers():
+    """Simulated seed 5000019: the sixth and seventh batch went to the new leader, and the first, sent again, was too
+    old there to be known."""
+    story = Story(linger_ms=0)
+    story.send(b"0")
+    story.send(b"elsewhere", partition=1)
+    story.settle()
+    refuse = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def old_leader(broker, request, reply):
+        """Appends, loses its role, and says so late."""
+        if broker:
+            story.logs.produce(broker, request, reply)
+            return
+        story.logs.produce(broker, request, lambda _: None)
+        part = PartitionProduceResponse(index=0, error_code=refuse, base_offset=-1)
+        topic = TopicProduceResponse(topic_id=request.topic_data[0].topic_id, partition_responses=[part])
+        story.ground.later(2_000, lambda: reply(ProduceResponse(responses=[topic])))
+
+    story.ground.handlers[PRODUCE] = old_leader
+    for number in range(1, 6):
+        story.send(b"%d" % number)
+        story.ground.run(2)
+    story.ground.leaders[T0] = (2, 2)
+    story.producer.cluster.want_metadata(story.ground.now)
+    story.ground.run(500)
+    for number in range(6, 8):
+        story.send(b"%d" % number)
+        story.ground.run(20)
+    story.settle()
+    assert story.errors() == {ErrorCode.NONE: 9}
+    assert story.logs.logs[T0].values() == [b"%d" % number for number in range(8)]
 
 
 @pytest.mark.parametrize("seed", range(12))

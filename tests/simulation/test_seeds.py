@@ -66,6 +66,7 @@ WHOLE = {
     3002826: "a life whose disk refused it at once left the proof of the clean end before it",
     3001604: "a coordinator that had lost its log, as it may, ended anew what it had ended",
     3009822: "a leader told the end of its log, and appended, before it heard that it leads no more",
+    5000019: "a producer sent a new leader more batches than it knows again, while the old one owed answers for the first",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

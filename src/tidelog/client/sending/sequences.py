@@ -14,6 +14,8 @@ from tidelog.model import TopicPartition
 from tidelog.wire.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 MAX_EPOCH = 2**15 - 1
+KNOWN_BATCHES = 5
+"""As many of a producer's last batches a broker knows again when they are sent again."""
 
 
 def after(sequence: int, count: int) -> int:
@@ -68,10 +70,13 @@ class Sequences:
         return found
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """A batch that is sent again goes alone, first of all that wait; a new one not while an outcome is unknown."""
+        """A batch that is sent again goes alone, first of all that wait; a new one not while an outcome is unknown, nor
+        while a leader, maybe an earlier one, owes answers for so many that the first would not be known again."""
         numbers = self.of(batch.partition)
         if batch.has_sequence:
             return numbers.in_flight[0] is batch and not numbers.must_restart
+        if len(numbers.in_flight) >= KNOWN_BATCHES:
+            return False
         return numbers.is_settled and (numbers.producer_id, numbers.epoch) == (self.producer_id, self.epoch)
 
     def number(self, batch: ProducerBatch) -> None:
