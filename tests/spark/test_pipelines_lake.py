@@ -217,10 +217,16 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path)
         ({"schema": "what is this"}, "option 'schema' is DDL like"),
         ({"schema": "nowhere.json"}, "option 'schema' is DDL like"),
         ({"schema": FLIGHTS, "partition": "nothing"}, "option 'partition' names 'nothing'"),
+        (
+            {"schema": FLIGHTS, "partition": "day=dat(time_hour)"},
+            "option 'partition': 'dat.time_hour.' is no expression",
+        ),
+        ({"schema": FLIGHTS, "partition": "day=date("}, "option 'partition': 'date.' is no expression"),
+        ({"topic": "nowhere"}, "option 'topic': there is no topic nowhere; name one that is there"),
         ({"schema": "_offset int"}, "has a column '_offset', which the lake has itself"),
         ({"compact": "often"}, "option 'compact' is a whole number, not 'often'"),
     ],
 )
 def test_a_wrong_option_is_named(spark, tides, topic, tmp_path, options, told):
     with pytest.raises(WrongOption, match=told):
-        fill(spark, tides, tmp_path, topic=topic, **options)
+        fill(spark, tides, tmp_path, **{"topic": topic, **options})
