@@ -33,3 +33,24 @@ def test_what_only_the_first_look_saw_is_gone_and_what_both_saw_stays():
 def test_where_nothing_is_broken_nobody_looks_again():
     first = Report([view("a")], [Finding(finding.TAIL, "a", 0, (1,), "above")])
     assert confirmed(first, lambda _: None) is first
+
+
+def keys(sentence, *brokers):
+    return Finding(finding.KEYS, "k", 0, brokers, sentence)
+
+
+def test_a_key_must_have_the_same_values_twice():
+    """Compaction goes on while replicas are read one after another: each look would find other keys."""
+    more = keys("and 3 more of the kind")
+    first = Report([view("k")], [keys("key 'a': a value at 5, nothing", 0, 1), more])
+    for again, left in (
+        ([keys("key 'a': a value at 9, nothing", 0, 1), more], []),
+        ([keys("key 'a': a value at 5, nothing", 0, 1), more], ["key 'a': a value at 5, nothing", more.sentence]),
+    ):
+        found = confirmed(first, lambda _, told=again: Report([view("k")], told))
+        assert [each.sentence for each in found.findings] == left
+
+
+def test_what_no_replica_has_stays():
+    lost = Finding(finding.ACKNOWLEDGED, "a", 0, (), "on no replica", 3, 4)
+    assert confirmed(Report([view("a")], [lost]), lambda _: Report([view("a")], [lost])).findings == [lost]

@@ -68,9 +68,15 @@ class Finding(NamedTuple):
         return KINDS[self.kind].is_broken
 
     @property
+    def is_count(self) -> bool:
+        """Whether it only says how many more there are of its kind."""
+        return not self.brokers and self.start < 0
+
+    @property
     def key(self) -> tuple[object, ...]:
-        """What it has in common with the same finding of another look."""
-        return self[:4]
+        """What it has in common with the same finding of another look. A key has its values at the same offsets: what
+        was compacted away between two replicas' reading has newer ones by then."""
+        return (*self[:4], self.sentence) if self.kind == KEYS and self.brokers else self[:4]
 
     @property
     def place(self) -> str:
@@ -78,9 +84,9 @@ class Finding(NamedTuple):
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
-    """What is broken first, then by place, then as the table has the kinds; without an offset last of its kind."""
+    """What is broken first, then by place, then as the table has the kinds; counts last of their kind."""
     rank = {kind: number for number, kind in enumerate(KINDS)}
     return sorted(
         set(findings),
-        key=lambda each: (not each.is_broken, *each[1:3], rank[each.kind], each.start < 0, each.start, each),
+        key=lambda each: (not each.is_broken, *each[1:3], rank[each.kind], each.is_count, each.start, each),
     )

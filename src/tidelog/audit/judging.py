@@ -82,7 +82,7 @@ def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Itera
         yield _found(case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_told(kept)}")
     known = dict(kept)
     begins = max(log.start, log.known.log_start)
-    if log.known.source == "folder" and kept:  # what was deleted goes from here before the log's start is written down
+    if kept:  # what was deleted goes from here before the log's start is written down, or while the log is read
         begins = max(begins, kept[0][1])
     bounds = [first for _, first in log.epochs[1:]] + [log.end]
     for number, (epoch, first) in enumerate(log.epochs):

@@ -65,16 +65,18 @@ def audit(plan: Plan, run: Run = here, tell: Callable[[str], None] = lambda _: N
     return report(cases, plan.findings, seconds=time.monotonic() - began)
 
 
-def confirmed(first: Report, again: Callable[[list[str]], Report]) -> Report:
-    """A report on a cluster that runs, of which `again` audits some topics once more: while leaders change, a log may
+def confirmed(first: Report, look: Callable[[list[str]], Report]) -> Report:
+    """A report on a cluster that runs, of which `look` audits some topics once more: while leaders change, a log may
     be cut between two looks at it, so what is broken must be so twice. The second look counts where there is one."""
     topics = sorted({view.topic for view in first.partitions if any(each.is_broken for each in first.of(view))})
     if not topics:
         return first
-    second = again(topics)
+    second = look(topics)
     told = {each.key for each in first.findings}
     kept = [each for each in first.findings if each.topic not in topics]
-    kept += [each for each in second.findings if each.topic in topics and (not each.is_broken or each.key in told)]
+    again = [each for each in second.findings if each.topic in topics and (not each.is_broken or each.key in told)]
+    counted = {each[:3] for each in again if not each.is_count}
+    kept += [each for each in again if not each.is_count or each[:3] in counted]
     views = [view for view in first.partitions if view.topic not in topics] + list(second.partitions)
     views.sort(key=lambda view: (view.topic, view.partition))
     return Report(views, in_order(kept), first.seconds + second.seconds)
