@@ -81,6 +81,17 @@ def test_a_long_pause_costs_the_session_and_a_short_one_does_not():
     assert world.tree.children("/brokers/ids") == ("0", "1", "2")
 
 
+def test_who_is_woken_early_keeps_its_session():
+    """Seed 5001087: the cluster was healed, and a live broker lost the session all the same."""
+    world = started()
+    world.pause(world.hosts[1], 15 * SECOND)
+    world.run(SECOND)
+    world.resume(world.hosts[1])
+    world.run(20 * SECOND)
+    assert world.hosts[1].node.lost == []
+    assert world.tree.children("/brokers/ids") == ("0", "1", "2")
+
+
 def test_a_partition_holds_what_is_sent_and_healing_delivers_it_or_resets():
     world = started(weather=Weather(reset_on_heal=0.0))
     receiver = world.hosts[1].node

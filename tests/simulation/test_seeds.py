@@ -67,6 +67,8 @@ WHOLE = {
     3001604: "a coordinator that had lost its log, as it may, ended anew what it had ended",
     3009822: "a leader told the end of its log, and appended, before it heard that it leads no more",
     5000019: "a producer sent a new leader more batches than it knows again, while the old one owed answers for the first",
+    5000471: "a transaction that began by a clock far ahead was open for as long",
+    5001087: "whoever was woken when all was healed lost its session later, as if it had slept on",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

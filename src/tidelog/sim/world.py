@@ -230,8 +230,13 @@ class World:
         self.count("pause")
         term = self.faults.session_term - host.random.randint(0, self.faults.session_term // 3)
         if duration > term:
-            life.after(term, partial(self.lose_session, host))
+            life.after(term, partial(self._sleeps_on, host))
         life.after(duration, partial(self.resume, host))
+
+    def _sleeps_on(self, host: Host) -> None:
+        """It may have been woken before its time, when everything was healed."""
+        if host.life is not None and host.life.paused:
+            self.lose_session(host)
 
     def resume(self, host: Host) -> None:
         if host.life is not None:

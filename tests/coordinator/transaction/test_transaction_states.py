@@ -273,6 +273,20 @@ def test_a_transaction_that_is_open_too_long_is_aborted_and_its_producer_hears_s
     assert ledger.finish(100, 0, commit=False) == Ended(NONE, 100, 1)
 
 
+def test_a_transaction_that_began_by_a_clock_that_was_wrong_is_aborted_too():
+    """Simulated seed 5000471: it would have been open for years after its coordinator had died."""
+    ledger = Ledger()
+    year = 365 * 86_400_000
+    ledger.now = ledger.now._replace(wall=ledger.now.wall + year)
+    ledger.init(timeout_ms=60_000)
+    ledger.add(100, 0, A)
+    ledger.now = ledger.now._replace(wall=ledger.now.wall - year)
+    after = ledger.successor()
+    after.elapse(10_000)
+    after.answer_all()
+    assert after.state().transaction_state == "CompleteAbort"
+
+
 def test_an_id_that_nobody_used_for_long_is_forgotten():
     ledger = Ledger(options={"transactional.id.expiration.ms": "1200000"})
     ledger.init("idle")
