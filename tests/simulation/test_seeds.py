@@ -69,6 +69,7 @@ WHOLE = {
     5000019: "a producer sent a new leader more batches than it knows again, while the old one owed answers for the first",
     5000471: "a transaction that began by a clock far ahead was open for as long",
     5001087: "whoever was woken when all was healed lost its session later, as if it had slept on",
+    5002626: "who was a replica before an unclean election and came back as none was held to what was committed since",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sim.checks.support import NAME, append, ghosts, replica, state
+from tests.sim.checks.support import NAME, REPLICAS, append, ghosts, replica, state
 from tidelog.sim.checks import committed, losses
 from tidelog.sim.checks.ghosts import Acked
 
@@ -135,9 +135,10 @@ def test_nothing_was_lost_where_all_came_back_under_the_same_leader():
         judge(made, replica(1, OTHER))
 
 
-def lost():
+def lost(assigned=REPLICAS):
     """A new leader in epoch 2, alone in sync, without the last batch."""
     made = known()
+    made.assignments[NAME] = assigned
     ghost = made.of(NAME)
     ghost.acked = {0: Acked(0, 5, 1000), 5: Acked(5, 10, 1005)}
     losses.allow(made, NAME, "for this test")
@@ -161,6 +162,12 @@ def test_after_a_loss_the_others_are_judged_once_they_are_back_in_sync():
     made.states[NAME] = state(1, 2, (1, 0))
     with pytest.raises(AssertionError, match=r"^I4:"):
         judge(made, replica(0, ((5, 1, 77),), epoch=2))
+
+
+def test_after_a_loss_who_was_a_replica_once_proves_nothing_by_its_old_log():
+    """Seed 5002626: it was away while a reassignment and an unclean election did without it."""
+    made = lost(assigned=(1,))
+    judge(made, replica(0, ((5, 1, 77),)))
 
 
 def test_after_a_loss_the_new_leader_is_held_to_its_word():

@@ -56,7 +56,8 @@ def forgive(ghosts: "Ghosts", name: TopicPartition) -> None:
 
 
 def rebase(ghosts: "Ghosts", ghost: "Ghost", leader: Replica) -> None:
-    """The first leader after a loss: what it has is what there is."""
+    """The first leader after a loss: what it has is what there is. Of all others nobody knows, also of those who were
+    replicas once and have their logs still."""
     state, log = leader.state, leader.log
     assert state is not None
     held = {batch.base: batch for batch in log.batches}
@@ -72,7 +73,7 @@ def rebase(ghosts: "Ghosts", ghost: "Ghost", leader: Replica) -> None:
     ghost.served = {base: found for base, found in ghost.served.items() if base in held and held[base][1:4] == found}
     ghost.read.clear()
     ghost.told_latest.clear()
-    ghost.unproven = {*ghosts.assignments.get(ghost.name, ())} - {leader.broker}
+    ghost.unproven = {broker for broker, _ in ghosts.registered} - {leader.broker}
     ghost.lossy.clear()
     ghost.rebase_after = None
     ghost.losses += 1
