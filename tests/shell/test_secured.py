@@ -1,12 +1,12 @@
 """Clients on connections with TLS and SASL, to a real Kafka that wants them, and what they say where it goes wrong."""
 
 import pickle
-import subprocess
 from base64 import b64encode
 
 import pytest
 
-from tests.compatibility.differential import brokers
+from tests.compatibility.differential import secured
+from tests.compatibility.differential.secured import CLIENT, SCRAM
 from tidelog.client.options import ConsumerOptions, ProducerOptions, parse
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.blocking.secured import scram, security_of
@@ -16,10 +16,6 @@ from tidelog.spark.options import BadOption
 from tidelog.spark.reading.batch import BatchReader
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-
-JAAS = 'org.apache.kafka.common.security.{}.{}LoginModule required username="{}" password="{}";'
-CLIENT = JAAS.format("plain", "Plain", "alice", "wonder land")
-SCRAM = JAAS.format("scram", "Scram", "bob", "builder")
 
 
 def exchange_of(script, said):
@@ -72,28 +68,8 @@ def test_secrets_are_not_printed():
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory, kafka_libs):
     """Ports by protocol, and the certificate that a client is to trust."""
-    folder = tmp_path_factory.mktemp("secured")
-    key, certificate, both = folder / "key.pem", folder / "certificate.pem", folder / "both.pem"
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *names]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    both.write_text(key.read_text() + certificate.read_text())
-    ports = dict(zip(("SSL", "SASL_PLAINTEXT", "SASL_SSL"), brokers._free_ports(3), strict=True))
-    plain = JAAS.format("plain", "Plain", "server", "s").replace(";", ' user_alice="wonder land";')
-    options = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(both),
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-        + ",".join(f"{name}:{name}" for name in ports),
-    }
-    for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
-        at = f"listener.name.{protocol.lower()}"
-        options[f"{at}.plain.sasl.jaas.config"] = plain
-        options[f"{at}.scram-sha-512.sasl.jaas.config"] = JAAS.format("scram", "Scram", "server", "s")
-    scram_user = ["--add-scram", "SCRAM-SHA-512=[name=bob,password=builder]"]
-    with brokers.kafka(folder / "data", kafka_libs, listeners=ports, options=options, formatting=scram_user):
-        yield ports, certificate
+    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs) as found:
+        yield found
 
 
 CASES = {

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from tidelog.shell.transactions import TransactionalProducer
+from tidelog.spark.access import Access
 from tidelog.spark.writing import driver, ending, task
 from tidelog.spark.writing.columns import Columns
 from tidelog.spark.writing.ledger import Ledger
@@ -123,7 +124,7 @@ def main(bootstrap: str, topic: str, query: str, batch: str, point: str) -> None
     if point != NOWHERE:
         POINTS[point]()
     job = Job(query, int(batch))
-    running = driver.Driver(bootstrap, job.key)
+    running = driver.Driver(Access(bootstrap), job.key)
     running.commit(messages(options(bootstrap, topic), job), job)
 
 

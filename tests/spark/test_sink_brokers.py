@@ -7,6 +7,7 @@ from tests.spark.sink_steps import messages, options, rows
 from tests.spark.test_sink_kills import committed
 from tidelog.client.group.coordinator import coordinator_in
 from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.writing import ending
 from tidelog.spark.writing.columns import Columns
 from tidelog.spark.writing.driver import Driver
@@ -38,7 +39,7 @@ def coordinator_of(cluster, transactional_id):
 
 def test_a_broker_dies_between_the_tasks_and_the_driver(cluster):
     job = Job("query", 0)
-    driver = Driver(cluster.bootstrap, job.key)
+    driver = Driver(Access(cluster.bootstrap), job.key)
     written = messages(options(cluster.bootstrap, "out"), job)
     cluster.kill(2)
     driver.commit(written, job)
@@ -48,7 +49,7 @@ def test_a_broker_dies_between_the_tasks_and_the_driver(cluster):
 
 def test_the_coordinator_of_the_second_transaction_dies_when_the_first_is_ended(cluster, monkeypatch):
     job = Job("query", 0)
-    driver = Driver(cluster.bootstrap, job.key)
+    driver = Driver(Access(cluster.bootstrap), job.key)
     commit = ending.commit
 
     def commit_with_a_kill(admin, transactions):
@@ -71,7 +72,7 @@ def test_a_leader_dies_within_a_task(cluster):
         cluster.kill(1)
         yield pa.RecordBatch.from_arrays([pa.array(rows(0, 1))], names=["value"])
 
-    driver = Driver(cluster.bootstrap, job.key)
+    driver = Driver(Access(cluster.bootstrap), job.key)
     driver.commit([prepare(batches(), chosen, Columns(key=False, headers=False, partition=False), job)], job)
     driver.close()
     assert sorted(committed(cluster.bootstrap, "out").elements()) == expected(0)
@@ -79,10 +80,10 @@ def test_a_leader_dies_within_a_task(cluster):
 
 def test_the_ledger_has_three_replicas_and_what_it_says_outlives_its_leader(cluster):
     job = Job("query", 0)
-    driver = Driver(cluster.bootstrap, job.key)
+    driver = Driver(Access(cluster.bootstrap), job.key)
     driver.commit(messages(options(cluster.bootstrap, "out"), job), job)
     driver.close()
-    reader = Reader(cluster.bootstrap, job.key, {})
+    reader = Reader(Access(cluster.bootstrap), job.key)
     with Admin(cluster.bootstrap) as admin:
         (topic,) = admin.ask(MetadataRequest(topics=[MetadataRequestTopic(name=LEDGER)])).topics
     (place,) = (each for each in topic.partitions if each.partition_index == reader.place.partition)

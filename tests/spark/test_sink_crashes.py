@@ -15,6 +15,7 @@ from tests.spark.sink_steps import NOWHERE, POINTS, messages, options, prepared,
 from tidelog.client.admin import Coordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark.access import Access
 from tidelog.spark.writing import ending
 from tidelog.spark.writing.driver import Driver, TransactionsLost
 from tidelog.spark.writing.entries import Entry, State
@@ -114,7 +115,7 @@ def test_a_rerun_of_a_batch_that_has_its_entry_writes_nothing(bootstrap: str, to
     assert step(bootstrap, topic, 0, "after the entry") == -signal.SIGKILL
     found = messages(options(bootstrap, topic), Job(f"query-{topic}", 0))
     assert all(isinstance(message, Recorded) for message in found)
-    driver = Driver(bootstrap, f"query-{topic}")
+    driver = Driver(Access(bootstrap), f"query-{topic}")
     driver.commit(found, Job(f"query-{topic}", 0))
     driver.close()
     assert values(bootstrap, topic) == expected(0)
@@ -122,8 +123,8 @@ def test_a_rerun_of_a_batch_that_has_its_entry_writes_nothing(bootstrap: str, to
 
 def test_a_driver_that_was_taken_over_can_record_nothing(bootstrap: str, topic: str) -> None:
     with Admin(bootstrap) as admin:
-        first = Ledger(bootstrap, topic, admin, {})
-        second = Ledger(bootstrap, topic, admin, {})
+        first = Ledger(Access(bootstrap), topic, admin)
+        second = Ledger(Access(bootstrap), topic, admin)
         with pytest.raises(ApiError) as refused:
             first.write(Entry(0, State.DECIDED, ()))
         assert refused.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -136,8 +137,8 @@ def test_of_two_drivers_with_the_same_batch_one_counts(bootstrap: str, topic: st
     job = Job(f"query-{topic}", 0)
     chosen = options(bootstrap, topic)
     old, new = messages(chosen, job), messages(chosen, job)
-    first = Driver(bootstrap, job.key)
-    second = Driver(bootstrap, job.key)
+    first = Driver(Access(bootstrap), job.key)
+    second = Driver(Access(bootstrap), job.key)
     second.commit(new, job)
     first.commit(old, job)
     first.close()
@@ -149,7 +150,7 @@ def test_an_attempt_that_lost_is_aborted(bootstrap: str, topic: str) -> None:
     job = Job(f"query-{topic}", 0)
     chosen = options(bootstrap, topic)
     lost = prepared(chosen, job, 1)
-    driver = Driver(bootstrap, job.key)
+    driver = Driver(Access(bootstrap), job.key)
     driver.commit(messages(chosen, job), job)
     with Admin(bootstrap) as admin:
         assert isinstance(lost, Prepared)
@@ -163,7 +164,7 @@ def test_a_batch_that_failed_is_aborted_unless_it_has_its_entry(bootstrap: str, 
     job = Job(f"query-{topic}", 0)
     chosen = options(bootstrap, topic)
     written = [one.transaction for one in messages(chosen, job) if isinstance(one, Prepared) and one.transaction]
-    driver = Driver(bootstrap, job.key)
+    driver = Driver(Access(bootstrap), job.key)
     driver.abort(written, job)
     assert values(bootstrap, topic) == []
     driver.commit(again := messages(chosen, job), job)
@@ -176,7 +177,7 @@ def test_transactions_that_ran_out_of_time_before_the_entry_cost_nothing(bootstr
     job = Job(f"query-{topic}", 0)
     found = messages(options(bootstrap, topic, **SHORT), job)
     wait_until_gone(bootstrap, found[0])
-    driver = Driver(bootstrap, job.key)
+    driver = Driver(Access(bootstrap), job.key)
     with pytest.raises(TransactionsLost, match="nothing of the batch is in the topic"):
         driver.commit(found, job)
     driver.abort([one.transaction for one in found if isinstance(one, Prepared) and one.transaction], job)
@@ -195,7 +196,7 @@ def test_transactions_that_all_ran_out_of_time_after_the_entry_are_written_anew(
 ) -> None:
     job = Job(f"query-{topic}", 0)
     found = messages(options(bootstrap, topic, **SHORT), job)
-    driver = Driver(bootstrap, job.key)
+    driver = Driver(Access(bootstrap), job.key)
     with monkeypatch.context() as patch:
         patch.setattr(ending, "commit", _kill)
         with pytest.raises(_Killed):
@@ -214,7 +215,7 @@ def test_a_batch_of_which_a_part_ran_out_of_time_stops_the_query_again_and_again
 ) -> None:
     job = Job(f"query-{topic}", 0)
     found = messages(options(bootstrap, topic, **SHORT), job)
-    driver = Driver(bootstrap, job.key)
+    driver = Driver(Access(bootstrap), job.key)
     commit = ending.commit
     with monkeypatch.context() as patch:
         patch.setattr(ending, "commit", lambda admin, listed: [commit(admin, listed[:1]), _kill()])
@@ -223,7 +224,7 @@ def test_a_batch_of_which_a_part_ran_out_of_time_stops_the_query_again_and_again
     driver.close()
     wait_until_gone(bootstrap, found[1])
     for _ in range(2):
-        driver = Driver(bootstrap, job.key)
+        driver = Driver(Access(bootstrap), job.key)
         with pytest.raises(TransactionsLost, match=r"1 of 2 transactions of batch 0 .* rows are missing in"):
             driver.commit(messages(options(bootstrap, topic), job), job)
         driver.close()
@@ -254,7 +255,7 @@ def test_what_the_coordinator_forgot_stands_in_the_log(bootstrap: str, topic: st
 def test_an_old_copy_of_a_checkpoint_is_refused(bootstrap: str, topic: str) -> None:
     job = Job(f"query-{topic}", 3)
     chosen = options(bootstrap, topic)
-    driver = Driver(bootstrap, job.key)
+    driver = Driver(Access(bootstrap), job.key)
     driver.commit(messages(chosen, job), job)
     driver.close()
     with pytest.raises(ApiError, match=r"batch 2 of .* was written before: the ledger has batch 3"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.spark import options as given
+from tidelog.spark.access import Access
 from tidelog.spark.options import BOOTSTRAP, BadOption
 from tidelog.spark.reading.limits import Limit, check_batch, limit
 from tidelog.spark.reading.topics import STRATEGIES, Chosen, chosen
@@ -83,6 +84,11 @@ class ReadOptions:
     tries: int
     retry_ms: int
     commit_group: str | None
+
+    @property
+    def access(self) -> Access:
+        """For what is not the records: lookups that a consumer does not make."""
+        return Access.of(self.bootstrap, self.client)
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, streaming: bool | None = None) -> "ReadOptions":

@@ -2,24 +2,20 @@
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, TypeVar
 
-from tidelog.client.options import ClientOptions
 from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.client.reading.lookups import Found as Place
-from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.offsets import Offsets, Point
-from tidelog.spark.options import UNREACHED, BadOption, unreached
+from tidelog.spark.options import BadOption
 from tidelog.spark.reading import limits
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.topics import Found, find, told
 
 T = TypeVar("T")
-
-_UNKNOWN_USER = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 
 class Places:
@@ -43,10 +39,7 @@ class Places:
     @property
     def admin(self) -> Admin:
         if self._admin is None:
-            client = self._options.client
-            self._admin = Admin(
-                self._options.bootstrap, **{each.name: getattr(client, each.name) for each in fields(ClientOptions)}
-            )
+            self._admin = self._options.access.admin()
         return self._admin
 
     def close(self) -> None:
@@ -174,13 +167,5 @@ class Places:
 
     def _asked(self, ask: Callable[[], T]) -> T:
         """The answer; an error that says what to do where no broker gives one."""
-        try:
+        with self._options.access.told(self._options.client.default_api_timeout_ms):
             return ask()
-        except ApiError as error:
-            if error.code in UNREACHED:
-                raise unreached(self._options.bootstrap, self._options.client.default_api_timeout_ms, error) from None
-            if error.code in _UNKNOWN_USER:
-                raise BadOption(f"option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': {error}") from None
-            raise
-        except InvalidOption as reason:
-            raise BadOption(f"option 'kafka.{reason}'") from None

@@ -1,12 +1,9 @@
 """What an error of a task's client means for the query: one sentence with the place, the option and the remedy."""
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.shell.transport import Admin
-from tidelog.spark.options import UNREACHED, unreached
+from tidelog.spark.access import Access
 from tidelog.spark.reading.loss import Losses
 from tidelog.spark.reading.topics import Chosen, find
 
@@ -34,11 +31,5 @@ def judge(error: ApiError, part: "Range", place: int) -> None:
 
 
 def _is_there(part: "Range") -> bool:
-    given = {each.name: getattr(part.client, each.name) for each in fields(ClientOptions)}
-    try:
-        with Admin(part.bootstrap, **given) as admin:
-            return part.name in find(admin, Chosen("subscribe", (part.topic,))).epochs
-    except ApiError as error:
-        if error.code in UNREACHED:
-            raise unreached(part.bootstrap, part.client.default_api_timeout_ms, error) from None
-        raise
+    with Access.of(part.bootstrap, part.client).looking() as admin:
+        return part.name in find(admin, Chosen("subscribe", (part.topic,))).epochs

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.writing import ending
 from tidelog.spark.writing.ending import Fate
 from tidelog.spark.writing.entries import Entry, State, Transaction
@@ -29,11 +29,11 @@ class TransactionsLost(Exception):
 class Driver:
     """The driver of one query. Once a call failed it is of no use any more: `close` it and make another."""
 
-    def __init__(self, bootstrap: str, key: str) -> None:
-        self._admin = Admin(bootstrap)
+    def __init__(self, access: Access, key: str) -> None:
+        self._admin = access.admin()
         self._is_clean = False
         try:
-            self._ledger = Ledger(bootstrap, key, self._admin, {})
+            self._ledger = Ledger(access, key, self._admin)
         except BaseException:
             self._admin.abandon()
             raise

@@ -5,9 +5,6 @@ what an earlier one was writing, and from then on the earlier one can write no m
 knows what stands there, and nothing will change under it.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from tidelog.client.admin import ANY, Leader
 from tidelog.client.results import code_of
 from tidelog.client.sending.partitioner import partition_of_key
@@ -15,8 +12,8 @@ from tidelog.effects import CONTROLLER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import now
-from tidelog.shell.transactions import TransactionalProducer
-from tidelog.shell.transport import Admin, Consumer
+from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.writing.entries import Entry, decoded
 from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -41,15 +38,11 @@ _LATEST = -1
 class Reader:
     """One query's entry as it stands; what was read once is not read again."""
 
-    def __init__(self, bootstrap: str, key: str, clients: Mapping[str, Any]) -> None:
+    def __init__(self, access: Access, key: str) -> None:
         self.entry: Entry | None = None
         self._key = key.encode()
-        self._consumer = Consumer(
-            bootstrap,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            allow_auto_create_topics=False,
-            **clients,
+        self._consumer = access.consumer(
+            isolation_level="read_committed", auto_offset_reset="earliest", allow_auto_create_topics=False
         )
         self._place: TopicPartition | None = None
 
@@ -87,19 +80,14 @@ class Reader:
 class Ledger:
     """The entry of one query in the hands of its driver; whoever had it before can write no more."""
 
-    def __init__(self, bootstrap: str, key: str, admin: Admin, clients: Mapping[str, Any]) -> None:
+    def __init__(self, access: Access, key: str, admin: Admin) -> None:
         self.key = key
         self._admin = admin
         create(admin)
-        self._producer = TransactionalProducer(
-            bootstrap,
-            writer_id(key),
-            transaction_timeout_ms=WRITING_TIMEOUT_MS,
-            max_request_size=MAX_ENTRY_BYTES,
-            linger_ms=0,
-            **clients,
+        self._producer = access.transactional(
+            writer_id(key), transaction_timeout_ms=WRITING_TIMEOUT_MS, max_request_size=MAX_ENTRY_BYTES, linger_ms=0
         )
-        self._reader = Reader(bootstrap, key, clients)
+        self._reader = Reader(access, key)
 
     def read(self) -> Entry | None:
         place = self._reader.place

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.client.options import ProducerOptions
+from tidelog.spark.access import Access
 from tidelog.spark.options import BOOTSTRAP, BadOption, boolean, bootstrap_of, client_options, lowered, value
 
 TOPIC = "topic"
@@ -54,6 +55,11 @@ class WriteOptions:
     prefix: str
     job: str | None
     producer: ProducerOptions
+
+    @property
+    def access(self) -> Access:
+        """For what is not the rows: the driver's clients and the ledger's."""
+        return Access.of(self.bootstrap, self.producer)
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "WriteOptions":

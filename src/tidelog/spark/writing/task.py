@@ -10,6 +10,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Producer
+from tidelog.spark.access import Access
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing import identities
 from tidelog.spark.writing.columns import Columns
@@ -101,11 +102,11 @@ def _begun(options: WriteOptions, transactional_id: str) -> TransactionalProduce
 
 def is_recorded(options: WriteOptions, job: Job) -> bool:
     """Whether the batch has its entry already, as far as one task can see: the driver looks again."""
-    reader = _reader(options.bootstrap, job.key)
+    reader = _reader(options.access, job.key)
     try:
         entry = reader.newest()
     except ApiError as error:
-        _readers.pop((options.bootstrap, job.key)).close()
+        _readers.pop((options.access, job.key)).close()
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return False  # nobody wrote an entry yet
         raise
@@ -129,15 +130,15 @@ def _sending(options: WriteOptions) -> dict[str, Any]:
     return {field.name: getattr(chosen, field.name) for field in fields(chosen) if field.name != "transactional_id"}
 
 
-_readers: dict[tuple[str, str], Reader] = {}
+_readers: dict[tuple[Access, str], Reader] = {}
 _KEPT = 8
 
 
-def _reader(bootstrap: str, key: str) -> Reader:
+def _reader(access: Access, key: str) -> Reader:
     """Kept between the tasks of a process."""
-    name = (bootstrap, key)
+    name = (access, key)
     if name not in _readers:
         while len(_readers) >= _KEPT:
             _readers.pop(next(iter(_readers))).close()
-        _readers[name] = Reader(bootstrap, key, {})
+        _readers[name] = Reader(access, key)
     return _readers[name]

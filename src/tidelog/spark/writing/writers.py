@@ -10,8 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from tidelog.client.admin import ANY
-from tidelog.errors import ApiError
-from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing import columns, ledger
 from tidelog.spark.writing.driver import Driver
@@ -26,8 +25,8 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 KILLED_WITHIN_S = 3.0
 """Spark ends the Python worker of a task that it kills two seconds later, if it still runs."""
 
-_ready: set[tuple[str, bool]] = set()
-_drivers: dict[tuple[str, str], Driver] = {}
+_ready: set[tuple[Access, bool]] = set()
+_drivers: dict[tuple[Access, str], Driver] = {}
 """Kept from batch to batch in the process that commits."""
 
 
@@ -63,13 +62,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         of_tasks, job = _told(messages)
         if job is not None:
             assert job.batch == batchId, f"tasks wrote batch {job.batch}, and Spark commits {batchId}"
-            _commit(self._options.bootstrap, of_tasks, job)
+            _commit(self._options.access, of_tasks, job)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Where no task tells which query this is, the next start of the query aborts what is left."""
         _, job = _told(messages)
         if job is not None:
-            _abort(self._options.bootstrap, messages, job, 0)
+            _abort(self._options.access, messages, job, 0)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -89,14 +88,14 @@ class BatchWriter(DataSourceArrowWriter):
         of_tasks, job = _told(messages)
         if job is not None:
             try:
-                driver = _commit(self._options.bootstrap, of_tasks, job)
+                driver = _commit(self._options.access, of_tasks, job)
                 driver.settle(of_tasks, job, is_named=self._options.job is not None)
             finally:
-                _drop(self._options.bootstrap, job)
+                _drop(self._options.access, job)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
-            _abort(self._options.bootstrap, messages, self._job, KILLED_WITHIN_S)
+            _abort(self._options.access, messages, self._job, KILLED_WITHIN_S)
 
 
 def _job_of_task(prefix: str) -> Job:
@@ -116,49 +115,45 @@ def _told(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[Prepared
     return found, found[0].job if found else None
 
 
-def _commit(bootstrap: str, messages: Sequence[Prepared | Recorded], job: Job) -> Driver:
-    driver = _drivers.get((bootstrap, job.key))
+def _commit(access: Access, messages: Sequence[Prepared | Recorded], job: Job) -> Driver:
+    driver = _drivers.get((access, job.key))
     if driver is None:
-        driver = _drivers[bootstrap, job.key] = Driver(bootstrap, job.key)
+        driver = _drivers[access, job.key] = Driver(access, job.key)
     try:
         driver.commit(messages, job)
     except BaseException:
-        _drop(bootstrap, job)
+        _drop(access, job)
         raise
     return driver
 
 
-def _abort(bootstrap: str, messages: Iterable[WriterCommitMessage | None], job: Job, patience_s: float) -> None:
+def _abort(access: Access, messages: Iterable[WriterCommitMessage | None], job: Job, patience_s: float) -> None:
     """With a new driver: whatever one before was writing is settled then."""
     written: list[Transaction] = [one.transaction for one in messages if isinstance(one, Prepared) and one.transaction]
-    _drop(bootstrap, job)
-    driver = Driver(bootstrap, job.key)
+    _drop(access, job)
+    driver = Driver(access, job.key)
     try:
         driver.abort(written, job, patience_s=patience_s)
     finally:
         driver.close()
 
 
-def _drop(bootstrap: str, job: Job) -> None:
-    driver = _drivers.pop((bootstrap, job.key), None)
+def _drop(access: Access, job: Job) -> None:
+    driver = _drivers.pop((access, job.key), None)
     if driver is not None:
         driver.close()
 
 
 def _prepare(options: WriteOptions) -> None:
     """Before the first batch is planned: what is wrong with the cluster is told on the driver."""
-    name = (options.bootstrap, options.exactly_once)
+    access = options.access
+    name = (access, options.exactly_once)
     if name in _ready:
         return
     wait_ms = options.producer.max_block_ms
-    with Admin(options.bootstrap) as admin:
-        try:
+    with access.admin() as admin:
+        with access.told(wait_ms):
             admin.ask(MetadataRequest(topics=[]), ANY, timeout_ms=wait_ms)
-        except ApiError as error:
-            raise BadOption(
-                f"no broker of option 'kafka.bootstrap.servers' ({options.bootstrap}) answered within {wait_ms} ms "
-                f"(kafka.max.block.ms): {error}; check that the address is one that brokers listen at"
-            ) from None
         if options.exactly_once:
             ledger.create(admin)
     _ready.add(name)

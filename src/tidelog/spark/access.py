@@ -1,0 +1,66 @@
+"""How a query reaches a cluster: the brokers to begin with, and what `kafka.*` say to a client of any kind, TLS and
+SASL among it. Whoever talks to a cluster for a query beside the rows themselves has its clients from here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from tidelog.client.options import ClientOptions
+from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.shell.transactions import TransactionalProducer
+from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark.options import UNREACHED, BadOption, unreached
+
+_UNKNOWN_USER = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+
+COMMON = frozenset(f"kafka.{each.name.replace('_', '.')}" for each in fields(ClientOptions))
+"""The options that say how a cluster is reached, beside the brokers."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Travels to tasks, and is the key of what a process keeps from one to the next: another password is another key.
+    Its text shows no secret."""
+
+    bootstrap: str
+    client: ClientOptions = field(default_factory=ClientOptions)
+
+    @classmethod
+    def of(cls, bootstrap: str, client: ClientOptions) -> "Access":
+        """The access of a client of some kind, without what only its kind has."""
+        common = {each.name: getattr(client, each.name) for each in fields(ClientOptions)}
+        return cls(bootstrap, ClientOptions(**common))
+
+    def admin(self) -> Admin:
+        return Admin(self.bootstrap, **asdict(self.client))
+
+    def consumer(self, **own: Any) -> Consumer:
+        """In no group; `own` are options that only a consumer has."""
+        return Consumer(self.bootstrap, **asdict(self.client), **own)
+
+    def transactional(self, transactional_id: str, **own: Any) -> TransactionalProducer:
+        """`own` are options that only a producer has."""
+        return TransactionalProducer(self.bootstrap, transactional_id, **asdict(self.client), **own)
+
+    @contextmanager
+    def looking(self) -> Iterator[Admin]:
+        """For a few questions; what is wrong is `told`."""
+        with self.told(self.client.default_api_timeout_ms), self.admin() as admin:
+            yield admin
+
+    @contextmanager
+    def told(self, within_ms: int) -> Iterator[None]:
+        """What is wrong with the access is one sentence that names the option: ConnectionError where no broker answers
+        in this time, BadOption where one refuses the user or is not trusted. Any other ApiError stays as it is."""
+        try:
+            yield
+        except ApiError as error:
+            if error.code in UNREACHED:
+                raise unreached(self.bootstrap, within_ms, error) from None
+            if error.code in _UNKNOWN_USER:
+                raise BadOption(f"option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': {error}") from None
+            raise
+        except InvalidOption as reason:
+            raise BadOption(f"option 'kafka.{reason}'") from None
