@@ -13,6 +13,7 @@ from tests.spark.records import numbers, send
 from tests.spark.test_pipelines_mirror import read
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
+from tidelog.spark.access import Access
 from tidelog.spark.pipelines.lag import commits
 from tidelog.spark.pipelines.lag.ends import EndsReader
 from tidelog.spark.pipelines.lag.pipeline import PIPELINE, milliseconds
@@ -88,7 +89,7 @@ def test_other_times_are_refused(text):
 def test_a_batch_of_ends_is_told_again_as_it_was(tides):
     tides.create_topic("ends", 2)
     send(tides.bootstrap, "ends", numbers(0, 3), 1)
-    reader = EndsReader(tides.bootstrap, "en.*")
+    reader = EndsReader(Access(tides.bootstrap), "en.*")
     offset = json.loads(json.dumps(reader.latestOffset(reader.initialOffset(), None)))
     send(tides.bootstrap, "ends", numbers(0, 3), 1)
     (part,) = reader.partitions(reader.initialOffset(), offset)

@@ -6,6 +6,7 @@ from tests.spark.records import numbers, send
 from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer
+from tidelog.spark.access import Access
 from tidelog.spark.pipelines import ground
 from tidelog.spark.pipelines.mirror.offsets import committed, translate
 from tidelog.spark.pipelines.mirror.pipeline import PIPELINE
@@ -42,7 +43,8 @@ def home_of(record):
 
 def create(bootstrap, **topics):
     with Admin(bootstrap) as admin:
-        wanted = {name: ground.Shape(count, 1) for name, count in topics.items()}
+        old = {"retention.ms": "-1"}  # what is sent is of 2023
+        wanted = {name: ground.Shape(count, 1, old) for name, count in topics.items()}
         ground.make(admin, wanted)
         ground.wait_for(admin, wanted)
 
@@ -106,7 +108,7 @@ def check_places(home, away, prefix, originals, copies):
     named = {"home": f"{prefix}home"}
     for first in (17, 29, 39, 40):
         commit(home, {("home", 0): first, ("home", 1): min(first, 15)})
-        translate(home, away, named, GROUP)
+        translate(Access(home), Access(away), named, GROUP)
         there = offsets_of(away)
         for place, records in originals.items():
             copy = TopicPartition(named["home"], place.partition)
@@ -114,7 +116,7 @@ def check_places(home, away, prefix, originals, copies):
             left = [record.value for record in records if record.offset >= at]
             assert [record.value for record in copies[copy] if record.offset >= there[copy]] == left
     commit(home, {("home", 0): 3})
-    assert translate(home, away, named, GROUP) == [], "offsets do not go back"
+    assert translate(Access(home), Access(away), named, GROUP) == [], "offsets do not go back"
 
 
 def test_a_group_that_has_moved_over_is_left_alone(tides):
@@ -127,8 +129,8 @@ def test_a_group_that_has_moved_over_is_left_alone(tides):
         while not consumer.assignment:
             consumer.poll(0.2)
         consumer.commit({TopicPartition("moved", 0): 3})
-        assert translate(tides.bootstrap, tides.bootstrap, {"moved": "copy.moved"}, "both") == []
-    (found,) = translate(tides.bootstrap, tides.bootstrap, {"moved": "copy.moved"}, "both")
+        assert translate(Access(tides.bootstrap), Access(tides.bootstrap), {"moved": "copy.moved"}, "both") == []
+    (found,) = translate(Access(tides.bootstrap), Access(tides.bootstrap), {"moved": "copy.moved"}, "both")
     assert (found.home, found.offset) == (3, 3)
 
 

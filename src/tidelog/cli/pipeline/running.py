@@ -91,6 +91,7 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restar
     from pyspark.errors import PySparkException
 
     from tidelog.cli.pipeline.telling import progress
+    from tidelog.spark.options import BadOption
     from tidelog.spark.pipelines.plan import WrongOption
     from tidelog.spark.pipelines.running import QueryFailed, run
     from tidelog.spark.pipelines.session import session
@@ -99,7 +100,7 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restar
     try:
         with session(plan.checkpoint / LOG, settings) as spark, progress() as tell:
             run(pipeline.stages(spark, plan), once=plan.once, tell=tell, restarts=restarts)
-    except (QueryFailed, WrongOption, PySparkException, Py4JError) as error:
+    except (QueryFailed, WrongOption, BadOption, PySparkException, Py4JError) as error:
         raise Refused(f"{_cause(error)} (more in {plan.checkpoint / LOG})") from None
 
 

@@ -136,7 +136,7 @@ def _of_weather(weather: Any) -> Any:
 def stages(spark: Any, plan: Plan) -> list[Stage]:
     """The topic's records to results and dead letters; results to the table."""
     results, dead = plan["results"], plan["dead"]
-    make_like(plan.bootstrap, "topic", plan["topic"], (results, dead))
+    make_like(plan.access, "topic", plan["topic"], (results, dead))
 
     def gather() -> Any:
         weather = weather_table(spark, plan["weather"] or None)

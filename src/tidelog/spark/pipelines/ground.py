@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.pipelines.plan import WrongOption
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
@@ -69,9 +70,9 @@ def wait_for(admin: Admin, topics: Iterable[str]) -> dict[str, Shape]:
             time.sleep(0.1)
 
 
-def make_like(bootstrap: str, option: str, topic: str, wanted: Iterable[str]) -> None:
+def make_like(access: Access, option: str, topic: str, wanted: Iterable[str]) -> None:
     """Create topics with as many partitions and replicas as the one has that the option names."""
-    with Admin(bootstrap) as admin:
+    with access.looking() as admin:
         names = list(wanted)
         make(admin, dict.fromkeys(names, existing(admin, option, [topic])[topic]))
         wait_for(admin, names)

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-BOOTSTRAP = "kafka.bootstrap.servers"
+from tidelog.spark.access import COMMON, Access
+from tidelog.spark.options import BOOTSTRAP
+from tidelog.spark.reading.options import ReadOptions
+
 Options = Mapping[str, str]
 
 
@@ -22,7 +25,7 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Where to read (`bootstrap`, and what kafka.… tell the source), where to keep progress, and for how long to
+    """Where to read (`bootstrap`, and what kafka.… tell its clients), where to keep progress, and for how long to
     run: until all that is there now is done (`once`), or on, with a batch `every` so often."""
 
     bootstrap: str
@@ -42,6 +45,17 @@ class Plan:
             raise WrongOption(f"option {name!r} names no topic; give some, separated by commas")
         return found
 
+    @property
+    def access(self) -> Access:
+        """For what is looked up beside the records. BadOption where a kafka.… is wrong."""
+        return ReadOptions.of(self.reading("any")).access
+
+    @property
+    def reaching(self) -> dict[str, str]:
+        """The options that every source and sink on this cluster needs."""
+        common = {name: text for name, text in self.kafka.items() if name.lower() in COMMON}
+        return {**common, BOOTSTRAP: self.bootstrap}
+
     def records(self, spark: Any, topics: str, **more: str) -> Any:
         """The topics' committed records as a stream, from the earliest on where the checkpoint knows no place."""
         chosen = {"startingOffsets": "earliest", **self.reading(topics), **more}
@@ -54,12 +68,12 @@ class Plan:
         base = {BOOTSTRAP: self.bootstrap, "subscribe": topics, "kafka.isolation.level": "read_committed"}
         return {**base, **self.kafka}
 
-    def to_topics(self, frame: Any, name: str, bootstrap: str | None = None) -> Any:
-        """Each row once to the topic it names, whatever crashes. `name` is the stage's."""
+    def to_topics(self, frame: Any, name: str, away: str | None = None) -> Any:
+        """Each row once to the topic it names, whatever crashes. `name` is the stage's; `away` another cluster."""
         # Makes the session this thread's active one, without which Spark finds no sink that is written in Python.
         frame.sparkSession.createDataFrame([], "nothing int")
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
-        return self.start(writer.option(BOOTSTRAP, bootstrap or self.bootstrap), name)
+        return self.start(writer.options(**({BOOTSTRAP: away} if away else self.reaching)), name)
 
     def start(self, writer: Any, name: str) -> Any:
         """The running query, with its checkpoint in a folder of the stage's name."""

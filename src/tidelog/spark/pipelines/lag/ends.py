@@ -12,9 +12,13 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
+from tidelog.client.options import ClientOptions
+from tidelog.spark.access import Access
+from tidelog.spark.options import BOOTSTRAP, client_options
+
 SCHEMA = "topic string, partition int, end bigint, at bigint"
 """`at` in milliseconds since 1970."""
-BOOTSTRAP, TOPICS = "kafka.bootstrap.servers", "topics"
+TOPICS = "topics"
 Snapshot = dict[str, Any]
 """`{"at": 5, "ends": {"topic": {"0": 7}}}`."""
 
@@ -25,7 +29,7 @@ class Told(InputPartition):
 
 
 class EndsSource(DataSource):
-    """Options: kafka.bootstrap.servers, and `topics`, a regular expression (all but internal ones by default)."""
+    """Options: kafka.…, and `topics`, a regular expression (all but internal ones by default)."""
 
     @classmethod
     def name(cls) -> str:
@@ -36,14 +40,15 @@ class EndsSource(DataSource):
 
     def streamReader(self, schema: Any) -> "EndsReader":  # noqa: ARG002, N802  Spark's signature
         given = {name.lower(): value for name, value in self.options.items()}
-        return EndsReader(given[BOOTSTRAP], given.get(TOPICS, ".*"))
+        client = client_options(ClientOptions, given, frozenset(), {})
+        return EndsReader(Access(given[BOOTSTRAP], client), given.get(TOPICS, ".*"))
 
 
 class EndsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Each batch is one look at the cluster."""
 
-    def __init__(self, bootstrap: str, topics: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, access: Access, topics: str) -> None:
+        self._access = access
         self._topics = topics
         self._target: Snapshot | None = None
 
@@ -54,10 +59,10 @@ class EndsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
-        self._target = look(self._bootstrap, self._topics)
+        self._target = look(self._access, self._topics)
 
     def latestOffset(self, start: Snapshot, limit: ReadLimit) -> Snapshot:  # noqa: ARG002, N802  Spark's name
-        return self._target or look(self._bootstrap, self._topics)
+        return self._target or look(self._access, self._topics)
 
     def reportLatestOffset(self) -> Snapshot | None:  # noqa: N802  Spark's name
         return None
@@ -82,12 +87,11 @@ def rows(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, int, int, int]]:
             yield topic, int(partition), end, snapshot["at"]
 
 
-def look(bootstrap: str, topics: str) -> Snapshot:
+def look(access: Access, topics: str) -> Snapshot:
     """Where all partitions of the topics end now for who reads what is committed."""
-    from tidelog.shell.transport import Admin, Consumer
     from tidelog.wire.messages.topics.metadata import MetadataRequest
 
-    with Admin(bootstrap) as admin, Consumer(bootstrap, isolation_level="read_committed") as consumer:
+    with access.admin() as admin, access.consumer(isolation_level="read_committed") as consumer:
         found = admin.ask(MetadataRequest(topics=None)).topics
         places = [
             (topic.name, partition.partition_index)

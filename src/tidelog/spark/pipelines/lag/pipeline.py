@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.errors import ApiError
-from tidelog.shell.transport import Admin
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.spark.access import Access
 from tidelog.spark.pipelines import ground
 from tidelog.spark.pipelines.lag import commits
-from tidelog.spark.pipelines.lag.ends import BOOTSTRAP, TOPICS, EndsSource
+from tidelog.spark.pipelines.lag.ends import TOPICS, EndsSource
 from tidelog.spark.pipelines.lag.watching import LAG, OUTCOME, Watching
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
@@ -45,13 +45,13 @@ def outcomes(records: Any, ends: Any, groups: str, stopped_after: int) -> Any:
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     stopped_after = milliseconds("stopped-after", plan["stopped-after"])
     lags, alerts = plan["lags"], plan["alerts"]
-    _prepare(plan.bootstrap, lags, alerts)
+    _prepare(plan.access, lags, alerts)
 
     def watch() -> Any:
         from pyspark.sql import functions as f
 
         spark.dataSource.register(EndsSource)
-        reader = spark.readStream.format(EndsSource.name()).option(BOOTSTRAP, plan.bootstrap)
+        reader = spark.readStream.format(EndsSource.name()).options(**plan.reaching)
         ends = reader.option(TOPICS, plan["topics"]).load()
         found = outcomes(plan.records(spark, commits.TOPIC), ends, plan["groups"], stopped_after)
         name = f.concat_ws("|", "name", "topic", "partition").cast("binary")
@@ -71,12 +71,14 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     return [Stage("lag", watch), Stage("table", tabulate)]
 
 
-def _prepare(bootstrap: str, *topics: str) -> None:
+def _prepare(access: Access, *topics: str) -> None:
     """The topics of this pipeline, with as many replicas as the one that it reads."""
-    with Admin(bootstrap) as admin:
+    with access.looking() as admin:
         try:
             replicas = ground.shapes(admin, [commits.TOPIC])[commits.TOPIC].replicas
-        except ApiError:
+        except ApiError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
             raise WrongOption(
                 f"there is no topic {commits.TOPIC} yet, as no group has ever committed here: start again when one has"
             ) from None

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
-from tidelog.shell.transport import Admin
 from tidelog.spark.pipelines import ground
 from tidelog.spark.pipelines.lake.delta import DeltaLake
 from tidelog.spark.pipelines.lake.parquet import ParquetLake
@@ -80,7 +79,7 @@ def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     every, target = _number(plan, "compact"), _number(plan, "target")
-    with Admin(plan.bootstrap) as admin:
+    with plan.access.looking() as admin:
         ground.existing(admin, "topic", [plan["topic"]])
 
     def fill() -> Any:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tidelog.client.admin import Coordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.shell.transport import Admin, Consumer
+from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.pipelines.mirror.places import Places
 from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
@@ -34,12 +35,12 @@ class Translated(NamedTuple):
     offset: int
 
 
-def translate(home: str, away: str, topics: Mapping[str, str], groups: str) -> list[Translated]:
+def translate(home: Access, away: Access, topics: Mapping[str, str], groups: str) -> list[Translated]:
     """Bring every group whose name matches up to date; what was committed. `topics`: those at home → their copies."""
     with ExitStack() as stack:
-        here = stack.enter_context(Admin(home))
-        there = stack.enter_context(Admin(away))
-        consumer = stack.enter_context(Consumer(away, isolation_level="read_committed"))
+        here = stack.enter_context(home.admin())
+        there = stack.enter_context(away.admin())
+        consumer = stack.enter_context(away.consumer(isolation_level="read_committed"))
         places = Places(consumer)
         names = [name for name in _groups(here) if re.fullmatch(groups, name)]
         return [each for name in names for each in _translate(here, there, places, topics, name)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 from typing import Any
 
-from tidelog.shell.transport import Admin
+from tidelog.spark.access import Access
 from tidelog.spark.pipelines import ground
 from tidelog.spark.pipelines.mirror.offsets import translate
 from tidelog.spark.pipelines.mirror.places import OFFSET, TIME
@@ -70,13 +70,13 @@ def _report(number: int, done: int) -> dict[str, Any]:
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     topics = plan.topics("topics")
-    home, away = plan.bootstrap, plan["to"]
+    home, away = plan.access, Access(plan["to"])
     named = {topic: f"{plan['prefix']}{topic}" for topic in topics}
     _prepare(home, away, named, plan["replicas"])
 
     def copy() -> Any:
         records = plan.records(spark, ",".join(topics), includeHeaders="true")
-        return plan.to_topics(copies(records, plan["prefix"]), "copy", away)
+        return plan.to_topics(copies(records, plan["prefix"]), "copy", away.bootstrap)
 
     def offsets() -> Any:
         return Translating(lambda: len(translate(home, away, named, plan["groups"])), None if plan.once else EVERY_S)
@@ -84,13 +84,14 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     return [Stage("copy", copy), *([Stage("offsets", offsets)] if plan["groups"] else [])]
 
 
-def _prepare(home: str, away: str, named: Mapping[str, str], replicas: str) -> None:
+def _prepare(home: Access, away: Access, named: Mapping[str, str], replicas: str) -> None:
     """Copies have as many partitions as the topics at home; one that is there with fewer is refused."""
-    with Admin(home) as here, Admin(away) as there:
+    with home.looking() as here:
         wanted = {
             named[topic]: shape._replace(replicas=int(replicas))
             for topic, shape in ground.existing(here, "topics", named).items()
         }
+    with away.looking() as there:
         ground.make(there, wanted)
         for topic, shape in ground.wait_for(there, wanted).items():
             if shape.partitions < wanted[topic].partitions:
