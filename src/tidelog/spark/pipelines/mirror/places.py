@@ -1,12 +1,16 @@
 """Where a record of home is in the copy: by halving, over the header with the offset at home."""
 
 from tidelog.client.results import ConsumerRecord
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.shell.blocking.sockets import now
 from tidelog.shell.transport import Consumer
 
 OFFSET, TIME = "tidelog.mirror.offset", "tidelog.mirror.timestamp"
 """Headers of a copy: decimal numbers, the second in milliseconds."""
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
+LOOK_S = 0.05
+"""A poll that only passes a gap has nothing to return and takes all the time that it is given."""
 
 
 class NoCopy(Exception):
@@ -45,10 +49,13 @@ class Places:
         return end if record is None else record.offset
 
     def _first_from(self, place: TopicPartition, offset: int, end: int) -> ConsumerRecord | None:
-        """The record there, or after a gap; None where only gaps follow."""
+        """The record there, or after a gap; None where only gaps follow. ApiError where nobody gives it."""
         self._consumer.seek(place, offset)
+        until = now().mono + int(PATIENCE_S * 1000)
         while self._consumer.position(place) < end:
-            found = self._consumer.poll(PATIENCE_S, 1)
+            found = self._consumer.poll(LOOK_S, 1)
             if found:
                 return found[0] if found[0].offset < end else None
+            if now().mono > until:
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{place} cannot be read at {offset}: tried {PATIENCE_S:g} s")
         return None
