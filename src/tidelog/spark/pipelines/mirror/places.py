@@ -57,5 +57,5 @@ class Places:
             if found:
                 return found[0] if found[0].offset < end else None
             if now().mono > until:
-                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{place} cannot be read at {offset}: tried {PATIENCE_S:g} s")
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{place} cannot be read at {offset} in {PATIENCE_S:g} s")
         return None
