@@ -5,6 +5,7 @@ Of Kafka, whose controllers are a quorum, the broker is killed that its metadata
 killed is a broker that `tidelog up` watches: its supervisor ends the session that it leaves.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ def stores(scale: float) -> Iterator[Measure]:
     found: dict[str, list[Figures]] = {name: [] for name in kinds}
     for _ in range(PASSES if scale >= 1 else 1):
         for name, kind in kinds.items():
+            os.sync()  # thousands of folders that the side before made and left are not this one's to write
             found[name].append(_pass(kind, size))
             told = "  ".join(f"{what} {value:.3g}" for what, value in found[name][-1].items())
             print(f"  {name:9} {told}", flush=True)
