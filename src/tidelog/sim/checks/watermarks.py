@@ -47,7 +47,7 @@ def refusal(ghosts: Ghosts, replica: Replica, given: State, fetches: Fetches) ->
     recorded = recorded_epochs(ghosts, replica)
     for member in sorted(given.counted - {replica.broker}):
         life = recorded.get(member, -1)
-        reached = max(fetches.reached(replica, member, each) for each in {life, *ghosts.lives_to(member, life)})
+        reached = fetches.reached(replica, member, min(ghosts.lives_to(member, life), default=life))
         if reached < state.high_watermark:
             return f"{member}, as broker epoch {recorded.get(member, 'any')}, fetched up to {reached}"
     return ""
