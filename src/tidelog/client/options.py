@@ -9,6 +9,8 @@ from tidelog.errors import InvalidOption
 Address = tuple[str, int]
 
 MAX_RETRIES = 2**31 - 1
+KNOWN_BATCHES = 5
+"""As many of a producer's last batches a broker knows again when they are sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +81,9 @@ class ProducerOptions(ClientOptions):
             return f"acks=all, not {self.acks}"
         if self.retries == 0:
             return "retries of at least 1"
-        if self.max_in_flight_requests_per_connection > 5:
-            return (
-                f"max.in.flight.requests.per.connection of at most 5, not {self.max_in_flight_requests_per_connection}"
-            )
+        in_flight = self.max_in_flight_requests_per_connection
+        if in_flight > KNOWN_BATCHES:
+            return f"max.in.flight.requests.per.connection of at most {KNOWN_BATCHES}, not {in_flight}"
         return None
 
 

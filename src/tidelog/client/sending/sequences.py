@@ -9,13 +9,12 @@ under new ones: it is given up, in doubt.
 
 from dataclasses import dataclass, field
 
+from tidelog.client.options import KNOWN_BATCHES
 from tidelog.client.sending.batch import ProducerBatch
 from tidelog.model import TopicPartition
 from tidelog.wire.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 MAX_EPOCH = 2**15 - 1
-KNOWN_BATCHES = 5
-"""As many of a producer's last batches a broker knows again when they are sent again."""
 
 
 def after(sequence: int, count: int) -> int:
