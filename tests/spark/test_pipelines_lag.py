@@ -16,9 +16,9 @@ from tidelog.shell.transport import Consumer
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines.lag import commits
 from tidelog.spark.pipelines.lag.ends import EndsReader
-from tidelog.spark.pipelines.lag.pipeline import PIPELINE, milliseconds
+from tidelog.spark.pipelines.lag.pipeline import PIPELINE
 from tidelog.spark.pipelines.lag.watching import LAG, RESUMED, STOPPED, Watched
-from tidelog.spark.pipelines.plan import Plan, WrongOption
+from tidelog.spark.pipelines.plan import Plan, WrongOption, milliseconds
 from tidelog.spark.pipelines.running import run
 from tidelog.spark.pipelines.session import STATE_STORE
 

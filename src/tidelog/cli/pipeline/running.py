@@ -52,8 +52,7 @@ def run(
     from tidelog.cli.cluster import check_reachable
     from tidelog.cli.pipeline import needs
     from tidelog.spark.pipelines.kept import claim
-    from tidelog.spark.pipelines.lag.pipeline import milliseconds
-    from tidelog.spark.pipelines.plan import Plan, WrongOption
+    from tidelog.spark.pipelines.plan import Plan, WrongOption, milliseconds
 
     pipelines = needs.pipelines()
     if name not in pipelines:

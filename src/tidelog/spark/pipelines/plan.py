@@ -1,5 +1,6 @@
 """What a pipeline is given, and what it is made of: stages, each a streaming query with a checkpoint of its own."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,19 @@ from tidelog.spark.options import BOOTSTRAP
 from tidelog.spark.reading.options import ReadOptions
 
 Options = Mapping[str, str]
+UNITS_MS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 
 
 class WrongOption(ValueError):
     """An option of a pipeline that is missing, unknown or wrong; the message names it and the remedy."""
+
+
+def milliseconds(name: str, text: str) -> int:
+    """Of `5 minutes`."""
+    found = re.fullmatch(r"(\d+) *(\w+?)s?", text.strip())
+    if found is None or found[2] not in UNITS_MS:
+        raise WrongOption(f"option {name!r} is a time like '5 minutes', not {text!r}")
+    return int(found[1]) * UNITS_MS[found[2]]
 
 
 class Option(NamedTuple):

@@ -1,6 +1,5 @@
 """The stages of the lag: commits and ends to lags and alerts, and the lags to a table."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,19 +9,10 @@ from tidelog.spark.pipelines import ground
 from tidelog.spark.pipelines.lag import commits
 from tidelog.spark.pipelines.lag.ends import TOPICS, EndsSource
 from tidelog.spark.pipelines.lag.watching import LAG, OUTCOME, Watching
-from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
+from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption, milliseconds
 
-UNITS_MS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 TELLS = "name string, topic string, partition int, committed bigint, end bigint, lag bigint, at bigint, since bigint"
 """What a value of either topic holds beside `kind`."""
-
-
-def milliseconds(name: str, text: str) -> int:
-    """Of `5 minutes`."""
-    found = re.fullmatch(r"(\d+) *(\w+?)s?", text.strip())
-    if found is None or found[2] not in UNITS_MS:
-        raise WrongOption(f"option {name!r} is a time like '5 minutes', not {text!r}")
-    return int(found[1]) * UNITS_MS[found[2]]
 
 
 def outcomes(records: Any, ends: Any, groups: str, stopped_after: int) -> Any:
