@@ -70,6 +70,7 @@ WHOLE = {
     5000471: "a transaction that began by a clock far ahead was open for as long",
     5001087: "whoever was woken when all was healed lost its session later, as if it had slept on",
     5002626: "who was a replica before an unclean election and came back as none was held to what was committed since",
+    6000747: "what was deleted before a follower started over was sent again, and held to its first place",
     101013: "a compacted log proves nothing of what was committed below",
 }
 """Found with all parts."""

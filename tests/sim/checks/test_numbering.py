@@ -87,7 +87,17 @@ def test_the_same_batch_in_two_places():
     ghost = ghosts().of(replica(0).partition.name)
     for producer in (FIRST, SECOND):
         ghost.committed.append(ghost.committed.end, ghost.committed.end + 2, 1, 5, producer)
-    numbering.check_unique(ghost)
+    numbering.check_unique(ghost, 0)
     ghost.committed.append(4, 6, 1, 5, FIRST)
     with pytest.raises(AssertionError, match=r"^I26:"):
-        numbering.check_unique(ghost)
+        numbering.check_unique(ghost, 0)
+    numbering.check_unique(ghost, 2)  # the first was deleted: who has started over does not know it
+
+
+def test_a_retry_is_answered_as_the_first_time_unless_that_was_deleted():
+    ghost = ghosts().of(replica(0).partition.name)
+    numbering.check_answer(ghost, FIRST, 0, 0)
+    numbering.check_answer(ghost, FIRST, 0, 0)
+    with pytest.raises(AssertionError, match=r"^I26: .*answered"):
+        numbering.check_answer(ghost, FIRST, 4, 0)
+    numbering.check_answer(ghost, FIRST, 4, 2)

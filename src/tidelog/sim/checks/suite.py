@@ -307,7 +307,7 @@ class Suite:
     def scan_partition(self, world: World, name: TopicPartition) -> None:
         ghost = self.ghosts.of(name)
         replicas = [replica for replica in self.of(name) if replica.state is not None]
-        numbering.check_unique(ghost)
+        numbering.check_unique(ghost, max((r.state.start for r in replicas if r.state), default=0))
         logs.check_matching(replicas)
         if not ghost.adrift:
             logs.check_watermarks([replica for replica in replicas if replica.broker not in ghost.unproven])

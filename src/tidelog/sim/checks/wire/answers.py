@@ -34,7 +34,7 @@ def acknowledged(ghosts: Ghosts, replica: Replica, success: Success) -> None:
     acked = Acked(batch.base, batch.end, batch.crc)
     known = ghost.acked.setdefault(acked.base, acked)
     assert known == acked, f"I25: {acked} was acknowledged where {known} was before"
-    numbering.check_answer(ghost, batch.producer, batch.base)
+    numbering.check_answer(ghost, batch.producer, batch.base, state.start)
 
 
 def told(ghosts: Ghosts, name: TopicPartition, base: int, end: int) -> None:
