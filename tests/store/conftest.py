@@ -82,7 +82,7 @@ class PromptStore(ZookeeperStore):
 
     def events(self):
         if not (self.closed or self.lost):
-            self._client.send(sync("")).get(timeout=10)
+            self._client.send(sync("")).get(timeout=60)
         return super().events()
 
 
@@ -97,7 +97,7 @@ class ZookeeperWorld:
         self.stores: list[ZookeeperStore] = []
 
     def session(self) -> MetadataStore:
-        self.stores.append(PromptStore(self.hosts, self.chroot, session_timeout_ms=10_000))
+        self.stores.append(PromptStore(self.hosts, self.chroot, session_timeout_ms=60_000))
         return self.stores[-1]
 
     def kill(self, store: MetadataStore) -> None:
