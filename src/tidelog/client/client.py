@@ -10,7 +10,7 @@ from tidelog.client.backoff import Entropy
 from tidelog.client.cluster import Cluster
 from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Effect
-from tidelog.model import Time
+from tidelog.model import Time, earliest
 
 
 class Client:
@@ -54,8 +54,7 @@ class Client:
         """Monotonic milliseconds; None while only an input or a call can make a difference."""
         if self._closed:
             return None
-        ours, own = self.cluster.deadline, self._own_deadline()
-        return own if ours is None else ours if own is None else min(ours, own)
+        return earliest(self.cluster.deadline, self._own_deadline())
 
     # What the three kinds of client fill in.
 

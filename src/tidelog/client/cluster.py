@@ -13,7 +13,7 @@ from tidelog.client.link import Answer, Call
 from tidelog.client.metadata import Broker, Metadata
 from tidelog.client.network import Network
 from tidelog.client.options import Address, ClientOptions
-from tidelog.model import Time
+from tidelog.model import Time, earliest
 
 Handle = Callable[[Answer, Time], None]
 
@@ -101,8 +101,7 @@ class Cluster:
     @property
     def deadline(self) -> int | None:
         """When the client's turn must come at the latest, for the sake of connections and metadata."""
-        moments = (self.network.deadline, None if self._renewing else self._renew_at)
-        return min((moment for moment in moments if moment is not None), default=None)
+        return earliest(self.network.deadline, None if self._renewing else self._renew_at)
 
     def learn_endpoints(self, endpoints: Iterable[Any]) -> None:
         """Brokers that an answer named beside the current leaders (KIP-951)."""

@@ -21,7 +21,7 @@ from tidelog.client.reading.lookups import Found, Lookups
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed, GroupPlace
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode, InvalidOption
-from tidelog.model import INTERNAL_TOPICS, Time, TopicPartition
+from tidelog.model import INTERNAL_TOPICS, Time, TopicPartition, earliest
 
 
 class Group:
@@ -259,7 +259,7 @@ class Consumer(Client):
             moments.append(self.group.offsets.deadline)
             if self._is_subscribed and not self._is_closing:
                 moments.append(self.group.membership.deadline)
-        return min((moment for moment in moments if moment is not None), default=None)
+        return earliest(*moments)
 
     def _subscribe(self, topics: Collection[str], now: Time) -> None:
         if self.group is None:

@@ -204,15 +204,16 @@ class Link:
 
     @property
     def deadline(self) -> int | None:
-        """When `wake` must be called at the latest, or a connection is to be tried again."""
-        moments = [call.deadline for call in self._in_flight]
-        if self.state is not State.READY:
-            moments += [call.deadline for call in self._waiting]
-            if self.state in (State.CONNECTING, State.ASKING):
-                moments.append(self._setup_deadline)
-            elif self.wants_connection:
-                moments.append(self.retry_at)
-        return min(moments, default=None)
+        """When `wake` must be called at the latest, or a connection is to be tried again. Asked for after every input
+        of the client, of every link."""
+        if self.state is State.READY:
+            return min([call.deadline for call in self._in_flight]) if self._in_flight else None
+        moments = [call.deadline for call in self._waiting]
+        if self.state is not State.IDLE:
+            moments.append(self._setup_deadline)
+        elif moments:
+            moments.append(self.retry_at)
+        return min(moments) if moments else None
 
     def _flush(self) -> None:
         while self._waiting:

@@ -12,6 +12,7 @@ from tidelog.client.link import Answer, Call, Link, State
 from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
+from tidelog.model import earliest
 
 COORDINATOR_LINKS = 2**30
 """The coordinator is reached over a connection of its own, node COORDINATOR_LINKS + broker id: behind a long poll on
@@ -116,7 +117,7 @@ class Network:
 
     @property
     def deadline(self) -> int | None:
-        return min((when for link in self._links.values() if (when := link.deadline) is not None), default=None)
+        return earliest(*[link.deadline for link in self._links.values()])
 
     def take_effects(self) -> list[Effect]:
         effects: list[Effect] = []

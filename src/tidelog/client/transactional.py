@@ -25,7 +25,7 @@ from tidelog.client.sending.encoded import EncodedRecords
 from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import Time, TopicPartition
+from tidelog.model import Time, TopicPartition, earliest
 from tidelog.wire.messages.records.produce import PartitionProduceResponse
 from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -372,4 +372,4 @@ class TransactionalProducer(Producer):
 
     def _own_deadline(self) -> int | None:
         moments = [super()._own_deadline(), self._calls.deadline, *(calls.deadline for calls in self._groups.values())]
-        return min([moment for moment in moments if moment is not None], default=None)
+        return earliest(*moments)

@@ -6,8 +6,9 @@ connections is the most of it and is digested by length and checksum; text for a
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
@@ -20,34 +21,60 @@ _SHOWN = 600
 _LINES = 1_000
 """So many lines go into the hash at once."""
 
-_AS_IT_IS = (int, bool, float, type(None))
-
 
 def plain(value: Any) -> Any:
     """The value as text that is the same in every process."""
     kind = type(value)
-    if kind is str or kind in _AS_IT_IS:
-        return value if kind is str else repr(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return mark(value)
-    if isinstance(value, tuple):
-        return _plain_tuple(value)
-    if isinstance(value, set | frozenset):
-        return sorted(str(plain(item)) for item in value)
-    if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    return f"file {value.path}" if hasattr(value, "path") else str(value) if isinstance(value, str) else repr(value)
+    if kind is str:
+        return value
+    return (_TELLERS.get(kind) or _teller(kind))(value)
 
 
-def _plain_tuple(value: tuple[Any, ...]) -> Any:
-    if isinstance(value, FileSlice):
-        return f"{value.file.path}[{value.position}+{value.length}]"
-    names: tuple[str, ...] | None = getattr(value, "_fields", None)
-    if names is None:
-        return [plain(item) for item in value]
-    return f"{type(value).__name__}({', '.join([f'{n}={plain(item)}' for n, item in zip(names, value, strict=True)])})"
+_TELLERS: dict[type, Callable[[Any], Any]] = dict.fromkeys((int, bool, float, type(None)), repr)
+"""How values of a type are told, found out once for each."""
+
+
+def _teller(kind: type) -> Callable[[Any], Any]:
+    how: Callable[[Any], Any]
+    if issubclass(kind, bytes | bytearray | memoryview):
+        how = mark
+    elif issubclass(kind, FileSlice):
+        how = _slice
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        how = partial(_fields, kind.__name__, kind._fields)
+    elif issubclass(kind, set | frozenset):
+        how = _unordered
+    elif issubclass(kind, Mapping):
+        how = _mapping
+    elif issubclass(kind, Sequence) and not issubclass(kind, str):
+        how = _sequence
+    else:
+        how = str if issubclass(kind, str) else _other
+    return _TELLERS.setdefault(kind, how)
+
+
+def _fields(name: str, names: tuple[str, ...], value: tuple[Any, ...]) -> str:
+    return f"{name}({', '.join([f'{n}={plain(item)}' for n, item in zip(names, value, strict=True)])})"
+
+
+def _slice(value: FileSlice) -> str:
+    return f"{value.file.path}[{value.position}+{value.length}]"
+
+
+def _sequence(value: Sequence[Any]) -> list[Any]:
+    return [plain(item) for item in value]
+
+
+def _unordered(value: Iterable[Any]) -> list[str]:
+    return sorted([str(plain(item)) for item in value])
+
+
+def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(plain(key)): plain(item) for key, item in value.items()}
+
+
+def _other(value: Any) -> str:
+    return f"file {value.path}" if hasattr(value, "path") else repr(value)
 
 
 def mark(data: Buffer) -> str:

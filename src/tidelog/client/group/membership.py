@@ -19,7 +19,7 @@ from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import Assigned, Event, Failed, Lost, Revoked, code_of
 from tidelog.errors import ErrorCode, ProtocolViolation
-from tidelog.model import Time, TopicPartition
+from tidelog.model import Time, TopicPartition, earliest
 from tidelog.wire.messages.groups.join_group import JoinGroupResponse
 
 _JOIN_GRACE_MS = 5_000  # the coordinator waits for the others as long as the rebalance timeout; then it answers
@@ -170,7 +170,7 @@ class Membership:
         may_join = self._revocation.is_over and self._finder.is_known and self._polls
         if self._needs_join and self.stage is Stage.OUT and may_join:
             moments.append(self._retry_at)
-        return min((moment for moment in moments if moment is not None), default=None)
+        return earliest(*moments)
 
     def _watch_session(self, now: Time) -> None:
         """Without a heartbeat for a whole session the coordinator is not there any more, or not ours."""

@@ -124,13 +124,15 @@ class Ghosts:
             del self._seen[path]
             if path.startswith(nodes.TOPICS + "/"):
                 self._forget(path.split("/")[3:])
-        self.doomed = {path.rsplit("/", 1)[1] for path in tree.nodes if path.startswith(nodes.DELETE_TOPICS + "/")}
+        doomed = nodes.DELETE_TOPICS + "/"
+        self.doomed = {path[len(doomed) :] for path in tree.nodes if path.startswith(doomed)}
+        ids, seen = nodes.BROKER_IDS + "/", self._seen
         for path, node in tree.nodes.items():
-            if path.startswith(nodes.BROKER_IDS + "/") and node.session in sessions:
-                self.epochs[int(path.rsplit("/", 1)[1])] = node.created
-            if self._seen.get(path) is not node:
-                self._seen[path] = node
+            if seen.get(path) is not node:
+                seen[path] = node
                 self._take(path, node, changed)
+            if path.startswith(ids) and node.session in sessions:
+                self.epochs[int(path[len(ids) :])] = node.created
         for name in self.partitions:
             losses.forgive(self, name)
         return changed
