@@ -3,11 +3,15 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compatibility.differential.wire import Connection
+from tidelog.shell.supervisor import Supervisor
 
 T = TypeVar("T")
 
@@ -26,7 +30,20 @@ def awaited(look: Callable[[], T], what: str, within_s: float = PATIENCE_S) -> T
 
 def controller_of(bootstrap: str) -> int:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    return int(admin.list_topics(timeout=30).controller_id)
+    return int(admin.list_topics(timeout=PATIENCE_S).controller_id)
+
+
+def known_to_all(cluster: Supervisor, name: str) -> bool:
+    """Whether every broker that runs says that each partition of the topic has a leader. Creation is answered before:
+    a client that asks another broker a moment later may be told that there is no such topic."""
+    for child in cluster.children:
+        if child.process is not None:
+            with closing(Connection(child.port)) as connection:
+                asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+                (found,) = connection.ask("Metadata", 12, **asked).topics
+                if found.error_code or any(each.error_code for each in found.partitions):
+                    return False
+    return True
 
 
 class Topic:
@@ -46,7 +63,7 @@ class Topic:
             order = [leader, *(number for number in range(copies) if number != leader)]
             topic = NewTopic(name, partitions, replica_assignment=[order] * partitions, config=options)
         made = self._admin.create_topics([topic])
-        made[name].result(30)
+        made[name].result(PATIENCE_S)
         awaited(lambda: all(len(isr) == copies for isr in self.isrs().values()), f"all replicas of {name}")
 
     def _partitions(self) -> dict[int, Any]:
@@ -60,6 +77,10 @@ class Topic:
         """-1 where there is none, or nobody answered."""
         found = self._partitions().get(partition)
         return -1 if found is None else found.leader
+
+    def led_by(self, partition: int = 0) -> int:
+        """The leader, once there is one and somebody tells of it."""
+        return awaited(lambda: self.leader(partition) + 1, f"a leader of {self.name}-{partition}") - 1
 
     def isrs(self) -> dict[int, list[int]]:
         """An empty list for each partition where nobody answered."""
@@ -125,7 +146,7 @@ def stored(bootstrap: str, topic: Topic) -> dict[int, list[tuple[int, int]]]:
     """partition → [(offset, number)] in the order in which a consumer sees them."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "auditor", "enable.auto.commit": False})
     places = [TopicPartition(topic.name, index, 0) for index in range(topic.count)]
-    ends = {place.partition: consumer.get_watermark_offsets(place, timeout=30)[1] for place in places}
+    ends = {place.partition: consumer.get_watermark_offsets(place, timeout=PATIENCE_S)[1] for place in places}
     consumer.assign(places)
     found: dict[int, list[tuple[int, int]]] = {index: [] for index in ends}
     while any((found[index][-1][0] + 1 if found[index] else 0) < end for index, end in ends.items()):
@@ -154,10 +175,11 @@ def read(bootstrap: str, topic: Topic, level: str = "read_committed", partition:
     while True:
         message = consumer.poll(PATIENCE_S)
         assert message is not None, found
-        if message.error():
+        if message.error() is None:
+            found.append(message.value().decode())
+        elif message.error().code() == KafkaError._PARTITION_EOF:
             consumer.close()
             return found
-        found.append(message.value().decode())
 
 
 def assert_exact(load: Load, found: dict[int, list[tuple[int, int]]]) -> None:

@@ -1,8 +1,6 @@
 """Options of brokers, changed while they run: for one broker, for all, and what cannot be changed."""
 
-import time
 from collections.abc import Callable
-from typing import Any
 
 from tests.compatibility.differential.side import Side
 
@@ -100,21 +98,11 @@ OF_ALL, BY_DEFAULT = 3, 5
 
 def _await(side: Side, name: str, option: str, wanted: Callable[[str | None], bool]) -> None:
     """Both brokers learn a moment later what they have answered already."""
-    _ask_until(side, name, option, lambda found: wanted(found.value if found else None))
+    side.await_option(BROKER, name, option, lambda found: wanted(found.value if found else None))
 
 
 def _await_source(side: Side, name: str, option: str, source: int) -> None:
-    _ask_until(side, name, option, lambda found: bool(found) and found.config_source == source)
-
-
-def _ask_until(side: Side, name: str, option: str, wanted: Callable[[Any], bool]) -> None:
-    resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": [option]}
-    deadline = time.monotonic() + 15
-    while True:
-        found = side.quiet("DescribeConfigs", 4, resources=[resource]).results[0].configs
-        if wanted(found[0] if found else None):
-            return
-        assert time.monotonic() < deadline, found
+    side.await_option(BROKER, name, option, lambda found: bool(found) and found.config_source == source)
 
 
 def _loggers(side: Side) -> None:

@@ -70,6 +70,7 @@ def _incremental(side: Side) -> None:
     ask("append and subtract", ("cleanup.policy", APPEND, "delete"), ("retention.ms", SUBTRACT, "5"))
     ask("subtract from what is no list", ("retention.ms", SUBTRACT, "5"))
     ask("append a wrong member", ("cleanup.policy", APPEND, "shred"))
+    side.await_option(TOPIC, "plain", "cleanup.policy", lambda found: found.value == "compact")
     _describe(side, ", after changes")
     ask("delete", ("retention.ms", DELETE, None))
     ask("delete what was never set", ("segment.ms", DELETE, "x"))
@@ -117,12 +118,12 @@ def _alter(side: Side) -> None:
     ask("replace in a bad topic", ("segment.ms", "1"), name="bad name!")
     ask("replace in a topic without name", ("segment.ms", "1"), name="")
     ask("replace in an unknown kind", ("segment.ms", "1"), kind=99)
+    side.await_option(TOPIC, "options", "segment.ms", lambda found: found.value == "70000")
     _describe(side, ", after a replacement")
     ask("replace by nothing")
     same: dict[str, Any] = {"resource_type": TOPIC, "resource_name": "options", "configs": []}
     for version in (0, 2):
-        side.silent("replace twice", "AlterConfigs", version, resources=[same, same])
-        side.close()
+        side.mute("replace twice", "AlterConfigs", version, resources=[same, same])
     side.both("replace in no resources", "AlterConfigs", resources=[])
 
 

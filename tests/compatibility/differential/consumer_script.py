@@ -14,9 +14,8 @@ from tests.compatibility.differential.group_requests import (
     sync,
 )
 from tests.compatibility.differential.groups_script import await_coordinator
-from tests.compatibility.differential.side import Side
+from tests.compatibility.differential.side import READY_S, Side
 
-PATIENCE_S = 20
 Owned = dict[str, list[int]]
 
 
@@ -167,7 +166,7 @@ def _static(side: Side, ids: dict[str, bytes]) -> None:
 
 def _await(side: Side, group: str, look: Any) -> Any:
     """A description that is as wanted: Kafka resolves patterns behind the back of a heartbeat."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         found = side.quiet("ConsumerGroupDescribe", 1, group_ids=[group]).groups[0]
         if look(found):

@@ -14,7 +14,7 @@ def subscription(*topics: str) -> bytes:
 
 def join(group: str, member: str = "", *, instance: str | None = None, **more: Any) -> dict[str, Any]:
     protocols = [{"name": "range", "metadata": subscription("t")}]
-    usual = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer"}
+    usual = {"session_timeout_ms": 60_000, "rebalance_timeout_ms": 60_000, "protocol_type": "consumer"}
     named = {"group_id": group, "member_id": member, "group_instance_id": instance}
     return {**usual, "protocols": protocols, **named, **more}
 

@@ -125,7 +125,7 @@ def _apart(side: Side) -> None:
         wanted = [{"topic_id": topic_id, "partitions": [{"partition": 0, "partition_max_bytes": 9999}]}]
         side.ask(f"what is stored of {label}", "Fetch", 13, max_wait_ms=0, min_bytes=0, max_bytes=9999, topics=wanted)
     data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": None}]}
-    side.silent("null records", "Produce", NEWEST, acks=-1, timeout_ms=100, topic_data=[data])
+    side.mute("null records", "Produce", NEWEST, acks=-1, timeout_ms=100, topic_data=[data])
 
 
 def _sequences(topic: Topic) -> None:
@@ -189,7 +189,7 @@ def _acknowledgements(side: Side, topic: Topic) -> None:
         ("an unknown partition", topic.data(batch(b"x"), 9)),
         ("an unknown topic", Topic(side, "nowhere", UNKNOWN_ID).data(batch(b"x"))),
     ):
-        side.silent(f"acks=0 and {label}", "Produce", NEWEST, acks=0, timeout_ms=1000, topic_data=[wrong])
+        side.ask(f"acks=0 and {label}", "Produce", NEWEST, acks=0, timeout_ms=1000, topic_data=[wrong])
         side.close()
     side.both("what has been appended", "Fetch", max_wait_ms=0, min_bytes=0, max_bytes=2**30, topics=[
         {"topic": "produced", "topic_id": topic.id, "partitions": [

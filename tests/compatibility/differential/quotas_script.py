@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.compatibility.differential.side import Side
+from tests.compatibility.differential.side import READY_S, Side
 
 GROUP = 32
 SET, DELETE, APPEND = 0, 1, 2
@@ -67,7 +67,8 @@ def _describe_quotas(side: Side) -> None:
         named = [{"entity_type": kind, "match_type": how, "match": name} for kind, how, name in components]
         side.both(label, "DescribeClientQuotas", components=named, strict=strict)
 
-    _await_quotas(side, lambda entities: ["x"] in entities)
+    side.quiet("AlterClientQuotas", 1, entries=[_entry({"client-id": "the last"}, (RATE, 1.0))])
+    _await_quotas(side, lambda entities: ["the last"] in entities)
     ask("all quotas")
     ask("all quotas, strictly", strict=True)
     ask("of a client", ("client-id", EXACT, "c"))
@@ -90,7 +91,7 @@ def _describe_quotas(side: Side) -> None:
 
 def _await_quotas(side: Side, wanted: Callable[[list[Any]], bool]) -> None:
     """Both brokers learn a moment later what they have answered already."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + READY_S
     while True:
         found = side.quiet("DescribeClientQuotas", 1, components=[], strict=False).entries
         if wanted([[part.entity_name for part in entry.entity] for entry in found]):
@@ -98,11 +99,8 @@ def _await_quotas(side: Side, wanted: Callable[[list[Any]], bool]) -> None:
         assert time.monotonic() < deadline, found
 
 
-def _await_option(side: Side, name: str, value: str) -> None:
-    resource = {"resource_type": GROUP, "resource_name": "g", "configuration_keys": [name]}
-    deadline = time.monotonic() + 15
-    while side.quiet("DescribeConfigs", 4, resources=[resource]).results[0].configs[0].value != value:
-        assert time.monotonic() < deadline
+def _await_option(side: Side, name: str, value: str, group: str = "g") -> None:
+    side.await_option(GROUP, group, name, lambda found: found is not None and found.value == value)
 
 
 def _remove_quotas(side: Side) -> None:
@@ -137,6 +135,7 @@ def _groups(side: Side) -> None:
     alter("append to a group's option", ("consumer.session.timeout.ms", APPEND, "1"))
     alter("a group without name", ("consumer.session.timeout.ms", SET, "50000"), name="")
     _await_option(side, "consumer.session.timeout.ms", "50000")
+    _await_option(side, "share.isolation.level", "read_committed", "a/b")
     describe("a group's options, after changes")
     side.ask("groups with options", "ListConfigResources", 1, resource_types=[GROUP])
     given = [{"name": "consumer.heartbeat.interval.ms", "value": "6000"}]

@@ -1,14 +1,15 @@
 """One of the two brokers under the same script: asks, remembers the answers under labels, names what the broker made."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.compatibility.differential.comparison import Names, plain
 from tests.compatibility.differential.wire import CLOSED, KEYS, SILENT, Connection
 from tidelog.api.registry import APIS
 
-SILENT_AFTER_S = 0.4
-READY_S = 15
+MUTE_AFTER_S = 1.0
+READY_S = 60
 
 
 class Side:
@@ -55,9 +56,16 @@ class Side:
         return answer
 
     def silent(self, label: str, api: str, version: int, **values: Any) -> None:
-        """Send what must not be answered, and record what happens."""
+        """Send what must not be answered, and record what happens: since answers come in the order of requests, there
+        is none where the next request is answered."""
+        self.record(label, api, version, self.connection.unanswered(api, version, **values))
+
+    def mute(self, label: str, api: str, version: int, **values: Any) -> None:
+        """Send what Tidelog answers and Kafka never does, nor anything else on this connection."""
         self.connection.send(api, version, **values)
-        self.record(label, api, version, self.connection.receive(within_s=SILENT_AFTER_S))
+        patience = {} if self.name == "Tidelog" else {"within_s": MUTE_AFTER_S}
+        self.record(label, api, version, self.connection.receive(**patience))
+        self.close()
 
     def record(self, label: str, api: str, version: int, answer: Any) -> None:
         self.asked.add((api, version))
@@ -72,7 +80,7 @@ class Side:
         """Bytes of any kind on a connection of their own: the answer's bytes, or that there is none."""
         connection = Connection(self.port)
         connection.socket.sendall(data)
-        answer = connection.frame(within_s=2)
+        answer = connection.frame()
         self.answers.append((label, answer if answer in (CLOSED, SILENT) else bytes(answer)))
         connection.close()
 
@@ -91,6 +99,16 @@ class Side:
         self.name_topic(name, created.topic_id)
         self.await_leaders(name)
         return bytes(created.topic_id)
+
+    def await_option(self, kind: int, name: str, option: str, wanted: Callable[[Any], bool]) -> None:
+        """A broker answers a change before it knows of it; `wanted` is asked of the option's description, or None."""
+        resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [option]}
+        deadline = time.monotonic() + READY_S
+        while True:
+            found = self.quiet("DescribeConfigs", 4, resources=[resource]).results[0].configs
+            if wanted(found[0] if found else None):
+                return
+            assert time.monotonic() < deadline, (self, found)
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
         self.names[bytes(topic_id)] = f"the id of {name}"

@@ -10,7 +10,8 @@ from tests.compatibility.differential.side import Side
 from tidelog.errors import ErrorCode
 from tidelog.wire.records import TRANSACTIONAL
 
-TIMEOUT = 60_000
+TIMEOUT = 600_000
+"""Longer than the script takes on any machine, and less than a broker allows."""
 AGAIN = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 GROUPS = ("g", "pending")
 

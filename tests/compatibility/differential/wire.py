@@ -14,7 +14,8 @@ KEYS = {api.name: key for key, api in APIS.items()}
 CLOSED = "the connection is closed"
 SILENT = "no answer"
 
-ANSWER_S = 6.0
+ANSWER_S = 60.0
+"""Only who must not be answered is waited for less."""
 
 
 class Connection:
@@ -51,6 +52,16 @@ class Connection:
             return SILENT
         except (ConnectionError, EOFError):
             return CLOSED
+
+    def unanswered(self, api: str, version: int, **values: Any) -> Any:
+        """SILENT where the request after this one is the next that is answered."""
+        self.send(api, version, **values)
+        self.send("Metadata", 12, topics=[])
+        frame = self.frame()
+        answered, self.sent = self.sent, []
+        if not isinstance(frame, str) and int.from_bytes(frame[:4]) == self._number:
+            return SILENT
+        return frame if isinstance(frame, str) else codec.decode_response(*answered[0], frame)[1]
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
         self.send(api, version, **values)
