@@ -8,10 +8,10 @@ from kazoo.client import KazooClient
 from tests.compatibility.support import awaited
 from tests.compatibility.test_moves import (
     BROKERS,
+    await_replicas,
     file,
     fill,
     held,
-    replicas,
     test_a_topic_deleted_during_a_move_goes_when_that_ends,
     test_a_topic_deleted_while_a_broker_is_down_goes_with_its_return,
     test_kafkas_reassignment_tool,
@@ -21,7 +21,7 @@ from tests.compatibility.test_moves import (
 )
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(900)]
 CHROOT = "/moves"
 
 __all__ = [
@@ -56,13 +56,13 @@ def test_a_node_of_the_tree_starts_a_move_that_a_new_controller_ends(cluster, zo
     """What an operator of ZooKeeper's times did; the node of the controller is deleted meanwhile (seed 004)."""
     tidelog("topics", "--create", "--topic", "noted", "--replica-assignment", "0:1")
     fill(cluster, "noted", 300)
-    operator = KazooClient(zookeeper.hosts + CHROOT)
+    operator = KazooClient(zookeeper.hosts + CHROOT, timeout=60)
     operator.start()
     try:
         operator.create("/admin/reassign_partitions", json.dumps(wishes({("noted", 0): [2, 3]})).encode())
         operator.delete("/controller")
         awaited(lambda: not operator.exists("/admin/reassign_partitions"), "the node goes")
-        assert replicas(tidelog, "noted") == {0: "2,3"}
+        await_replicas(tidelog, {("noted", 0): [2, 3]})
         assert "adding_replicas" in json.loads(operator.get("/brokers/topics/noted")[0])
     finally:
         operator.stop()
