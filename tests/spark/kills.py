@@ -48,12 +48,11 @@ class Driver:
         return done.stderr
 
     def run_and_be_killed(self, cluster, chance, *, alone):
-        """Until it is a batch or two on, and then some time. A process that is killed `alone` leaves its JVM, and that
-        its workers, as orphans, which may still be at work when the next one starts."""
+        """Until it is a batch on, and then some time, or until the next. A process that is killed `alone` leaves its JVM,
+        and that its workers, as orphans, which may still be at work when the next one starts."""
         process = subprocess.Popen(self._with({}), stderr=subprocess.PIPE, process_group=0)
         try:
-            for _ in range(chance.randint(1, 2)):
-                assert b"batch" in process.stderr.readline(), self._said()
+            assert b"batch" in process.stderr.readline(), self._said()
             with selectors.DefaultSelector() as waiting:
                 waiting.register(process.stderr, selectors.EVENT_READ)
                 waiting.select(chance.random() * LONGEST_WAIT_S)
@@ -91,7 +90,8 @@ def fill(cluster, others):
 
 @contextmanager
 def disturbed(cluster, folder, name, seed, *, alone=False, **options):
-    """The driver after its kills, which has still to finish."""
+    """The driver after its kills, which has still to finish: what it had read until then is chance, up to everything, so
+    more should be sent."""
     chance = random.Random(seed)
     driver = Driver(cluster.bootstrap, folder, name, **options)
     try:

@@ -1,6 +1,7 @@
 """What the tests of Spark send, delete and read."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.client.admin import Leader
@@ -11,8 +12,11 @@ from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsTopic,
 )
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_MS = 30_000
+WITHIN_S = 120
 
 
 def numbers(first: int, end: int) -> list[bytes]:
@@ -34,12 +38,37 @@ def delete_before(bootstrap: str, topic: str, offset: int) -> None:
     assert answer.topics[0].partitions[0].error_code == 0, answer
 
 
+def everywhere(bootstrap: str, topic: str, holds: Callable[[Any], bool]) -> None:
+    """Wait until it holds of the topic as every broker that runs tells it: they learn of a change one after the other."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    until = time.monotonic() + WITHIN_S
+    with Admin(bootstrap) as admin:
+        for broker in admin.ask(MetadataRequest(topics=[])).brokers:
+            while not holds(admin.ask(asked, broker.node_id).topics[0]):
+                assert time.monotonic() < until, topic
+                time.sleep(0.01)
+
+
+def in_sync(bootstrap: str, topic: str, copies: int) -> None:
+    """Wait until each partition has so many replicas in sync."""
+    everywhere(bootstrap, topic, lambda found: all(len(each.isr_nodes) == copies for each in found.partitions))
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """No broker knows it any more when this returns."""
+    with Admin(bootstrap) as admin:
+        wanted = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], topic_names=[topic], timeout_ms=TIMEOUT_MS)
+        assert admin.ask(wanted).responses[0].error_code == 0
+    everywhere(bootstrap, topic, lambda found: not found.partitions)
+
+
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:
-    """Grow the topic to so many partitions."""
+    """Grow the topic to so many partitions; all have leaders when this returns."""
     with Admin(bootstrap) as admin:
         wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
         answer = admin.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS))
     assert answer.results[0].error_code == 0, answer
+    everywhere(bootstrap, topic, lambda found: [each.leader_id >= 0 for each in found.partitions] == [True] * count)
 
 
 def values(frame: Any) -> list[int]:

@@ -1,7 +1,9 @@
-"""A query from one topic to another, exactly once, in a process that can be killed: it ends when everything that is
-there is written. `python -m tests.spark.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT`; a line for each batch."""
+"""A query from one topic to another, exactly once, in a process that can be killed: it ends when its input has ended and
+everything that is there is written. `python -m tests.spark.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT`; a line for
+each batch that it sees the end of."""
 
 import os
+import select
 import sys
 
 PER_BATCH = 300
@@ -27,14 +29,18 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
     frame = reader.option("maxOffsetsPerTrigger", PER_BATCH).load().select("key", "value")
     writer = frame.writeStream.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
     writer = writer.option("topic", target).option("exactlyOnce", "true").option("checkpointLocation", checkpoint)
-    query = writer.trigger(availableNow=True).start()
+    query = writer.start()
     told = -1
-    while not query.awaitTermination(0.2):
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        if query.awaitTermination(0.2):
+            return
         progress = query.lastProgress
         if progress and progress["batchId"] > told:
             told = progress["batchId"]
             sys.stdout.write(f"batch {told}\n")
             sys.stdout.flush()
+    query.processAllAvailable()
+    query.stop()
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ import pytest
 
 from tests.compatibility.differential import brokers
 from tests.spark import beside
-from tests.spark.records import add_partitions, delete_before, numbers, send, values
+from tests.spark.records import add_partitions, delete_before, delete_topic, numbers, send, values
 from tidelog.errors import ApiError
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
 
@@ -49,12 +48,6 @@ def create(bootstrap, name, **configs):
         while admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code:
             assert time.monotonic() < until
     return name
-
-
-def delete(bootstrap, name):
-    with Admin(bootstrap) as admin:
-        wanted = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=30_000)
-        assert admin.ask(wanted).responses[0].error_code == 0
 
 
 def filled(bootstrap, sent):
@@ -118,7 +111,7 @@ def test_a_topic_that_was_made_anew_and_is_shorter_fails_both(bootstrap, queries
     topic = filled(bootstrap, numbers(0, 5))
     both = queries(subscribe=topic)
     assert [each.run() for each in both.values()] == [[0, 1, 2, 3, 4]] * 2
-    delete(bootstrap, topic)
+    delete_topic(bootstrap, topic)
     create(bootstrap, topic)
     send(bootstrap, topic, numbers(20, 22))
     for source, query in both.items():
@@ -132,7 +125,7 @@ def test_a_topic_that_goes_fails_both_and_ours_goes_on_where_it_may(bootstrap, q
     both = queries(subscribe=f"{stays},{goes}")
     assert [each.run() for each in both.values()] == [[0, 1, 2, 10, 11]] * 2
     send(bootstrap, stays, numbers(3, 5))
-    delete(bootstrap, goes)
+    delete_topic(bootstrap, goes)
     told = {"tidelog": f"partitions {goes}-0 are gone, .*'failOnDataLoss'", "kafka": "UnknownTopicOrPartition"}
     for source, query in both.items():
         with pytest.raises(Exception, match=told[source]):

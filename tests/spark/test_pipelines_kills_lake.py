@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.spark.kills import BATCH, disturbed, fill, records, same
+from tests.spark.records import send
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 COLUMNS = ["carrier", "origin", "flight", "dep_delay", "time_hour"]
@@ -49,5 +50,6 @@ def filled(cluster):
 def test_a_lake_ends_with_every_record(filled, tmp_path, kind, seed):
     options = {"topic": "flights", "path": tmp_path / "table", "batch": BATCH, "compact": 3, "partition": "origin"}
     with disturbed(filled, tmp_path, "lake", seed, alone=True, format=kind, schema=SCHEMA, **options) as driver:
+        send(filled.bootstrap, "flights", OTHERS, 1)
         assert "lake: batch" in driver.finish(), "there was still something to write"
     same(table(tmp_path / "table", kind), expected(filled.bootstrap), PLACE)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.spark.flights_data import MALFORMED
 from tests.spark.kills import BATCH, PARTITIONS, disturbed, fill, same
+from tests.spark.records import send
 from tests.spark.test_pipelines_mirror import home_of, plain, read
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
@@ -42,6 +43,7 @@ def test_the_mirror_ends_with_a_copy(cluster, tmp_path):
         "groups": "first|second",
     }
     with disturbed(cluster, tmp_path, "mirror", 1, **options) as driver:
+        send(cluster.bootstrap, "flights", [*MALFORMED], 1)
         assert "copy: batch" in driver.finish(), "there was still something to copy"
     home, away = read(cluster.bootstrap, "flights"), read(cluster.bootstrap, "copy.flights")
     wanted = table(home, lambda record: (record.offset, record.timestamp))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.records import add_partitions, numbers, send, values
+from tests.spark.records import add_partitions, in_sync, numbers, send, values
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
@@ -113,23 +113,29 @@ def test_a_leader_dies_between_latest_offset_and_read():
 
 def test_a_stream_reads_through_one_dying_leader_after_another(spark, tmp_path):
     with Cluster(brokers=3, min_insync_replicas=2) as cluster:
-        filled(cluster, "shaken", 4_000)
+        filled(cluster, "shaken", 2_000)
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "1500"}
         stream = Stream(spark, tmp_path, cluster.bootstrap, "shaken", **options)
         query = stream.start()
         shaking = Shaking(cluster, query)
         shaking.start()
+        sent, goes_on = 6_000, True
         try:
-            query.processAllAvailable()
+            while goes_on:
+                goes_on = shaking.is_alive() and shaking.kills < 3
+                send(cluster.bootstrap, "shaken", numbers(sent, sent + 300), sent // 300 % 3)
+                sent += 300
+                query.processAllAvailable()
         finally:
             shaking.end()
             query.stop()
-        assert stream.values == [*range(12_000)]
+        assert stream.values == [*range(sent)]
         assert shaking.kills >= 3
 
 
 class Shaking(threading.Thread):
-    """Kills one broker after another and starts it again, a micro-batch apart."""
+    """Kills one broker after another and starts it again, a micro-batch apart. The next one dies when that is in sync
+    again: of three replicas one may be down."""
 
     def __init__(self, cluster: Cluster, query) -> None:
         super().__init__()
@@ -151,6 +157,7 @@ class Shaking(threading.Thread):
             while not self._ended.wait(0.05) and self._batch == batch:
                 pass
             self._cluster.start(number)
+            in_sync(self._cluster.bootstrap, "shaken", 3)
 
     def end(self) -> None:
         self._ended.set()

@@ -6,8 +6,8 @@ import json
 import crc32c
 import pytest
 
-from tests.spark.records import delete_before, numbers, send
-from tests.spark.test_reader import delete_topic, reading
+from tests.spark.records import delete_before, delete_topic, numbers, send
+from tests.spark.test_reader import reading
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.options import BadOption
 from tidelog.spark.reading import task
@@ -19,12 +19,15 @@ from tidelog.testing import Cluster
 
 NOBODY = "127.0.0.1:1"
 UNREACHED = r"no broker of option 'kafka.bootstrap.servers' \(127.0.0.1:1\) answered within 0.3 s"
-QUICK = {"fetchOffset.retryIntervalMs": "10", "kafka.default.api.timeout.ms": "300"}
+PROMPT = {"fetchOffset.retryIntervalMs": "10"}
+QUICK = {**PROMPT, "kafka.default.api.timeout.ms": "300"}
+"""Where nobody is to answer; a broker that is there may be kept waiting for longer."""
+SOON = {**PROMPT, "kafka.default.api.timeout.ms": "5000"}
 
 
 def batch(bootstrap, **options):
     """The values that a batch reads."""
-    given = {"kafka.bootstrap.servers": bootstrap, **QUICK, **options}
+    given = {"kafka.bootstrap.servers": bootstrap, **PROMPT, **options}
     reader = BatchReader(ReadOptions.of(given, streaming=False))
     return [int(row["value"]) for part in reader.partitions() for each in reader.read(part) for row in each.to_pylist()]
 
@@ -42,14 +45,14 @@ def test_brokers_that_do_not_answer_are_named():
     with pytest.raises(ConnectionError, match=UNREACHED), reading(NOBODY, subscribe="any", **QUICK):
         pass
     with pytest.raises(ConnectionError, match=UNREACHED):
-        batch(NOBODY, subscribe="any")
+        batch(NOBODY, subscribe="any", **QUICK)
 
 
 def test_brokers_that_go_before_a_task_are_named():
     with Cluster(brokers=1) as cluster:
         cluster.create_topic("left")
         send(cluster.bootstrap, "left", numbers(0, 3))
-        with reading(cluster.bootstrap, subscribe="left", **QUICK) as query:
+        with reading(cluster.bootstrap, subscribe="left", **SOON) as query:
             parts = planned(query)
             cluster.kill(0)
             with pytest.raises(ConnectionError, match=r"no broker of option 'kafka.bootstrap.servers' .* answered"):
@@ -84,13 +87,13 @@ def test_offsets_out_of_range_fail_unless_they_may(tides, option, offset, told, 
 def test_a_topic_that_goes_before_a_task_reads_it_fails_the_task_unless_it_may(tides):
     tides.create_topic("leaving")
     send(tides.bootstrap, "leaving", numbers(0, 3))
-    options = {"subscribe": "leaving", **QUICK}
+    options = {"subscribe": "leaving", **SOON}
     with (
         reading(tides.bootstrap, **options) as strict,
         reading(tides.bootstrap, **options, failOnDataLoss="false") as loose,
     ):
         of_strict, of_loose = planned(strict), planned(loose)
-        delete_topic(tides, "leaving")
+        delete_topic(tides.bootstrap, "leaving")
         with pytest.raises(DataLost, match=r"leaving-0 is gone, and with it offsets 0 to 3, .*'failOnDataLoss'"):
             rows(strict, of_strict)
         assert rows(loose, of_loose) == 0
