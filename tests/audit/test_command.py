@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from tests.audit.logs import batches, flip_record, segment, write_cluster, write_replica
+from tests.spark.records import in_sync
 from tidelog.audit import finding
 from tidelog.cli.audit import asked
 from tidelog.cli.main import run
@@ -81,6 +82,7 @@ def test_a_broker_that_does_not_run_is_told_of_and_its_folder_is_read_where_it_i
         assert found["findings"] == []
     finally:
         tides.start(2)
+        in_sync(tides.bootstrap, "t", 3)
 
 
 def test_a_broker_that_does_not_answer_costs_its_time_once(capsys, tides, monkeypatch):

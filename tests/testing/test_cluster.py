@@ -19,7 +19,7 @@ def send(cluster, topic, *values):
     with Producer(cluster.bootstrap, linger_ms=0) as producer:
         for value in values:
             producer.send(topic, value)
-        return [delivery.is_acknowledged for delivery in producer.flush(timeout=30)]
+        return [delivery.is_acknowledged for delivery in producer.flush(timeout=120)]
 
 
 def read(cluster, topic, count):
@@ -27,7 +27,7 @@ def read(cluster, topic, count):
         consumer.subscribe([topic])
         found = []
         while len(found) < count:
-            records = consumer.poll(timeout=20)
+            records = consumer.poll(timeout=120)
             assert records, f"only {found}"
             found += [record.value for record in records]
         return found
