@@ -12,7 +12,7 @@ from tidelog.cli.main import run
 from tidelog.testing import Cluster
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 class Result(NamedTuple):

@@ -64,11 +64,14 @@ def test_a_cluster_that_nobody_can_reach_is_one_sentence(tidelog, free_ports, tm
 
 def test_a_run_writes_a_history_and_cleans_up(tidelog, cluster, tmp_path):
     file = tmp_path / "h.jsonl"
-    arguments = ("--bootstrap", cluster.bootstrap, "--seconds", "2", "--out", str(file), "--topics", "1", "--json")
-    result = tidelog("check", "run", *arguments)
-    assert result.code == 0, result
-    told = json.loads(result.out)
-    assert told["valid"]
+    place = ("--bootstrap", cluster.bootstrap, "--out", str(file), "--topics", "1", "--json")
+    for seconds in ("2", "8", "32"):  # a busy machine may need more of them for as much
+        result = tidelog("check", "run", *place, "--seconds", seconds)
+        assert result.code == 0, result
+        told = json.loads(result.out)
+        assert told["valid"]
+        if told["figures"]["values_certain"] > 100:
+            break
     assert told["figures"]["values_certain"] > 100
     assert "reading everything once more" in result.err
     assert tidelog("check", "verify", str(file)).code == 0

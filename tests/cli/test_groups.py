@@ -11,10 +11,7 @@ from tidelog.shell.transport import Consumer
 
 @pytest.fixture(scope="module")
 def topic(cluster):
-    from tidelog.cli.main import run
-
-    place = ["--bootstrap-server", cluster.bootstrap]
-    assert run(["topics", *place, "--create", "--topic", "g-topic", "--partitions", "2"]) == 0
+    cluster.create_topic("g-topic", 2, replicas=1)
     return "g-topic"
 
 

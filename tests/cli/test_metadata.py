@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.compatibility.support import awaited
+from tests.compatibility.support import PATIENCE_S, awaited
 from tidelog.controller import tree
 from tidelog.model import Endpoint
 from tidelog.ports import Create
@@ -44,7 +44,7 @@ def metadata(tidelog, place):
 
 @pytest.fixture
 def store(place):
-    store = open_place(parse_place(place), session_timeout_ms=10_000)
+    store = open_place(parse_place(place), session_timeout_ms=60_000)
     yield store
     store.close()
 
@@ -150,11 +150,11 @@ def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zook
     with Supervisor(folder, brokers=3, port=0) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         options = {"retention.ms": "12345678"}
-        admin.create_topics([NewTopic("kept", 3, 3, config=options)])["kept"].result(30)
+        admin.create_topics([NewTopic("kept", 3, 3, config=options)])["kept"].result(PATIENCE_S)
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
         for number, record in enumerate(records):
             producer.produce("kept", record, partition=number % 3)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
         busy = tidelog("metadata", "export", str(file), "--data", str(folder))
         refused(busy, "Broker 0 is registered: stop the cluster first.")
     place = f"zookeeper://{zookeeper.hosts}/moved"
@@ -166,7 +166,7 @@ def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zook
         consumer.assign([TopicPartition("kept", index, 0) for index in range(3)])
         read = []
         while len(read) < len(records):
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None
             assert message.error() is None, message.error()
             read.append(message.value())
@@ -177,7 +177,7 @@ def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zook
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
 
         def all_in_sync():
-            found = admin.list_topics("kept", timeout=5).topics["kept"].partitions.values()
+            found = admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].partitions.values()
             return [len(each.isrs) for each in found] == [3, 3, 3]
 
         awaited(all_in_sync, "every replica in sync again")

@@ -38,7 +38,7 @@ def file(tmp_path, content):
 def test_moves_are_told_alike(cluster, on, both, tmp_path):
     on.create("alike", "--replica-assignment", "0,1")
     with Producer(cluster.bootstrap) as producer:
-        for _ in range(200):
+        for _ in range(2_000):  # after each megabyte the throttle holds the move for some ten seconds
             producer.send("alike", b"x" * 10_000, partition=0)
         producer.flush()
     topics = file(tmp_path, {"version": 1, "topics": [{"topic": "alike"}]})

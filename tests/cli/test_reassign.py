@@ -12,7 +12,7 @@ from tidelog.shell.metrics.page import MetricsPage
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 @pytest.fixture
@@ -37,8 +37,12 @@ def settled(on):
     on.until(lambda r: "No partition reassignments found." in r.lines, "reassign-partitions", "--list")
 
 
-def replicas(on, topic):
-    lines = on("topics", "--describe", "--topic", topic).lines
+def are_on(on, topic, wanted):
+    """Wait until the broker that is asked knows these replicas; the controller knew them before."""
+    on.until(lambda result: _replicas(result.lines) == wanted, "topics", "--describe", "--topic", topic)
+
+
+def _replicas(lines):
     return [line.split("Replicas: ")[1].split("\t")[0] for line in lines if "Replicas: " in line]
 
 
@@ -75,11 +79,11 @@ def test_generate_proposes_and_execute_moves_and_verify_says_so(cluster, on, fil
     assert "Successfully started partition reassignments for moves-0,moves-1" in done.lines
     assert "The inter-broker throttle limit was set to 100000000 B/s" in done.lines
     settled(on)
+    are_on(on, "moves", [",".join(map(str, entry["replicas"])) for entry in target["partitions"]])
     verified = on("reassign-partitions", "--verify", "--reassignment-json-file", plan)
     assert "Reassignment of partition moves-0 is completed." in verified.lines
     assert "Clearing broker-level throttles on brokers 0,1,2" in verified.lines
     assert "Clearing topic-level throttles on topic moves" in verified.lines
-    assert sorted(map(sorted, replicas(on, "moves"))) == [[",", "1", "2"]] * 2
     other = file(wishes(("moves", 0, [0])))
     verified = on("reassign-partitions", "--verify", "--reassignment-json-file", other, "--preserve-throttles")
     assert "There is no active reassignment of partition moves-0, but replica set is" in verified.out
@@ -99,15 +103,16 @@ def test_throttles_are_removed_by_themselves_when_the_move_ends(cluster, on, fil
 
 def test_a_slow_move_is_listed_with_what_is_left_and_cancelled(cluster, on, file):
     on.create("held", "--replica-assignment", "0")
-    send(cluster, "held", 300, 10_000)
+    send(cluster, "held", 1_500, 10_000)  # after each megabyte the throttle holds it for some ten seconds
     plan = file(wishes(("held", 0, [1])))
     assert on("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "1000").code == 0
-    listed = on("reassign-partitions", "--list", "--progress")
+    listed = on.until(lambda result: len(result.lines) > 2, "reassign-partitions", "--list", "--progress")
     assert listed.lines[:2] == ["Current partition reassignments:", "held-0: replicas: 1,0. adding: 1. removing: 0."]
     assert "bytes left" in listed.lines[-1]
-    told = numbers(cluster)
-    assert told["kafka_server_replicamanager_reassigningpartitions"] == 1
-    assert told["kafka_server_replicamanager_underreplicatedpartitions"] == 0
+    deadline = time.monotonic() + PATIENCE_S
+    names = [f"kafka_server_replicamanager_{name}partitions" for name in ("reassigning", "underreplicated")]
+    while [(told := numbers(cluster))[name] for name in names] != [1, 0]:
+        assert time.monotonic() < deadline, told
     again = on("reassign-partitions", "--execute", "--reassignment-json-file", plan)
     assert again.code == 1
     assert "Use --additional to override this" in again.err
@@ -116,7 +121,7 @@ def test_a_slow_move_is_listed_with_what_is_left_and_cancelled(cluster, on, file
     assert "Clearing" not in verified.out
     cancelled = on("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
     assert "Successfully cancelled partition reassignment for: held-0" in cancelled.lines
-    assert replicas(on, "held") == ["0"]
+    are_on(on, "held", ["0"])
     cancelled = on("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
     assert "None of the specified partition reassignments are active." in cancelled.lines
 
@@ -130,7 +135,7 @@ def test_the_replication_factor_may_be_held(on, file):
     assert "The replication factor is changed from 2 to 3" in refused.err
     assert on("reassign-partitions", "--execute", *chosen).code == 0
     settled(on)
-    assert replicas(on, "three") == ["0,1,2"]
+    are_on(on, "three", ["0,1,2"])
 
 
 def test_replicas_move_between_folders(tidelog, tmp_path, file):
@@ -209,14 +214,16 @@ def test_rebalance_shows_and_moves_in_batches(cluster, on):
     shown = on("rebalance", "--plan", "--topic", "uneven")
     assert "Broker 2: 0 -> 6 replicas, 0 -> 3 leaders" in shown.out
     assert "Broker 0: 9 -> 6 replicas, 9 -> 3 leaders" in shown.out
-    assert replicas(on, "uneven") == ["0,1"] * 9
-    done = on("rebalance", "--execute", "--topic", "uneven", "--batch", "4", "--timeout", "30000")
+    are_on(on, "uneven", ["0,1"] * 9)
+    done = on("rebalance", "--execute", "--topic", "uneven", "--batch", "4", "--timeout", "90000")
     assert done.code == 0, done
     assert "Batch 1 of" in done.out
-    again = on("rebalance", "--plan", "--topic", "uneven")
-    assert again.lines[0] == "0 of 9 partitions move, 0 bytes are copied."
-    described = on("topics", "--describe", "--topic", "uneven").out
-    assert [described.count(f"Leader: {broker}") for broker in range(3)] == [3, 3, 3]
+    nothing = "0 of 9 partitions move, 0 bytes are copied."
+    on.until(lambda result: result.lines[0] == nothing, "rebalance", "--plan", "--topic", "uneven")
+    on.until(
+        lambda result: [result.out.count(f"Leader: {broker}") for broker in range(3)] == [3, 3, 3],
+        *("topics", "--describe", "--topic", "uneven"),
+    )
     refused = on("rebalance", "--plan", "--topic", "uneven", "--broker-list", "1")
     assert "more than the 1 broker(s)" in refused.err
 
@@ -225,6 +232,7 @@ def test_leader_election(on, file):
     on.create("elected", "--replica-assignment", "0:1,1:2")
     plan = file(wishes(("elected", 0, [1, 0])))
     assert on("reassign-partitions", "--execute", "--reassignment-json-file", plan).code == 0
+    are_on(on, "elected", ["1,0", "1,2"])
     one = ("--election-type", "PREFERRED", "--topic", "elected", "--partition", "0")
     done = on("leader-election", *one)
     assert done.lines == ["Successfully completed leader election (PREFERRED) for partitions elected-0"]

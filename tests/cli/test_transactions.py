@@ -47,7 +47,7 @@ def on(tidelog, cluster):
 @pytest.fixture
 def open_one(cluster):
     """A transaction of id `app` in t-1."""
-    with TransactionalProducer(cluster.bootstrap, "app") as producer:
+    with TransactionalProducer(cluster.bootstrap, "app", transaction_timeout_ms=600_000) as producer:
         producer.begin()
         producer.send("t", b"open", partition=1)
         producer.flush()
