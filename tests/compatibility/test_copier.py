@@ -42,7 +42,7 @@ class Copier:
             "org.apache.kafka.tools.TransactionalMessageCopier", "--broker-list", bootstrap,
             "--transactional-id", name, "--consumer-group", name, "--enable-random-aborts",
             "--input-topic", source.name, "--input-partition", "0", "--output-topic", name,
-            "--transaction-size", str(SIZE), "--transaction-timeout", "3000", *mode,
+            "--transaction-size", str(SIZE), "--transaction-timeout", "12000", *mode,
         ]  # fmt: skip
 
     @contextmanager

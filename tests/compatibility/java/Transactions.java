@@ -56,7 +56,7 @@ public class Transactions {
                 tell("commit of the next", second::commitTransaction);
             }
         }
-        try (KafkaProducer<String, String> slow = producer("slow", 1_000)) {
+        try (KafkaProducer<String, String> slow = producer("slow", 4_000)) {
             slow.initTransactions();
             slow.beginTransaction();
             write(slow, "too late");
@@ -64,7 +64,7 @@ public class Transactions {
             tell("commit too late", slow::commitTransaction);
             tell("abort too late", slow::abortTransaction);
         }
-        try (KafkaProducer<String, String> slow = producer("slow", 1_000)) {
+        try (KafkaProducer<String, String> slow = producer("slow", 4_000)) {
             slow.initTransactions();
             slow.beginTransaction();
             write(slow, "too late again");
