@@ -13,6 +13,8 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.lines import Lines
 from tidelog.shell.server import Server
 
+PATIENCE_S = 60.0
+
 
 def framed(data):
     return len(data).to_bytes(4) + data
@@ -32,7 +34,7 @@ class EchoNode:
             self.inputs.append(what)
             self.told.notify_all()
 
-    def wait_for(self, *what, seconds=20):
+    def wait_for(self, *what, seconds=PATIENCE_S):
         def came():
             return [each for each in self.inputs if each[: len(what)] == what]
 
@@ -97,7 +99,7 @@ class Running:
         self.server.tell_later(self.node.wish, *effects)
 
     def connect(self):
-        sock = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        sock = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
 

@@ -208,7 +208,7 @@ def test_a_file_may_be_replaced_on_the_loop_and_on_a_thread_at_the_same_time(dis
     def slow(source, target):
         monkeypatch.setattr(os, "rename", rename)
         chores.submit("sync", folder, replace_on_a_thread)
-        assert done.wait(10)
+        assert done.wait(60)
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", slow)

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from tests.shell.echo import framed, is_closed, receive, receive_frame, serving
+from tests.compatibility.support import awaited
+from tests.shell.echo import PATIENCE_S, framed, is_closed, receive, receive_frame, serving
 from tidelog.effects import Admit, Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.errors import DiskFailed
 from tidelog.shell.connections import outgoing
@@ -161,28 +162,26 @@ def test_a_client_that_does_not_read_is_not_read_from_until_it_does():
         running.node.answer = answers
         client.setblocking(False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
-        frame, sent = framed(b"q" * 50_000), 0
-        deadline = time.monotonic() + 20
-        quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < 0.3:
+        running.node.wait_for("connected", 1)
+        (link,) = running.server._traffic.links.values()
+        frame, sent, is_pushed_back = framed(b"q" * 50_000), 0, False
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_pushed_back:
             assert time.monotonic() < deadline, "nothing ever pushed back"
+            is_unread = link.congested and not link.reading
             try:
                 sent += client.send(frame[sent % len(frame) :])
-                quiet_since = time.monotonic()
             except BlockingIOError:
-                continue
-        (link,) = running.server._traffic.links.values()
-        assert link.congested
-        assert not link.reading
+                is_pushed_back = is_unread
         assert link.outgoing.unsent < UNSENT_BOUND + 20 * len(answer)
         waiting = len(asked)
         client.setblocking(True)
-        client.settimeout(20)
+        client.settimeout(PATIENCE_S)
         whole = sent // len(frame)
         assert waiting < whole + 1
         for _ in range(whole):
             receive(client, len(answer))
-        assert not link.congested
+        awaited(lambda: not link.congested, "the link to know that all is sent")
 
 
 def test_garbage_closes_the_connection_with_one_line_and_disturbs_nobody(capfd):
@@ -340,13 +339,22 @@ def test_an_address_that_comes_too_often_waits_and_is_closed(capfd):
     with serving(ONE_WINDOW) as running:
         running.wish(UNLIMITED._replace(host_rates={None: 1.0, "127.0.0.1": 3.0}), Sync(1, []))
         running.node.wait_for("synced", 1)
-        found = [running.connect() for _ in range(4)]
-        found[2].sendall(framed(b"3"))
-        assert receive_frame(found[2]) == b"3"
-        assert is_closed(found[3])
-        for each in found:
-            each.close()
+        closed = []
+        while not closed:  # where there was a pause between them, all may come in
+            found = [running.connect() for _ in range(4)]
+            closed = [number for number, each in enumerate(found) if not is_served(each)]
+            for each in found:
+                each.close()
+        assert set(closed) < {0, 1, 2, 3}
     assert "connection_creation_rate is 3" in capfd.readouterr().err
+
+
+def is_served(sock):
+    try:
+        sock.sendall(framed(b"x"))
+        return receive_frame(sock) == b"x"
+    except (AssertionError, ConnectionError):
+        return False
 
 
 def test_too_many_at_once_are_accepted_one_after_the_other():
@@ -398,7 +406,7 @@ def test_a_node_that_has_stopped_hears_nothing_that_the_same_turn_still_brings()
 
         running.node.answer = lambda *_: running.node.remember("answered")
         running.server.call(turn)
-        assert running.ended.wait(20)
+        assert running.ended.wait(PATIENCE_S)
     assert running.node.inputs == []
 
 
@@ -413,5 +421,5 @@ def test_a_stop_ends_the_loop_and_a_fault_of_the_node_ends_the_process(capfd):
 
         running.node.answer = answers
         client.sendall(framed(b"1"))
-        running.ended.wait(20)
+        assert running.ended.wait(PATIENCE_S)
     assert "broker.crashed" in capfd.readouterr().err

@@ -2,12 +2,15 @@
 
 import pytest
 
+from tests.compatibility.support import awaited
+from tidelog.client.admin import Coordinator
 from tidelog.client.network import Network
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
-from tidelog.shell.transport import Consumer, Producer
+from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
+from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -38,6 +41,11 @@ def read(bootstrap, key, level="read_committed"):
         return sorted(record.value for record in found)
 
 
+def await_read(bootstrap, key, expected):
+    """Markers are written after the end of a transaction was answered."""
+    awaited(lambda: read(bootstrap, key) == expected, f"{expected} to be read")
+
+
 def test_transactions_are_committed_and_aborted(bootstrap, request):
     key = request.node.name.encode()
     with TransactionalProducer(bootstrap, request.node.name) as producer:
@@ -50,7 +58,7 @@ def test_transactions_are_committed_and_aborted(bootstrap, request):
                 producer.abort()
             else:
                 producer.commit()
-    assert read(bootstrap, key) == [b"0-0", b"0-1", b"2-0", b"2-1"]
+    await_read(bootstrap, key, [b"0-0", b"0-1", b"2-0", b"2-1"])
     assert len(read(bootstrap, key, "read_uncommitted")) == 8
 
 
@@ -68,7 +76,7 @@ def test_an_exception_aborts(bootstrap, request):
             fail()
         with producer.transaction():
             producer.send("t", b"yes", key=key, partition=0)
-    assert read(bootstrap, key) == [b"yes"]
+    await_read(bootstrap, key, [b"yes"])
 
 
 def test_a_record_that_failed_makes_the_transaction_one_to_abort(bootstrap, request):
@@ -83,7 +91,7 @@ def test_a_record_that_failed_makes_the_transaction_one_to_abort(bootstrap, requ
         producer.abort()
         with producer.transaction():
             producer.send("t", b"next", key=key, partition=1)
-    assert read(bootstrap, key) == [b"next"]
+    await_read(bootstrap, key, [b"next"])
 
 
 def test_a_record_that_was_never_sent_is_missing_too(bootstrap, request):
@@ -125,7 +133,7 @@ def test_a_second_producer_fences_the_first(bootstrap, request):
         first.close()
         with second.transaction():
             second.send("t", b"alive", key=key, partition=0)
-    assert read(bootstrap, key) == [b"alive"]
+    await_read(bootstrap, key, [b"alive"])
 
 
 def test_positions_are_part_of_the_transaction(bootstrap, request):
@@ -152,6 +160,11 @@ def test_positions_of_a_group_that_went_on_are_refused(bootstrap, request):
             place = consumer.group_place
             with producer.transaction():
                 producer.send_offsets({T0: 1}, consumer)
+        with Admin(bootstrap) as admin:
+            asked = DescribeGroupsRequest(groups=[group])
+            awaited(
+                lambda: admin.ask(asked, Coordinator(group)).groups[0].group_state == "Empty", "the member to leave"
+            )
         producer.begin()
         with pytest.raises(ApiError) as caught:
             producer.send_offsets({T0: 2}, place)
