@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.compatibility.support import PATIENCE_S, Load, Topic, awaited
+from tests.compatibility.support import PATIENCE_S, Load, Topic, awaited, known_to_all
+from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
@@ -29,7 +30,6 @@ OPTIONS = {
     "offsets.topic.num.partitions": "4",
     "group.consumer.heartbeat.interval.ms": "400",
     "group.consumer.min.heartbeat.interval.ms": "400",
-    "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.assignment.interval.ms": "0",
 }
@@ -48,7 +48,9 @@ def name() -> str:
 
 @pytest.fixture
 def topic(cluster, name) -> Topic:
-    return Topic(cluster.bootstrap, f"t-{name}", PARTITIONS, min_insync_replicas="2")
+    made = Topic(cluster.bootstrap, f"t-{name}", PARTITIONS, min_insync_replicas="2")
+    awaited(lambda: known_to_all(cluster, made.name), "all, the coordinators among them, to know the topic")
+    return made
 
 
 class Reader:
@@ -64,8 +66,7 @@ class Reader:
             "log_level": 0,
         }
         if protocol == "classic":
-            usual |= {"partition.assignment.strategy": "range", "session.timeout.ms": 6000}
-            usual |= {"heartbeat.interval.ms": 400}
+            usual |= {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 400}
         self.consumer = Consumer({**usual, **options})
         self.consumer.subscribe(list(topics))
         self.read: list[tuple[int, int, bytes]] = []
@@ -132,7 +133,7 @@ def test_members_come_and_go_and_every_record_is_read(cluster, topic, name):
             awaited(lambda: share(first, second), "a half each")
             third = Reader(cluster.bootstrap, name, topic.name, **{"group.remote.assignor": "range"})
             awaited(lambda: share(first, second, third), "a third each")
-            assert group_of(cluster, name).state.name == "STABLE"
+            awaited(lambda: group_of(cluster, name).state.name == "STABLE", "that the coordinator has heard so")
             third.close()
             awaited(lambda: share(first, second), "a half each again")
             load.await_more(100)
@@ -153,12 +154,15 @@ def test_a_static_member_that_restarts_takes_nothing_from_the_others(cluster, to
         mine, others = static.has, other.has
         static.close()
         with Reader(cluster.bootstrap, name, topic.name, **{"group.instance.id": "i"}) as again:
-            awaited(lambda: again.has, "its part")
-            assert (again.has, other.has) == (mine, others)
+            awaited(lambda: again.has == mine, "its part")
+            assert other.has == others
 
 
 def test_a_member_that_dies_is_fenced_and_the_rest_read_on(cluster, topic, name):
     fill(cluster, topic)
+    given = ["--entity-type", "groups", "--entity-name", name]
+    place = ["configs", "--bootstrap-server", cluster.bootstrap]
+    assert run([*place, "--alter", *given, "--add-config", "consumer.session.timeout.ms=6000"]) == 0
     script = (
         "from confluent_kafka import Consumer\n"
         f"c = Consumer({{'bootstrap.servers': '{cluster.bootstrap}', 'group.id': '{name}', 'group.protocol': 'consumer'}})\n"
@@ -240,6 +244,7 @@ def test_java_consumers_read_with_the_new_protocol(cluster, kafka_tool, topic, n
     said = kafka_tool(
         "ConsumerPerformance", *bootstrap, "--topic", topic.name, "--group", f"{name}-performance", "--num-records", "600",
         "--command-property", "group.protocol=consumer", "--command-property", "auto.offset.reset=earliest",
+        "--timeout", "40000",
     )  # fmt: skip
     assert " 600," in said
 
@@ -344,12 +349,20 @@ def test_our_command_shows_what_kafkas_shows(cluster, kafka_tool, topic, name):
         Reader(cluster.bootstrap, name, topic.name, protocol="classic") as old,
     ):
         awaited(lambda: share(new, old), "a half each")
-        for view in VIEWS:
+
+        def shown(view: list[str]) -> tuple[list[list[str]], list[list[str]]]:
             asked = ["--bootstrap-server", cluster.bootstrap, "--describe", "--group", name, *view]
             command = [sys.executable, "-c", ours, "groups", *asked]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-            shown = sorted(line.split() for line in done.stdout.splitlines())
-            assert shown == sorted(line.split() for line in kafka_tool(GROUPS, *asked).splitlines()), view
+            texts = (done.stdout, kafka_tool(GROUPS, *asked))
+            mine, theirs = (sorted(line.split() for line in text.splitlines()) for text in texts)
+            return mine, theirs
+
+        for view in VIEWS:
+            mine, theirs = shown(view)
+            if mine != theirs:  # a member may have told of its share between the two
+                mine, theirs = shown(view)
+            assert mine == theirs, view
 
 
 @pytest.mark.kafka
