@@ -73,3 +73,22 @@ def test_before_it_is_known_who_leads_nothing_goes():
     broker.node.broker.controller.known_epoch, broker.node.broker.controller.leader_id = 1, 1
     broker.give("wake")
     assert not is_there(broker), "the one may be known before the other"
+
+
+def test_what_belongs_to_a_topic_that_nobody_knows_serves_nobody_but_stays():
+    broker = holding()
+    tell(broker, (1, 2), topic_id=b"another-topic...".ljust(16, b"."), kind=INCREMENTAL)
+    assert broker.partition().role is not None, "not all was told"
+    tell(broker, (1, 2), topic_id=b"another-topic...".ljust(16, b"."))
+    assert is_there(broker)
+    assert broker.partition().role is None
+
+
+def test_a_replica_that_came_after_all_was_told_serves():
+    broker = OneBroker()
+    broker.node.broker.controller.known_epoch = -1
+    tell(broker, (1, 2), topic_id=b"another-topic...".ljust(16, b"."))
+    broker.follow(epoch=3, partition_epoch=7)
+    broker.node.broker.controller.known_epoch, broker.node.broker.controller.leader_id = 1, 1
+    broker.give("wake")
+    assert broker.partition().role is not None

@@ -1,6 +1,6 @@
 """Carrying out what the controller says of this broker's replicas: LeaderAndIsr and StopReplica."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tidelog.controller import tree
 from tidelog.controller.image import ClusterImage
@@ -140,9 +140,14 @@ class Assignments:
         self._fetching.follow(partition, in_sync=in_sync)
         self._on_role(partition)
 
-    def drop_strays(self, image: ClusterImage) -> None:
+    def orphans(self, image: ClusterImage) -> list[Partition]:
+        """Replicas of topics that nobody knows: they went while this broker was away and had been moved elsewhere, or
+        were lost with the metadata."""
+        return [partition for partition in self._replicas if image.topic_by_id(partition.log.topic_id) is None]
+
+    def drop_strays(self, image: ClusterImage, orphans: Collection[Partition]) -> None:
         """Delete the replicas that were moved elsewhere while this broker was away: a newer state than the one they
-        know gives the partition to others. What belongs to a topic that nobody knows stays where it is."""
+        know gives the partition to others. `orphans` serve nobody any more, but stay where they are."""
         for partition in self._replicas:
             topic = image.topic_by_id(partition.log.topic_id)
             told = topic.partitions.get(partition.name.partition) if topic is not None else None
@@ -150,6 +155,9 @@ class Assignments:
                 continue
             if (told.leader_epoch, told.partition_epoch) > (partition.epoch, partition.partition_epoch):
                 self.stop(partition.name, -1, delete=True)
+        for partition in orphans:
+            if partition.role is not None and self._replicas.get(*partition.name) is partition:
+                self.stop(partition.name, -1, delete=False)
         self.sync_folders()
 
     def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:

@@ -117,6 +117,7 @@ class LocalBroker:
         self.now = Time(0, 0)
         self._controller_epoch = 0
         self._strays_due = False
+        self._orphans: list[Partition] = []
         self._told_by = -1
         self._on_moved = on_moved
         self.on_config: Callable[[BrokerConfig], None] = lambda _: None
@@ -264,7 +265,8 @@ class LocalBroker:
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         before = self.image.brokers
         touched = self.image.apply(request)
-        self._strays_due |= request.type == FULL
+        if request.type == FULL:
+            self._strays_due, self._orphans = True, self.assignments.orphans(self.image)
         self._told_by = request.controller_epoch
         self.look_for_strays()
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
@@ -282,7 +284,7 @@ class LocalBroker:
         may not know yet what is here. The one may be known before the other."""
         if self._strays_due and 0 <= self.controller.known_epoch <= self._told_by:
             self._strays_due = False
-            self.assignments.drop_strays(self.image)
+            self.assignments.drop_strays(self.image, self._orphans)
 
     def _alive_changed(self, now: Time) -> None:
         """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""

@@ -164,10 +164,10 @@ class Cluster:
     def is_converged(self) -> bool:
         ghosts = self.suite.ghosts
         for host in self.world.hosts:
-            # A replica that no controller has told this life of belongs to a topic that went while its broker was away:
-            # it is kept, as Kafka keeps what it finds astray.
-            told = (p for p in partitions_of(host) if p.epoch >= 0)
-            if any(p.log.topic_id != ghosts.topic_ids.get(p.name.topic) for p in told):
+            # A replica of a topic that went while its broker was away is kept, as Kafka keeps what it finds astray, but
+            # serves nobody.
+            serving = (p for p in partitions_of(host) if p.role is not None)
+            if any(p.log.topic_id != ghosts.topic_ids.get(p.name.topic) for p in serving):
                 return False
         for name, assigned in ghosts.assignments.items():
             state = ghosts.states.get(name)
