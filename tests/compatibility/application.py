@@ -22,7 +22,7 @@ WITHIN_S = 60
 PRODUCERS: dict[str, dict[str, Any]] = {
     "at_most_once": {"acks": 0},
     "at_least_once": {"acks": "all"},
-    "exactly_once": {"transactional.id": "application", "transaction.timeout.ms": 10_000},
+    "exactly_once": {"transactional.id": "application", "transaction.timeout.ms": 60_000},
 }
 
 

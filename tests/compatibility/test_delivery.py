@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compatibility.application import PRODUCERS, TOGETHER
-from tests.compatibility.support import PATIENCE_S, Topic, awaited, read
+from tests.compatibility.support import PATIENCE_S, Topic, awaited, known_to_all, read
 
 pytestmark = pytest.mark.processes
 
@@ -38,13 +38,15 @@ def outcome(cluster, request) -> tuple[set[int], set[int], Topic]:
     with subprocess.Popen([*command, str(DIES_AT)], stdout=subprocess.PIPE, text=True) as application:
         assert application.stdout is not None
         assert application.stdout.readline() == "between\n"
-        leader = target.leader()
+        leader = target.led_by()
         application.kill()
         cluster.kill(leader)
     awaited(lambda: target.leader() not in (-1, leader), "another leader")
     cluster.start_broker(leader)
-    assert subprocess.run([*command, "-1"], check=False, timeout=PATIENCE_S).returncode == 0
-    awaited(lambda: len(target.isrs()[0]) == 3, "all replicas")
+    cluster.wait_ready()
+    # Whoever asks for no answer is not told that he writes to the leader of before.
+    awaited(lambda: known_to_all(cluster, target.name) and len(target.isrs()[0]) == 3, "all replicas")
+    assert subprocess.run([*command, "-1"], check=False, timeout=PATIENCE_S * 2).returncode == 0
     awaited(lambda: str(COUNT - 1) in read(cluster.bootstrap, target), "the last of them")
     found = Counter(map(int, read(cluster.bootstrap, target)))
     assert found.keys() <= set(range(COUNT))

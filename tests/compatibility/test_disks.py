@@ -78,7 +78,7 @@ def test_a_full_disk_of_a_leader_and_of_a_follower(tmp_path):
         before = len(load.acknowledged)
         found = stored(supervisor.bootstrap, topic)[0]
         assert len(found) >= before - 1_000
-        assert topic.leader() == 0
+        assert topic.led_by() == 0
         assert not load.failed
         ballast.unlink()
         load.await_more(500)
@@ -107,7 +107,7 @@ def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, desc
         folders[0][0].rename(tmp_path / "gone")
         lost = {int(name.rpartition("-")[2]) for name in spread[gone]}
         awaited(lambda: all(topic.leader(each) not in (-1, 0) for each in lost), "other leaders for what is gone")
-        assert all(topic.leader(each) == 0 for each in set(range(6)) - lost), "the other folder is not concerned"
+        assert all(topic.led_by(each) == 0 for each in set(range(6)) - lost), "the other folder is not concerned"
         load.await_more(500)
         now = described(supervisor, 0)
         assert STORAGE_ERROR in now[gone][0]
@@ -164,7 +164,7 @@ def test_kafkas_tool_moves_replicas_between_folders_under_load(tmp_path, kafka_t
         for wish in wishes:
             for path in wish["log_dirs"]:
                 assert (Path(path) / f"t-{wish['partition']}" / "partition.metadata").exists()
-        assert topic.isrs() == {0: [0, 1, 2], 1: [0, 1, 2]}
+        awaited(lambda: topic.isrs() == {0: [0, 1, 2], 1: [0, 1, 2]}, "all replicas in sync")
         load.stop()
         assert_exact(load, stored(supervisor.bootstrap, topic))
 

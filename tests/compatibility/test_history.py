@@ -11,7 +11,7 @@ from tidelog.history.verdict import verify
 from tidelog.shell.checking import ground
 from tidelog.shell.checking.workload import Plan, Workload
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
 KILLS = 4
 
@@ -55,4 +55,5 @@ def test_apache_kafka_passes_the_same_checks(kafka_libs, tmp_path):
         workload.finish()
     verdict = judged(tmp_path / "h.jsonl")
     assert verdict.is_good, verdict.as_json()
-    assert verdict.figures["values_read"] == verdict.figures["values_certain"] > 300
+    certain, perhaps = verdict.figures["values_certain"], verdict.figures["values_indeterminate"]
+    assert 300 < certain <= verdict.figures["values_read"] <= certain + perhaps

@@ -46,15 +46,22 @@ def test_console_producer_and_consumer_and_its_group(tool, filled):
     assert "was successful" in tool(GROUPS, "--delete", "--group", "console")
 
 
+def until(found, tool, *arguments):
+    """Ask until whichever broker is asked knows; what it said at last."""
+    return awaited(lambda: [text] if found(text := tool(*arguments)) else [], f"{arguments}")[0]
+
+
 def test_topics_are_described_grown_and_deleted(tool, filled):
-    described = tool("TopicCommand", "--describe", "--topic", filled)
-    assert len(re.findall(r"Leader: [012]\s+Replicas: \d,\d,\d\s+Isr: \d,\d,\d", described)) == 3
+    whole = re.compile(r"Leader: [012]\s+Replicas: \d,\d,\d\s+Isr: \d,\d,\d")
+    described = until(lambda text: len(whole.findall(text)) == 3, tool, "TopicCommand", "--describe", "--topic", filled)
     assert "segment.bytes=1048576" in described
     tool("TopicCommand", "--create", "--topic", "short-lived", "--partitions", "1")
+    until(lambda text: "short-lived" in text.split(), tool, "TopicCommand", "--list")
     tool("TopicCommand", "--alter", "--topic", "short-lived", "--partitions", "4")
-    assert "PartitionCount: 4" in tool("TopicCommand", "--describe", "--topic", "short-lived")
+    describe = ("TopicCommand", "--describe", "--topic", "short-lived")
+    until(lambda text: "PartitionCount: 4" in text, tool, *describe)
     tool("TopicCommand", "--delete", "--topic", "short-lived")
-    assert "short-lived" not in tool("TopicCommand", "--list").split()
+    until(lambda text: "short-lived" not in text.split(), tool, "TopicCommand", "--list")
 
 
 def test_offsets_and_deletion_of_records(tool, filled, tmp_path):
@@ -73,11 +80,10 @@ def test_configs_are_described_and_altered(kafka_tool, cluster, filled):
 
     of_topic = ("--entity-type", "topics", "--entity-name", filled)
     configs("--alter", *of_topic, "--add-config", "retention.ms=123456,cleanup.policy=[compact,delete]")
-    described = configs("--describe", *of_topic)
-    assert "retention.ms=123456" in described
+    described = until(lambda text: "retention.ms=123456" in text, configs, "--describe", *of_topic)
     assert "cleanup.policy=compact,delete" in described
     configs("--alter", *of_topic, "--delete-config", "cleanup.policy")
-    assert "cleanup.policy" not in configs("--describe", *of_topic)
+    until(lambda text: "cleanup.policy" not in text, configs, "--describe", *of_topic)
     every = configs("--describe", "--all", "--entity-type", "brokers", "--entity-name", "0")
     assert "log.retention.hours=168" in every
 

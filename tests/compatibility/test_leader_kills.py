@@ -6,7 +6,7 @@ import pytest
 
 from tests.compatibility.support import Load, Topic, assert_exact, awaited, stored
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
 KILLS = 20
 PARTITIONS = 3
@@ -26,4 +26,4 @@ def test_leaders_die_and_no_acknowledged_record_does(cluster):
             awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), f"broker {leader} in sync again")
         load.stop()
         assert_exact(load, stored(cluster.bootstrap, topic))
-    assert len(load.acknowledged) > KILLS * 100
+    assert len(load.acknowledged) >= KILLS * 100

@@ -94,7 +94,7 @@ def _fill(place):
     for number in range(9):
         producer.produce("alpha", key=b"%d" % number, value=b"v", partition=number % 2)
         producer.produce("beta", value=b"v", partition=number % 3)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     for group, offsets in {"g1": [("alpha", 0, 2), ("alpha", 1, 3)], "g2": [("beta", 0, 1), ("beta", 1, 1)]}.items():
         consumer = Consumer({"bootstrap.servers": place, "group.id": group, "enable.auto.commit": False})
         consumer.commit(offsets=[TopicPartition(*each) for each in offsets], asynchronous=False)

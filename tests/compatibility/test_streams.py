@@ -121,7 +121,7 @@ def test_totals_are_exact_although_brokers_and_the_application_die(cluster, kafk
             send(cluster, source, flights[begin:end])
             if victim is None:
                 continue
-            awaited(lambda: counted((begin + end) // 2), "half of this part")  # noqa: B023
+            awaited(lambda: counted((begin + end) // 2), "half of this part", within_s=PATIENCE_S * 3)  # noqa: B023
             strike(cluster, source, application, victim)
         awaited(lambda: counted(len(flights)), "every flight", within_s=PATIENCE_S * 3)
     finally:

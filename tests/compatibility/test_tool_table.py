@@ -134,7 +134,7 @@ def is_a_question(row):
 
 def test_kcat_lists_the_cluster(store):
     listed = subprocess.run(
-        ["kcat", "-L", "-b", store.cluster.bootstrap], capture_output=True, text=True, check=True, timeout=30
+        ["kcat", "-L", "-b", store.cluster.bootstrap], capture_output=True, text=True, check=True, timeout=60
     )
     assert re.search(r" 3 brokers:\n(  broker \d at 127\.0\.0\.1:\d+( \(controller\))?\n){3}", listed.stdout)
     assert re.search(
