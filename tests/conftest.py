@@ -47,12 +47,12 @@ def kafka_libs() -> str:
 
 @pytest.fixture(scope="session")
 def kafka_tool(kafka_libs: str) -> Callable[..., str]:
-    """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=60)` → its output.
+    """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=180)` → its output.
 
     A name without a package is in org.apache.kafka.tools. An exit code other than 0 is a failure with what it said.
     """
 
-    def run(name: str, *arguments: str, given: str = "", within_s: float = 60) -> str:
+    def run(name: str, *arguments: str, given: str = "", within_s: float = 180) -> str:
         main = name if "." in name else f"org.apache.kafka.tools.{name}"
         command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka_libs, main, *arguments]
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=within_s, check=False)

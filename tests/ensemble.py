@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 ROOT = Path(__file__).parent.parent
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 TICK_MS = 200
 """The servers' unit of time: sessions may be as short as two of it."""
 
@@ -151,4 +151,10 @@ class Ensemble:
 
     @property
     def leader(self) -> Server:
-        return next(server for server in self.servers if server.mode in {"leader", "standalone"})
+        """Once there is one that says so."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            for server in self.servers:
+                if server.mode in {"leader", "standalone"}:
+                    return server
+            assert time.monotonic() < deadline, f"nobody leads: {self}"

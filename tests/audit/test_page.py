@@ -98,7 +98,7 @@ def test_of_a_hundred_partitions_the_broken_one_comes_first_and_is_open(tmp_path
         assert page.locator("summary").first.inner_text() == "t-57: 1 broken"
         assert page.locator("details[open]").count() == 2, "the broken one, and the one that the address names"
         page.locator("td a", has_text="t-3").click()
-        assert page.locator("details", has=page.locator("[id=t-3]")).locator("svg[role=img]").first.is_visible()
+        page.locator("details", has=page.locator("[id=t-3]")).locator("svg[role=img]").first.wait_for(state="visible")
 
 
 def test_more_findings_than_one_reads_are_folded(tmp_path):

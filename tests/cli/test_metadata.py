@@ -160,7 +160,7 @@ def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zook
     place = f"zookeeper://{zookeeper.hosts}/moved"
     assert tidelog("metadata", "export", str(file), "--data", str(folder)).code == 0
     assert tidelog("metadata", "import", str(file), "--metadata", place).code == 0
-    overrides = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "4000"}
+    overrides = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "30000"}
     with Supervisor(folder, brokers=3, port=0, overrides=overrides) as cluster:
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log_level": 0})
         consumer.assign([TopicPartition("kept", index, 0) for index in range(3)])

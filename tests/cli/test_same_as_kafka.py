@@ -103,7 +103,7 @@ def test_formatters_of_internal_topics(cluster, member, kafka_tool, capsys, form
             count += len(consumer.poll(timeout=1))
     asked = ["--bootstrap-server", cluster.bootstrap, "--topic", "__consumer_offsets", "--offset", "earliest"]
     asked += ["--partition", str(partition), "--max-messages", str(count), "--timeout-ms", "120000"]
-    theirs = of_group_g(kafka_tool(CONSOLE, *asked, "--formatter", name, within_s=180))
+    theirs = of_group_g(kafka_tool(CONSOLE, *asked, "--formatter", name))
     assert theirs
     old = "kafka.coordinator.group.GroupMetadataManager$" + formatter
     for called in (name, old):
@@ -131,7 +131,7 @@ def test_the_formatter_of_transactions(cluster, kafka_tool, capsys):
             records += consumer.poll(timeout=90) or pytest.fail("no state after 90 s")
     asked += ["--partition", str(partition), "--max-messages", str(len(records)), "--timeout-ms", "120000"]
     new = f"org.apache.kafka.tools.consumer.{name}"
-    shown = kafka_tool(CONSOLE, *asked, "--formatter", new, within_s=180)
+    shown = kafka_tool(CONSOLE, *asked, "--formatter", new)
     theirs = of_transaction("shown", shown)
     assert list(dict.fromkeys(value["transactionStatus"] for value in theirs)) == [0, 1, 2, COMPLETE_COMMIT]
     for called in (new, "kafka.coordinator.transaction.TransactionLog$" + name):

@@ -13,7 +13,7 @@ from tidelog.shell.transport import Producer
 
 pytestmark = pytest.mark.processes
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 @contextmanager

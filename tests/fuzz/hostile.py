@@ -9,7 +9,7 @@ from tests.compatibility.differential.wire import CLOSED, Connection
 from tidelog.shell.child import Child
 
 TOPIC = "canary"
-ANSWER_S = 10.0
+ANSWER_S = 60.0
 
 
 class Canary:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+PATIENCE_MS = 90_000
+
 
 @contextmanager
 def opened(path, *, step=None) -> Iterator:
@@ -17,8 +19,9 @@ def opened(path, *, step=None) -> Iterator:
         pytest.fail("Chromium is missing: run scripts/setup test")
     said, asked = [], []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"], timeout=PATIENCE_MS)
         page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
