@@ -16,7 +16,7 @@ from tidelog.wire.messages.topics.create_topics import CreatableTopic, Creatable
 EARLY, MIDDLE, LATE = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 
 Options = dict[str, Any]
-WITHIN_S = 60
+WITHIN_S = 240
 
 
 def fill(bootstrap: str) -> None:

@@ -13,7 +13,7 @@ from tests.spark import beside
 from tidelog.testing import Cluster
 
 ROOT = Path(__file__).parent.parent.parent
-JVM_ENDS_WITHIN_S = 60
+JVM_ENDS_WITHIN_S = 180
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tidelog.testing import Cluster
 
 pytestmark = pytest.mark.spark
 
-WITHIN_S = 60
+WITHIN_S = 240
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ PLOTS = 3
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
     import nbformat
@@ -23,7 +24,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "it is kept without outputs"
     NotebookClient(
-        notebook, timeout=280, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=800, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == PLOTS

@@ -194,7 +194,7 @@ def test_brokers_that_do_not_answer_are_told_of_on_the_driver(spark, once):
 
 
 def test_a_topic_that_is_not_there_and_may_not_be_made_fails(spark, bootstrap):
-    options = {"topic": "not a name", "kafka.max.block.ms": "1000"}
+    options = {"topic": "not a name", "kafka.max.block.ms": "6000"}
     with pytest.raises(Exception, match="there is no topic not a name"):
         write(spark.range(1).selectExpr("'v' as value"), bootstrap, **options)
 
@@ -243,7 +243,7 @@ def test_a_stream_is_written_exactly_once_and_goes_on_from_its_checkpoint(spark,
         writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", target)
         writer = writer.option("exactlyOnce", "true").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(240)
 
     write(spark.range(0, 50).selectExpr(*values), bootstrap, topic=source)
     run()

@@ -39,6 +39,7 @@ def bootstrap(kafka_libs: str, tmp_path_factory: Any) -> Iterator[str]:
             with Admin(address) as admin:
                 answer = admin.ask(UpdateFeaturesRequest(feature_updates=[older]))
                 assert not answer.error_code, answer
+            crashes.make_ledger(address)
             yield address
 
 

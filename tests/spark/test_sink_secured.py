@@ -48,7 +48,7 @@ def test_a_batch_and_a_stream_are_written_and_read_back(spark, reached, tmp_path
         rows = spark.readStream.format("tidelog").options(**reading).load().select("value")
         writer = rows.writeStream.format("tidelog").options(**writing, topic=f"stream-{named}")
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(240)
         assert read(spark, options, f"stream-{named}") == sorted(list(range(ROWS)) * batches)
         frame.write.format("tidelog").mode("append").options(**writing, topic=f"batch-{named}").save()
 

@@ -12,7 +12,7 @@ from tidelog.testing import Cluster
 
 pytestmark = pytest.mark.spark
 
-WITHIN_S = 120
+WITHIN_S = 240
 
 
 class Stream:
