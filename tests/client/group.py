@@ -149,20 +149,24 @@ class Coordinator:
     def fetch(self, broker, request, reply):
         (group,) = request.groups
         code = self._code(OFFSET_FETCH, broker)
-        topics = [
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartitions(
-                        partition_index=number,
-                        committed_offset=self.committed.get(TopicPartition(topic.name, number), -1),
-                        committed_leader_epoch=self.epochs.get(TopicPartition(topic.name, number), -1),
-                        metadata="",
-                    )
-                    for number in topic.partition_indexes
-                ],
-            )
-            for topic in group.topics
-        ]
+        topics = [self._fetched(topic) for topic in group.topics]
         answer = OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=code)
         reply(OffsetFetchResponse(groups=[answer]))
+
+    def _fetched(self, topic):
+        known = {topic_id: name for name, topic_id in self.ground.topic_ids.items()}
+        name = topic.name or known.get(topic.topic_id, "")
+        return OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=number,
+                    committed_offset=self.committed.get(TopicPartition(name, number), -1),
+                    committed_leader_epoch=self.epochs.get(TopicPartition(name, number), -1),
+                    metadata="",
+                    error_code=ErrorCode.NONE if name else ErrorCode.UNKNOWN_TOPIC_ID,
+                )
+                for number in topic.partition_indexes
+            ],
+        )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.client.ground import BOOTSTRAP, FETCH, Ground
+from tests.client.ground import BOOTSTRAP, FETCH, OFFSET_FETCH, Ground
 from tests.client.group import Coordinator
 from tests.client.partition_log import Logs
 from tidelog.client.consumer import Consumer
@@ -363,3 +363,30 @@ def test_a_leader_of_an_older_epoch_than_that_of_the_committed_offset_is_not_ask
     assert story.values(5_000) == [], "the leader of epoch 1 does not know of epoch 3"
     story.ground.leaders[T0] = (1, 3)
     assert story.values(5_000) == [b"1"]
+
+
+def test_committed_positions_are_asked_for_by_the_ids_of_their_topics():
+    """What was committed in a topic of the same name that is gone is none of this one's (seed 6003126)."""
+    story = Story(group_id="g")
+    coordinator = Coordinator(story.ground)
+    coordinator.committed[T0] = 1
+    asked, fetch = [], story.ground.handlers[OFFSET_FETCH]
+
+    def heard(broker, request, reply):
+        asked.extend((topic.name, topic.topic_id) for topic in request.groups[0].topics)
+        fetch(broker, request, reply)
+
+    story.ground.handlers[OFFSET_FETCH] = heard
+    story.fill(b"0", b"1")
+    story.assign()
+    assert story.values() == [b"1"]
+    first, second = story.ground.topic_ids["t"], bytes([8]) * 16
+    assert asked == [("", first)]
+    story.ground.call(story.consumer.pause, [T0], story.ground.now)
+    story.ground.run(2_000)
+    story.ground.topic_ids["t"] = second
+    ticket = story.ground.call(story.consumer.committed, [T0], story.ground.now)
+    assert story.done(ticket).value[T0].offset == 1
+    assert (asked[1], asked[-1]) == (("", first), ("", second)), (
+        "it hears that nobody knows the id, and asks for the next"
+    )

@@ -1,6 +1,6 @@
 """A group's offsets at its coordinator: committing and reading them, tried again until the caller's time is over."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,6 +42,8 @@ _PASSING = frozenset(
 class _Task(Attempt):
     finish: Finish
     judge: Callable[["_Task", Answer, Time], None]
+    wanted: Collection[TopicPartition] = ()
+    """What positions are asked for: the request is made when it is sent."""
 
 
 class GroupOffsets:
@@ -88,17 +90,25 @@ class GroupOffsets:
             group_instance_id=self._options.group_instance_id if self._membership.generation >= 0 else None,
             topics=topics,
         )
-        newest = _NEWEST_COMMIT_WITH_NAMES if any(topic.topic_id == NO_ID for topic in topics) else 32767
+        newest = _newest(topics, _NEWEST_COMMIT_WITH_NAMES)
         self._add(request, finish, partial(self._committed, dict(offsets)), now, timeout_ms, newest)
 
     def fetch(self, partitions: Collection[TopicPartition], finish: Finish, now: Time, timeout_ms: int) -> None:
-        """`finish` gets a `CommittedOffset` by partition, without those that have none."""
+        """`finish` gets a `CommittedOffset` by partition, without those that have none. Asked for by the topics' ids,
+        where they are known: what was committed in a topic of the same name that is gone is none."""
+        self._add(None, finish, self._fetched, now, timeout_ms, _NEWEST_FETCH_WITH_NAMES, partitions)
+
+    def _wish(self, partitions: Collection[TopicPartition]) -> tuple[OffsetFetchRequest, int]:
+        """With the ids of the moment, and the newest version that can say it."""
         topics = [
-            OffsetFetchRequestTopics(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions)
+            OffsetFetchRequestTopics(
+                name=topic, topic_id=self._cluster.metadata.topic_id(topic), partition_indexes=numbers
+            )
+            for topic, numbers in by_topic(partitions)
         ]
         group = OffsetFetchRequestGroup(group_id=self._group, topics=topics)
         request = OffsetFetchRequest(group_id=self._group, groups=[group], require_stable=True)
-        self._add(request, finish, self._fetched, now, timeout_ms, _NEWEST_FETCH_WITH_NAMES)
+        return request, _newest(topics, _NEWEST_FETCH_WITH_NAMES)
 
     def advance(self, now: Time) -> None:
         for task in list(self._tasks):
@@ -107,7 +117,18 @@ class GroupOffsets:
             if now.mono >= task.deadline or self._finder.refused:
                 self._end(task, None, self._finder.refused or task.last, now)
             elif now.mono >= task.retry_at:
+                if task.wanted and self._will_be_known(task.wanted):
+                    task.retry_at = 0
+                    self._finder.node(now)  # is looked for meanwhile
+                    continue
+                if task.wanted:
+                    task.request, task.newest = self._wish(task.wanted)
                 task.send(self._cluster, self._finder, partial(self._answered, task), now)
+
+    def _will_be_known(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether the first metadata of some of the topics is still on its way."""
+        metadata = self._cluster.metadata
+        return any(p.topic in metadata.interest and p.topic not in metadata.topics for p in partitions)
 
     @property
     def deadline(self) -> int | None:
@@ -125,6 +146,7 @@ class GroupOffsets:
         now: Time,
         timeout_ms: int,
         newest: int,
+        wanted: Collection[TopicPartition] = (),
     ) -> None:
         task = _Task(
             request=request,
@@ -133,6 +155,7 @@ class GroupOffsets:
             backoff=self._cluster.backoff(),
             finish=finish,
             judge=judge,
+            wanted=wanted,
         )
         self._tasks.append(task)
 
@@ -171,7 +194,10 @@ class GroupOffsets:
 
     def _fetched(self, task: _Task, answer: Answer, now: Time) -> None:
         group = answer.response.groups[0]
-        partitions = [(topic.name, partition) for topic in group.topics for partition in topic.partitions]
+        names = {topic.topic_id: topic.name for topic in task.request.groups[0].topics}
+        partitions = [
+            (topic.name or names[topic.topic_id], partition) for topic in group.topics for partition in topic.partitions
+        ]
         codes = [code_of(group.error_code), *(code_of(partition.error_code) for _, partition in partitions)]
         code = next((code for code in codes if code), ErrorCode.NONE)
         if code is ErrorCode.NONE:
@@ -183,10 +209,18 @@ class GroupOffsets:
                 if p.committed_offset >= 0
             }
             self._end(task, found, code, now)
+        elif code is ErrorCode.UNKNOWN_TOPIC_ID:
+            self._cluster.want_metadata(now)
+            task.again(code, now)
         elif self._finder.judge(code, ErrorCode.NONE, now) or code in _PASSING:
             self._retry(task, code, ErrorCode.NONE, now)
         else:
             self._end(task, None, code, now)
+
+
+def _newest(topics: Sequence[OffsetCommitRequestTopic | OffsetFetchRequestTopics], with_names: int) -> int:
+    """The newest version that can name these topics: from the one behind `with_names` on only by their ids."""
+    return with_names if any(topic.topic_id == NO_ID for topic in topics) else 32767
 
 
 def _partition(number: int, offset: CommittedOffset) -> OffsetCommitRequestPartition:
