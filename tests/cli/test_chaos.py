@@ -1,4 +1,11 @@
-"""`tidelog chaos`: its refusals; the runs themselves are in tests/shell/chaos."""
+"""`tidelog chaos`: its refusals, and for how long it waits for an answer; the runs themselves are in tests/shell/chaos."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tidelog.shell.chaos import run
+from tidelog.shell.chaos.report import Report
 
 
 def test_an_unknown_fault_is_refused(tidelog):
@@ -21,3 +28,27 @@ def test_a_short_run_writes_its_report(tidelog, tmp_path):
     assert {file.name for file in (tmp_path / "r").iterdir()} == {
         "history.jsonl", "report.json", "report.html", "broker-0.log", "broker-1.log",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("answers_at_s", "problems"), [(2.0, 0), (35.0, 0), (90.0, 1)])
+def test_an_answer_after_the_last_cure_may_take_a_while(monkeypatch, answers_at_s, problems):
+    passed = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: passed[0], sleep=lambda seconds: passed.append(passed.pop() + seconds))
+    monkeypatch.setattr(run, "time", clock)
+
+    class Recorder:
+        @property
+        def seconds(self):
+            return passed[0]
+
+        @property
+        def acknowledged(self):
+            return int(passed[0] >= answers_at_s)
+
+    supervisor = SimpleNamespace(wait_ready=lambda: None)
+    arena = SimpleNamespace(supervisor=supervisor, look=lambda: None)
+    workload = SimpleNamespace(recorder=Recorder(), tick=lambda: None)
+    report = Report(seed=0, brokers=3, seconds=1, skipped={})
+    run._Runner(arena, workload, report, lambda _line: None).heal()
+    assert len(report.problems) == problems
+    assert passed[0] >= min(run.RECOVERY_S, answers_at_s)
