@@ -31,10 +31,13 @@ def cluster():
         yield started
 
 
-def run_until(workload, enough):
-    """Until so many sends are acknowledged; the test's timeout ends a wait in vain."""
+def run_until(workload, enough, **ended):
+    """Until so many sends are acknowledged, and so many calls have ended otherwise (`commit_ok`); the test's timeout
+    ends a wait in vain."""
     workload.start()
-    while workload.recorder.acknowledged < enough:
+    outcomes = workload.recorder.outcomes
+    least = {tuple(name.split("_")): count for name, count in ended.items()}
+    while workload.recorder.acknowledged < enough or any(outcomes[each] < count for each, count in least.items()):
         workload.tick()
         time.sleep(LOOK_AGAIN_S)
     workload.finish()
@@ -48,13 +51,13 @@ def read(file):
 def test_a_history_of_a_healthy_cluster_is_clean(cluster, tmp_path):
     place = ground.prepare(cluster.bootstrap, topics=2, partitions=2)
     workload = Workload(place, Plan(seconds=4, seed=5, rate=400), tmp_path / "h.jsonl")
-    run_until(workload, 300)
+    run_until(workload, 300, txn_ok=1, send_ok=1, commit_ok=1)
     history = read(tmp_path / "h.jsonl")
     verdict = verify(history)
     assert verdict.is_good, verdict.as_json()
     assert verdict.figures["scans"] == 2
-    assert verdict.figures["values_certain"] > 300
-    assert verdict.figures["values_read"] == verdict.figures["values_certain"]
+    certain, perhaps = verdict.figures["values_certain"], verdict.figures["values_indeterminate"]
+    assert 300 < certain <= verdict.figures["values_read"] <= certain + perhaps
     assert history.header.about["seed"] == 5
     assert {"txn ok", "send ok", "commit ok"} <= set(verdict.figures["calls"])
     ground.remove(place)
@@ -79,7 +82,7 @@ def test_a_consumer_that_reads_what_was_aborted_is_found(cluster, tmp_path, monk
     monkeypatch.setattr(process, "ISOLATION", "read_uncommitted")
     monkeypatch.setattr(worker, "ABORTS", 0.5)
     place = ground.prepare(cluster.bootstrap, topics=1, partitions=2)
-    run_until(Workload(place, Plan(seconds=4, rate=400), tmp_path / "h.jsonl"), 60)
+    run_until(Workload(place, Plan(seconds=4, rate=400), tmp_path / "h.jsonl"), 60, txn_fail=5)
     verdict = verify(read(tmp_path / "h.jsonl"))
     assert not verdict.is_good
     assert verdict.anomalies["aborted-read"]
