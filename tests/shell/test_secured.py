@@ -86,6 +86,19 @@ def options_of(protocol, certificate, more):
     return {name.replace(".", "_"): text for name, text in {**given, **more}.items()}
 
 
+def write(bootstrap, topic, given):
+    """Twenty records to a new topic."""
+    with Admin(bootstrap, **given) as admin:
+        wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
+        assert admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code == 0
+    values = [bytes([n % 251]) * 50_000 for n in range(20)]  # longer than what TLS hands out at once
+    with Producer(bootstrap, **given) as producer:
+        for value in values:
+            producer.send(topic, value, partition=0)
+        assert all(delivery.is_acknowledged for delivery in producer.flush(60))
+    return values
+
+
 @pytest.mark.kafka
 @pytest.mark.processes
 @pytest.mark.parametrize("case", CASES)
@@ -97,14 +110,7 @@ def test_records_go_through_connections_that_are_secured(kafka, case):
         f"127.0.0.1:{ports[protocol]}",
         case.replace(" ", "-"),
     )
-    with Admin(bootstrap, **given) as admin:
-        wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
-        assert admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code == 0
-    values = [bytes([n % 251]) * 50_000 for n in range(20)]  # longer than what TLS hands out at once
-    with Producer(bootstrap, **given) as producer:
-        for value in values:
-            producer.send(topic, value, partition=0)
-        assert all(delivery.is_acknowledged for delivery in producer.flush(60))
+    values = write(bootstrap, topic, given)
     with Consumer(bootstrap, auto_offset_reset="earliest", **given) as consumer:
         consumer.partitions_of(topic)
         consumer.assign([(topic, 0)])
@@ -118,6 +124,7 @@ def test_records_go_through_connections_that_are_secured(kafka, case):
 @pytest.mark.processes
 def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
     ports, certificate = kafka
+    write(f"127.0.0.1:{ports['PLAINTEXT']}", "for-spark", {})
     given = {
         "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
         "kafka.security.protocol": "SASL_SSL",
@@ -125,7 +132,7 @@ def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
         "kafka.ssl.truststore.location": str(certificate),
         "kafka.sasl.jaas.config": CLIENT,
         "kafka.ssl.protocol": "TLSv1.3",
-        "subscribe": "TLS",
+        "subscribe": "for-spark",
     }
     reader = BatchReader(ReadOptions.of(given, streaming=False))
     (part,) = reader.partitions()
