@@ -8,7 +8,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.spark.records import delete_before
+from tests.spark.records import delete_before, led
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Producer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -57,6 +57,8 @@ def _create(bootstrap: str, **partitions: int) -> None:
     ]
     with Admin(bootstrap) as admin:
         assert not any(topic.error_code for topic in admin.ask(CreateTopicsRequest(topics=wanted)).topics)
+    for name in partitions:
+        led(bootstrap, name)
 
 
 def _transact(bootstrap: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.client.admin import Leader
-from tidelog.shell.transport import Admin, Producer
+from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -54,6 +54,13 @@ def in_sync(bootstrap: str, topic: str, copies: int) -> None:
     everywhere(bootstrap, topic, lambda found: all(len(each.isr_nodes) == copies for each in found.partitions))
 
 
+def led(bootstrap: str, topic: str) -> None:
+    """Wait until the leader of each partition answers. A Kafka tells of one before it leads; of several batches that are
+    sent at once the first may be refused then and a later one taken, which a producer that is new to it cannot mend."""
+    with Consumer(bootstrap) as consumer:
+        consumer.end_offsets(consumer.partitions_of(topic))
+
+
 def delete_topic(bootstrap: str, topic: str) -> None:
     """No broker knows it any more when this returns."""
     with Admin(bootstrap) as admin:
@@ -69,6 +76,7 @@ def add_partitions(bootstrap: str, topic: str, count: int) -> None:
         answer = admin.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS))
     assert answer.results[0].error_code == 0, answer
     everywhere(bootstrap, topic, lambda found: [each.leader_id >= 0 for each in found.partitions] == [True] * count)
+    led(bootstrap, topic)
 
 
 def values(frame: Any) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.compatibility.differential import brokers
 from tests.spark import beside
-from tests.spark.records import add_partitions, delete_before, delete_topic, numbers, send, values
+from tests.spark.records import add_partitions, delete_before, delete_topic, led, numbers, send, values
 from tidelog.errors import ApiError
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -47,6 +47,7 @@ def create(bootstrap, name, **configs):
     with Admin(bootstrap) as admin:  # a name is free again once its topic's deletion is over
         while admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code:
             assert time.monotonic() < until
+    led(bootstrap, name)
     return name
 
 

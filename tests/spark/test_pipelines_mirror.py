@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.spark.records import numbers, send
+from tests.spark.records import led, numbers, send
 from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer
@@ -47,6 +47,8 @@ def create(bootstrap, **topics):
         wanted = {name: ground.Shape(count, 1, old) for name, count in topics.items()}
         ground.make(admin, wanted)
         ground.wait_for(admin, wanted)
+    for name in topics:
+        led(bootstrap, name)
 
 
 def mirror(spark, home, away, folder, **options):

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from tests.spark.records import led
 from tests.spark.test_sink_kills import committed
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
@@ -44,6 +45,7 @@ def topic_of(bootstrap, partitions=3):
     with Admin(bootstrap) as admin:
         wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
+    led(bootstrap, name)
     return name
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.compatibility.differential import brokers
+from tests.spark.records import led
 from tests.spark.sink_steps import NOWHERE, POINTS, messages, options, prepared, rows
 from tidelog.client.admin import Coordinator
 from tidelog.errors import ApiError, ErrorCode
@@ -64,6 +65,7 @@ def topic(bootstrap: str, request: Any) -> str:
     with Admin(bootstrap) as admin:
         wanted = CreatableTopic(name=name, num_partitions=3, replication_factor=1)
         assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
+    led(bootstrap, name)
     return name
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.records import send
+from tests.spark.records import led, send
 from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
@@ -175,6 +175,7 @@ def create(bootstrap: str, topic: str) -> None:
     with Admin(bootstrap) as admin:
         wanted = CreatableTopic(name=topic, num_partitions=PARTITIONS, replication_factor=3)
         assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
+    led(bootstrap, topic)
 
 
 @pytest.mark.timeout(900)
