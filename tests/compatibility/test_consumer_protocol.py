@@ -28,11 +28,13 @@ CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 OPTIONS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
-    "group.consumer.heartbeat.interval.ms": "400",
-    "group.consumer.min.heartbeat.interval.ms": "400",
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "2000",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.assignment.interval.ms": "0",
 }
+"""librdkafka waits no longer for the answer to a heartbeat than for the next one, and never asks again for a share whose
+answer it has given up (Kafka tells it once, too): a pause as long as the interval can leave a group in its midst."""
 
 
 @pytest.fixture(scope="module")
