@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 
 from tests.compatibility.support import PATIENCE_S, Topic, awaited, read
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
+pytestmark = [pytest.mark.kafka, pytest.mark.processes, pytest.mark.timeout(900)]
 
 RECORDS_PER_KILL = 4_500
 PARTS = int(os.environ.get("TIDELOG_COPIER_RECORDS", "13500")) // RECORDS_PER_KILL
