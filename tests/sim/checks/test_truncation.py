@@ -47,3 +47,16 @@ def test_after_a_loss_that_is_allowed_nobody_knows_what_was_committed():
     losses.allow(made, NAME, "for this test")
     follower = replica(1, ((5, 0), (5, 0)))
     truncation.check(made, follower, follower.cut(0), LEADER)
+
+
+def test_who_starts_over_where_its_leader_begins_gives_up_only_what_lies_behind():
+    """What its leader has deleted was committed; what the two differ in lies behind it (seed 7003055)."""
+    made = ghosts(state(isr=(0, 1)))
+    made.of(NAME).true_high_watermark = 5
+    follower = replica(1, ((5, 0), (6, 0)))
+    gone = follower.cut(0)
+    follower.partition.log.log_start_offset = 5
+    truncation.check(made, follower, gone, LEADER)
+    made.of(NAME).true_high_watermark = 6
+    with pytest.raises(AssertionError, match=r"^I20: .*below TrueHW 6"):
+        truncation.check(made, follower, gone, LEADER)

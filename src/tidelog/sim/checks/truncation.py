@@ -15,6 +15,7 @@ def check(ghosts: Ghosts, replica: Replica, gone: list[Batch], source: Source | 
     name, first = replica.partition.name, gone[0]
     ghost, epoch, log = ghosts.of(name), replica.partition.epoch, replica.partition.log
     target = first.base if first.epoch >= 0 else log.log_end_offset  # it stands for all that could not be read
+    target = max(target, log.log_start_offset)
     if log.log_start_offset >= gone[-1].end:
         return
     assert source is not None, f"I20: {replica!r} truncated to {target} without a word from a leader"
