@@ -225,10 +225,11 @@ class Suite:
     def follow_log(self, host: Host, replica: Replica, before: State | None) -> tuple[list[Batch], list[Batch]]:
         log, name = replica.partition.log, replica.partition.name
         source = self.overheard.sources.get(name)
-        gone = replica.cut(min(log.log_end_offset, self._cut.get((host.broker_id, name), log.log_end_offset)))
+        end = min(log.log_end_offset, self._cut.get((host.broker_id, name), log.log_end_offset))
+        gone = replica.cut(end)
         truncation.check(self.ghosts, replica, gone, source)
         new = replica.catch_up(host.disk)
-        if new and before is not None:
+        if before is not None and any(not gone or batch.end > end for batch in new):  # or it is read again
             replica.appended_in = replica.partition.epoch
         recovered = before is None and host.broker_id in self._fresh
         if recovered:
