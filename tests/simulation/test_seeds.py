@@ -71,6 +71,7 @@ WHOLE = {
     5001087: "whoever was woken when all was healed lost its session later, as if it had slept on",
     5002626: "who was a replica before an unclean election and came back as none was held to what was committed since",
     6000747: "what was deleted before a follower started over was sent again, and held to its first place",
+    7007281: "an election for what a life had told was held to what the next life of that broker had left",
     7005616: "what of a compacted log was left by a cut, and read again, was taken for appended",
     7003055: "a follower that started over where its leader begins was held to what that had deleted",
     6003126: "a position in a topic that was gone was asked for by name, and became one in the next of its name",

@@ -58,8 +58,8 @@ def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, r
     state, recorded = ghosts.states[name], members_of(before)
     if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
         return f"not all of {before} are back"
-    if state.leader not in replicas:
-        return ""
+    if state.leader not in replicas or not ghosts.in_sync_as(state.leader, members_of(state)[state.leader]):
+        return ""  # the life that told how much it had is over
     own = end_of(replicas[state.leader])
     better = {
         broker: end_of(replicas[broker])
