@@ -390,3 +390,10 @@ def test_committed_positions_are_asked_for_by_the_ids_of_their_topics():
     assert (asked[1], asked[-1]) == (("", first), ("", second)), (
         "it hears that nobody knows the id, and asks for the next"
     )
+
+
+def test_who_asks_for_the_positions_of_no_partition_is_told_none():
+    story = Story(group_id="g")
+    Coordinator(story.ground)
+    ticket = story.ground.call(story.consumer.committed, [], story.ground.now)
+    assert story.done(ticket).value == {}

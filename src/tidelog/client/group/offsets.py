@@ -42,8 +42,8 @@ _PASSING = frozenset(
 class _Task(Attempt):
     finish: Finish
     judge: Callable[["_Task", Answer, Time], None]
-    wanted: Collection[TopicPartition] = ()
-    """What positions are asked for: the request is made when it is sent."""
+    wanted: Collection[TopicPartition] | None = None
+    """What positions are asked for: such a request is made when it is sent."""
 
 
 class GroupOffsets:
@@ -117,11 +117,11 @@ class GroupOffsets:
             if now.mono >= task.deadline or self._finder.refused:
                 self._end(task, None, self._finder.refused or task.last, now)
             elif now.mono >= task.retry_at:
-                if task.wanted and self._will_be_known(task.wanted):
-                    task.retry_at = 0
-                    self._finder.node(now)  # is looked for meanwhile
-                    continue
-                if task.wanted:
+                if task.wanted is not None:
+                    if self._will_be_known(task.wanted):
+                        task.retry_at = 0
+                        self._finder.node(now)  # is looked for meanwhile
+                        continue
                     task.request, task.newest = self._wish(task.wanted)
                 task.send(self._cluster, self._finder, partial(self._answered, task), now)
 
@@ -146,7 +146,7 @@ class GroupOffsets:
         now: Time,
         timeout_ms: int,
         newest: int,
-        wanted: Collection[TopicPartition] = (),
+        wanted: Collection[TopicPartition] | None = None,
     ) -> None:
         task = _Task(
             request=request,
