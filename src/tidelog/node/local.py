@@ -116,8 +116,7 @@ class LocalBroker:
         )
         self.now = Time(0, 0)
         self._controller_epoch = 0
-        self._strays_due = False
-        self._orphans: list[Partition] = []
+        self._orphans: list[Partition] | None = None
         self._told_by = -1
         self._on_moved = on_moved
         self.on_config: Callable[[BrokerConfig], None] = lambda _: None
@@ -266,7 +265,7 @@ class LocalBroker:
         before = self.image.brokers
         touched = self.image.apply(request)
         if request.type == FULL:
-            self._strays_due, self._orphans = True, self.assignments.orphans(self.image)
+            self._orphans = self.assignments.orphans(self.image)
         self._told_by = request.controller_epoch
         self.look_for_strays()
         self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
@@ -281,10 +280,11 @@ class LocalBroker:
 
     def look_for_strays(self) -> None:
         """Once all is told, by a controller not older than the one that led when this broker registered: an older one
-        may not know yet what is here. The one may be known before the other."""
-        if self._strays_due and 0 <= self.controller.known_epoch <= self._told_by:
-            self._strays_due = False
-            self.assignments.drop_strays(self.image, self._orphans)
+        may not know yet what is here. The one may be known before the other; `_orphans` is what nobody knew when all
+        was told, None while there is nothing to look for."""
+        if self._orphans is not None and 0 <= self.controller.known_epoch <= self._told_by:
+            orphans, self._orphans = self._orphans, None
+            self.assignments.drop_strays(self.image, orphans)
 
     def _alive_changed(self, now: Time) -> None:
         """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""
