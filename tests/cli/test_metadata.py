@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.compatibility.support import PATIENCE_S, awaited
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.controller import tree
 from tidelog.model import Endpoint
 from tidelog.ports import Create
@@ -180,6 +180,6 @@ def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zook
             found = admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].partitions.values()
             return [len(each.isrs) for each in found] == [3, 3, 3]
 
-        awaited(all_in_sync, "every replica in sync again")
+        wait_for(all_in_sync, "every replica in sync again")
         state = json.loads(tidelog("metadata", "get", tree.state_path("kept", 0), "--data", str(folder)).out)
         assert -1 not in state["isr_epochs"]

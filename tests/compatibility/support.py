@@ -1,31 +1,16 @@
 """What the tests of a running cluster share: waiting for what must come, a producer that never rests, reading it all."""
 
 import threading
-import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compatibility.differential.wire import Connection
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
-
-T = TypeVar("T")
-
-PATIENCE_S = 60.0
-LOOK_AGAIN_S = 0.02
-
-
-def awaited(look: Callable[[], T], what: str, within_s: float = PATIENCE_S) -> T:
-    """What `look` finds as soon as it finds something; a failure that says `what` was waited for, in time."""
-    deadline = time.monotonic() + within_s
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
-        time.sleep(LOOK_AGAIN_S)
-    return found
 
 
 def controller_of(bootstrap: str) -> int:
@@ -64,7 +49,7 @@ class Topic:
             topic = NewTopic(name, partitions, replica_assignment=[order] * partitions, config=options)
         made = self._admin.create_topics([topic])
         made[name].result(PATIENCE_S)
-        awaited(lambda: all(len(isr) == copies for isr in self.isrs().values()), f"all replicas of {name}")
+        wait_for(lambda: all(len(isr) == copies for isr in self.isrs().values()), f"all replicas of {name}")
 
     def _partitions(self) -> dict[int, Any]:
         try:
@@ -80,7 +65,7 @@ class Topic:
 
     def led_by(self, partition: int = 0) -> int:
         """The leader, once there is one and somebody tells of it."""
-        return awaited(lambda: self.leader(partition) + 1, f"a leader of {self.name}-{partition}") - 1
+        return wait_for(lambda: self.leader(partition) + 1, f"a leader of {self.name}-{partition}") - 1
 
     def isrs(self) -> dict[int, list[int]]:
         """An empty list for each partition where nobody answered."""
@@ -123,7 +108,7 @@ class Load:
     def await_more(self, count: int) -> None:
         """Wait until so many more records are acknowledged."""
         goal = len(self.acknowledged) + count
-        awaited(lambda: len(self.acknowledged) >= goal, f"{count} more acknowledgements")
+        wait_for(lambda: len(self.acknowledged) >= goal, f"{count} more acknowledgements")
 
     def _send_on(self) -> None:
         while not self._stop.wait(self.pace_s):

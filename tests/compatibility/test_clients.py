@@ -24,7 +24,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.compatibility.support import PATIENCE_S, awaited, known_to_all
+from tests.compatibility.support import known_to_all
+from tests.waiting import PATIENCE_S, wait_for
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of kafka-python itself
@@ -52,7 +53,7 @@ def admin(cluster) -> AdminClient:
 def topic(cluster, admin, name) -> str:
     """Three partitions, three replicas, known to every broker: some clients take the first answer for the truth."""
     admin.create_topics([NewTopic(name, 3, 3)])[name].result(PATIENCE_S)
-    awaited(lambda: known_to_all(cluster, name), "all to know the topic")
+    wait_for(lambda: known_to_all(cluster, name), "all to know the topic")
     return name
 
 
@@ -122,12 +123,12 @@ def test_two_confluent_consumers_share_a_topic_and_take_over(cluster, topic, str
 
     for member in members:
         member.subscribe([topic])
-    awaited(lambda: shared() and at_the_end(), "both have partitions and have read them, who had them before or not")
+    wait_for(lambda: shared() and at_the_end(), "both have partitions and have read them, who had them before or not")
     assert len(seen) == 90
     for member in members:
         member.commit(asynchronous=False)
     members[0].close()
-    awaited(lambda: (members[1].consume(10, 0.2), len(members[1].assignment()) == 3)[1], "the other takes over")
+    wait_for(lambda: (members[1].consume(10, 0.2), len(members[1].assignment()) == 3)[1], "the other takes over")
     places = members[1].committed(members[1].assignment(), timeout=PATIENCE_S)
     assert sorted(place.offset for place in places) == [30, 30, 30]
     members[1].close()
@@ -135,7 +136,7 @@ def test_two_confluent_consumers_share_a_topic_and_take_over(cluster, topic, str
 
 def test_confluent_admin(cluster, admin, topic):
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
-    awaited(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 5, "five partitions")
+    wait_for(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 5, "five partitions")
     resource = ConfigResource(ResourceType.TOPIC, topic)
     resource.add_incremental_config(ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET))
     admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
@@ -144,7 +145,7 @@ def test_confluent_admin(cluster, admin, topic):
     def retention() -> str:
         return str(admin.describe_configs([asked])[asked].result(PATIENCE_S)["retention.ms"].value)
 
-    awaited(lambda: retention() == "3600000", "the option at whichever broker is asked")
+    wait_for(lambda: retention() == "3600000", "the option at whichever broker is asked")
     produced(cluster, topic, range(10))
     place = TopicPartition(topic, 0, 2)
     assert admin.delete_records([place])[place].result(PATIENCE_S).low_watermark == 2
@@ -231,7 +232,7 @@ def test_aiokafka_admin(cluster, name):
         await client.start()
         try:
             await client.create_topics([AsyncNewTopic(name, 2, 3)])
-            await asyncio.to_thread(awaited, lambda: known_to_all(cluster, name), "all to know the topic")
+            await asyncio.to_thread(wait_for, lambda: known_to_all(cluster, name), "all to know the topic")
             assert name in await client.list_topics()
             await client.delete_topics([name])
         finally:
@@ -311,7 +312,7 @@ def test_two_kafka_python_consumers_join_at_once(cluster, topic):
         return bool(first and second) and first | second == {0, 1, 2} and not first & second and len(set(seen)) == 60
 
     try:
-        awaited(shared, "both have partitions and have read everything")
+        wait_for(shared, "both have partitions and have read everything")
     finally:
         done.set()
         for thread in threads:
@@ -323,7 +324,7 @@ def test_two_kafka_python_consumers_join_at_once(cluster, topic):
 def test_kafka_python_admin(cluster, name):
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     client.create_topics([PlainNewTopic(name, 2, 3)])
-    awaited(lambda: name in client.list_topics(), "the topic")
+    wait_for(lambda: name in client.list_topics(), "the topic")
     client.delete_topics([name])
     client.close()
 

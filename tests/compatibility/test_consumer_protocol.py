@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.compatibility.support import PATIENCE_S, Load, Topic, awaited, known_to_all
+from tests.compatibility.support import Load, Topic, known_to_all
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Admin
@@ -51,7 +52,7 @@ def name() -> str:
 @pytest.fixture
 def topic(cluster, name) -> Topic:
     made = Topic(cluster.bootstrap, f"t-{name}", PARTITIONS, min_insync_replicas="2")
-    awaited(lambda: known_to_all(cluster, made.name), "all, the coordinators among them, to know the topic")
+    wait_for(lambda: known_to_all(cluster, made.name), "all, the coordinators among them, to know the topic")
     return made
 
 
@@ -122,7 +123,7 @@ def group_of(cluster: Any, name: str) -> Any:
 def coordinator_of(cluster: Any, name: str) -> int:
     with Admin(cluster.bootstrap) as admin:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[name])
-        return awaited(lambda: int(admin.ask(request).coordinators[0].node_id) + 1, "a coordinator") - 1
+        return wait_for(lambda: int(admin.ask(request).coordinators[0].node_id) + 1, "a coordinator") - 1
 
 
 def test_members_come_and_go_and_every_record_is_read(cluster, topic, name):
@@ -130,19 +131,19 @@ def test_members_come_and_go_and_every_record_is_read(cluster, topic, name):
         Load(cluster.bootstrap, topic) as load,
         Reader(cluster.bootstrap, name, topic.name) as first,
     ):
-        awaited(lambda: share(first), "all of it")
+        wait_for(lambda: share(first), "all of it")
         with Reader(cluster.bootstrap, name, f"^t-{name}.*") as second:
-            awaited(lambda: share(first, second), "a half each")
+            wait_for(lambda: share(first, second), "a half each")
             third = Reader(cluster.bootstrap, name, topic.name, **{"group.remote.assignor": "range"})
-            awaited(lambda: share(first, second, third), "a third each")
-            awaited(lambda: group_of(cluster, name).state.name == "STABLE", "that the coordinator has heard so")
+            wait_for(lambda: share(first, second, third), "a third each")
+            wait_for(lambda: group_of(cluster, name).state.name == "STABLE", "that the coordinator has heard so")
             third.close()
-            awaited(lambda: share(first, second), "a half each again")
+            wait_for(lambda: share(first, second), "a half each again")
             load.await_more(100)
-        awaited(lambda: share(first), "all of it again")
+        wait_for(lambda: share(first), "all of it again")
         load.stop()
         everything = {b"%d" % number for number in load.acknowledged}
-        awaited(
+        wait_for(
             lambda: {value for reader in (first, second, third) for _, _, value in reader.read} >= everything,
             "every record",
         )
@@ -152,11 +153,11 @@ def test_members_come_and_go_and_every_record_is_read(cluster, topic, name):
 def test_a_static_member_that_restarts_takes_nothing_from_the_others(cluster, topic, name):
     with Reader(cluster.bootstrap, name, topic.name) as other:
         static = Reader(cluster.bootstrap, name, topic.name, **{"group.instance.id": "i"})
-        awaited(lambda: share(other, static), "a half each")
+        wait_for(lambda: share(other, static), "a half each")
         mine, others = static.has, other.has
         static.close()
         with Reader(cluster.bootstrap, name, topic.name, **{"group.instance.id": "i"}) as again:
-            awaited(lambda: again.has == mine, "its part")
+            wait_for(lambda: again.has == mine, "its part")
             assert other.has == others
 
 
@@ -172,12 +173,12 @@ def test_a_member_that_dies_is_fenced_and_the_rest_read_on(cluster, topic, name)
         "while True: c.poll(1)\n"
     )
     with Reader(cluster.bootstrap, name, topic.name) as reader:
-        awaited(lambda: share(reader), "all of it")
+        wait_for(lambda: share(reader), "all of it")
         process = subprocess.Popen([sys.executable, "-c", script])
-        awaited(lambda: len(reader.has) == PARTITIONS // 2, "a half")
+        wait_for(lambda: len(reader.has) == PARTITIONS // 2, "a half")
         process.kill()
         process.wait()
-        awaited(lambda: share(reader), "all of it again")
+        wait_for(lambda: share(reader), "all of it again")
 
 
 def test_the_coordinator_dies_and_the_group_goes_on(cluster, topic, name):
@@ -186,20 +187,20 @@ def test_the_coordinator_dies_and_the_group_goes_on(cluster, topic, name):
         Reader(cluster.bootstrap, name, topic.name) as first,
         Reader(cluster.bootstrap, name, topic.name) as second,
     ):
-        awaited(lambda: share(first, second), "a half each")
+        wait_for(lambda: share(first, second), "a half each")
         for _ in range(2):
             dead = coordinator_of(cluster, name)
             cluster.kill(dead)
-            awaited(lambda old=dead: coordinator_of(cluster, name) != old, "another coordinator")
+            wait_for(lambda old=dead: coordinator_of(cluster, name) != old, "another coordinator")
             load.await_more(100)
             cluster.start_broker(dead)
-            awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all in sync again")
+            wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all in sync again")
         with Reader(cluster.bootstrap, name, topic.name) as third:
-            awaited(lambda: share(first, second, third), "a third each")
+            wait_for(lambda: share(first, second, third), "a third each")
         load.stop()
         everything = {b"%d" % number for number in load.acknowledged}
         everybody = (first, second, third)
-        awaited(lambda: {value for each in everybody for _, _, value in each.read} >= everything, "every record")
+        wait_for(lambda: {value for each in everybody for _, _, value in each.read} >= everything, "every record")
         assert [*first.failures, *second.failures, *third.failures] == []
 
 
@@ -213,18 +214,18 @@ def test_a_running_group_is_upgraded_and_goes_back(cluster, topic, name):
         readers = [reader("classic"), reader("classic")]
         everybody = list(readers)
         try:
-            awaited(lambda: share(*readers), "a half each")
+            wait_for(lambda: share(*readers), "a half each")
             assert group_of(cluster, name).type.name == "CLASSIC"
             for protocol in ("consumer", "consumer", "classic", "classic"):
                 readers.pop(0).close()
                 readers.append(reader(protocol))
                 everybody.append(readers[-1])
-                awaited(lambda: share(*readers), f"a half each, one more {protocol}")
+                wait_for(lambda: share(*readers), f"a half each, one more {protocol}")
                 load.await_more(50)
             assert group_of(cluster, name).type.name == "CLASSIC"
             load.stop()
             everything = {b"%d" % number for number in load.acknowledged}
-            awaited(lambda: {value for each in everybody for _, _, value in each.read} >= everything, "every record")
+            wait_for(lambda: {value for each in everybody for _, _, value in each.read} >= everything, "every record")
         finally:
             for each in readers:
                 each.close()
@@ -295,19 +296,19 @@ def test_java_consumers_share_while_the_coordinator_dies(cluster, kafka_libs, to
         Load(cluster.bootstrap, topic, pace_s=0.002) as load,
         Verifiable(kafka_libs, cluster.bootstrap, name, topic.name) as first,
     ):
-        awaited(lambda: share(first), "all of it")
+        wait_for(lambda: share(first), "all of it")
         with Verifiable(kafka_libs, cluster.bootstrap, name, topic.name) as second:
-            awaited(lambda: share(first, second), "a half each")
+            wait_for(lambda: share(first, second), "a half each")
             dead = coordinator_of(cluster, name)
             cluster.kill(dead)
-            awaited(lambda: coordinator_of(cluster, name) != dead, "another coordinator")
+            wait_for(lambda: coordinator_of(cluster, name) != dead, "another coordinator")
             load.await_more(300)
             cluster.start_broker(dead)
             assert share(first, second)
-        awaited(lambda: share(first), "all of it again")
+        wait_for(lambda: share(first), "all of it again")
         load.stop()
         everything = set(load.acknowledged.values())
-        awaited(lambda: first.read | second.read >= everything, "every record")
+        wait_for(lambda: first.read | second.read >= everything, "every record")
 
 
 @pytest.mark.kafka
@@ -318,9 +319,9 @@ def test_kafkas_command_lists_and_describes(cluster, kafka_tool, topic, name):
 
     fill(cluster, topic)
     with Reader(cluster.bootstrap, name, topic.name, **{"client.id": "reader"}) as reader:
-        awaited(lambda: len(reader.read) == 600, "every record")
+        wait_for(lambda: len(reader.read) == 600, "every record")
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        awaited(lambda: sum(offsets(admin, name).values()) == 600, "positions of all that was read")
+        wait_for(lambda: sum(offsets(admin, name).values()) == 600, "positions of all that was read")
         assert [name, "Consumer", "Stable"] in tool("--list", "--type", "--state")
         heading, *rows = tool("--describe", "--group", name)
         assert heading[:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
@@ -350,7 +351,7 @@ def test_our_command_shows_what_kafkas_shows(cluster, kafka_tool, topic, name):
         Reader(cluster.bootstrap, name, topic.name) as new,
         Reader(cluster.bootstrap, name, topic.name, protocol="classic") as old,
     ):
-        awaited(lambda: share(new, old), "a half each")
+        wait_for(lambda: share(new, old), "a half each")
 
         def shown(view: list[str]) -> tuple[list[list[str]], list[list[str]]]:
             asked = ["--bootstrap-server", cluster.bootstrap, "--describe", "--group", name, *view]
@@ -371,9 +372,9 @@ def test_our_command_shows_what_kafkas_shows(cluster, kafka_tool, topic, name):
 def test_kafkas_formatter_and_auditor_read_the_records(cluster, kafka_tool, topic, name):
     """The formatter shows classic groups only, but reads what it passes over; the auditor shows everything."""
     with Reader(cluster.bootstrap, name, topic.name) as reader:
-        awaited(lambda: share(reader), "all of it")
+        wait_for(lambda: share(reader), "all of it")
         old = Reader(cluster.bootstrap, name, topic.name, protocol="classic")
-        awaited(lambda: share(reader, old), "a half each")
+        wait_for(lambda: share(reader, old), "a half each")
         old.close()
     kafka_tool(
         CONSOLE, "--bootstrap-server", cluster.bootstrap, "--topic", "__consumer_offsets", "--from-beginning",

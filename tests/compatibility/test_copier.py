@@ -22,7 +22,8 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from tests.compatibility.support import PATIENCE_S, Topic, awaited, read
+from tests.compatibility.support import Topic, read
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes, pytest.mark.timeout(900)]
 
@@ -95,9 +96,9 @@ def test_what_is_copied_is_the_input_although_brokers_and_the_copier_die(cluster
             sender.produce(source.name, b"%d" % number)
             sender.poll(0)
         assert sender.flush(PATIENCE_S) == 0
-        awaited(lambda: len(target.isrs()[0]) == 3, "all replicas")  # the broker killed before has caught up
+        wait_for(lambda: len(target.isrs()[0]) == 3, "all replicas")  # the broker killed before has caught up
         with copier.running():
-            awaited(lambda: copier.stopped, "a first transaction of this part")
+            wait_for(lambda: copier.stopped, "a first transaction of this part")
             if part % 2:
                 copier.kill()
                 copier.start()
@@ -105,10 +106,10 @@ def test_what_is_copied_is_the_input_although_brokers_and_the_copier_die(cluster
                 victim = part // 2 % 3
                 cluster.kill(victim)
                 copier.go_on()
-                awaited(lambda gone=victim: target.leader() not in (-1, gone), "a leader")
+                wait_for(lambda gone=victim: target.leader() not in (-1, gone), "a leader")
                 cluster.start_broker(victim)
             copier.finish()
     cluster.wait_ready()  # the broker that was killed last is back for whoever comes next
     expected = [str(number) for number in range(PARTS * RECORDS_PER_KILL)]
-    copies = awaited(lambda: len(found := read(cluster.bootstrap, target)) >= len(expected) and found, "all copies")
+    copies = wait_for(lambda: len(found := read(cluster.bootstrap, target)) >= len(expected) and found, "all copies")
     assert copies == expected

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.compatibility.support import Topic, awaited
+from tests.compatibility.support import Topic
 from tests.compatibility.test_rot import told, turn
+from tests.waiting import wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
@@ -98,7 +99,7 @@ def test_a_cleaner_that_does_not_clean_is_explained_and_freed(supervisor, group,
     group.commit_until(lambda: told(supervisor, dead, "log.uncleanable"))
     group.commit_until(lambda: size(dead) > 3 * SEGMENT)
     for broker in others:
-        awaited(lambda broker=broker: size(broker) < 2 * SEGMENT, "the others to have compacted theirs")
+        wait_for(lambda broker=broker: size(broker) < 2 * SEGMENT, "the others to have compacted theirs")
 
     (finding,) = uncleanable()
     assert (finding["about"], finding["says"]) == (f"partition {LOG}", f"Broker {dead} does not compact it.")
@@ -107,10 +108,10 @@ def test_a_cleaner_that_does_not_clean_is_explained_and_freed(supervisor, group,
 
     supervisor.kill(dead)
     shutil.rmtree(supervisor.children[dead].folder / LOG)
-    awaited(lambda: in_sync() == 2, "the stopped broker to be missed")
+    wait_for(lambda: in_sync() == 2, "the stopped broker to be missed")
     supervisor.start_broker(dead)
-    awaited(lambda: in_sync() == 3, "the copy")
+    wait_for(lambda: in_sync() == 3, "the copy")
     assert uncleanable() == []
     group.commit_until(lambda: told(supervisor, dead, "log.compacted"))
-    awaited(lambda: size(dead) < 2 * SEGMENT, "the log to be compacted")
+    wait_for(lambda: size(dead) < 2 * SEGMENT, "the log to be compacted")
     assert group.committed() == group.position

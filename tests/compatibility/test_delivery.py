@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compatibility.application import PRODUCERS, TOGETHER
-from tests.compatibility.support import PATIENCE_S, Topic, awaited, known_to_all, read
+from tests.compatibility.support import Topic, known_to_all, read
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -41,13 +42,13 @@ def outcome(cluster, request) -> tuple[set[int], set[int], Topic]:
         leader = target.led_by()
         application.kill()
         cluster.kill(leader)
-    awaited(lambda: target.leader() not in (-1, leader), "another leader")
+    wait_for(lambda: target.leader() not in (-1, leader), "another leader")
     cluster.start_broker(leader)
     cluster.wait_ready()
     # Whoever asks for no answer is not told that he writes to the leader of before.
-    awaited(lambda: known_to_all(cluster, target.name) and len(target.isrs()[0]) == 3, "all replicas")
+    wait_for(lambda: known_to_all(cluster, target.name) and len(target.isrs()[0]) == 3, "all replicas")
     assert subprocess.run([*command, "-1"], check=False, timeout=PATIENCE_S * 2).returncode == 0
-    awaited(lambda: str(COUNT - 1) in read(cluster.bootstrap, target), "the last of them")
+    wait_for(lambda: str(COUNT - 1) in read(cluster.bootstrap, target), "the last of them")
     found = Counter(map(int, read(cluster.bootstrap, target)))
     assert found.keys() <= set(range(COUNT))
     return set(range(COUNT)) - found.keys(), {number for number, times in found.items() if times > 1}, target

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.compatibility.mounts import as_root, fill, small_disk
-from tests.compatibility.support import Load, Topic, assert_exact, awaited, stored
+from tests.compatibility.support import Load, Topic, assert_exact, stored
+from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
@@ -67,14 +68,14 @@ def test_a_full_disk_of_a_leader_and_of_a_follower(tmp_path):
         load.await_more(500)
 
         ballast = fill(tmp_path / "disk-1")
-        awaited(lambda: told(supervisor, 1, "folder.full"), "the follower's disk to be full")
-        awaited(lambda: topic.isrs()[0] == [0, 2], "the follower to leave the in-sync set")
+        wait_for(lambda: told(supervisor, 1, "folder.full"), "the follower's disk to be full")
+        wait_for(lambda: topic.isrs()[0] == [0, 2], "the follower to leave the in-sync set")
         load.await_more(500)
         ballast.unlink()
-        awaited(lambda: topic.isrs()[0] == [0, 1, 2], "the follower to catch up")
+        wait_for(lambda: topic.isrs()[0] == [0, 1, 2], "the follower to catch up")
 
         ballast = fill(tmp_path / "disk-0")
-        awaited(lambda: told(supervisor, 0, "folder.full"), "the leader's disk to be full")
+        wait_for(lambda: told(supervisor, 0, "folder.full"), "the leader's disk to be full")
         before = len(load.acknowledged)
         found = stored(supervisor.bootstrap, topic)[0]
         assert len(found) >= before - 1_000
@@ -106,7 +107,7 @@ def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, desc
         gone, kept = map(str, folders[0])
         folders[0][0].rename(tmp_path / "gone")
         lost = {int(name.rpartition("-")[2]) for name in spread[gone]}
-        awaited(lambda: all(topic.leader(each) not in (-1, 0) for each in lost), "other leaders for what is gone")
+        wait_for(lambda: all(topic.leader(each) not in (-1, 0) for each in lost), "other leaders for what is gone")
         assert all(topic.led_by(each) == 0 for each in set(range(6)) - lost), "the other folder is not concerned"
         load.await_more(500)
         now = described(supervisor, 0)
@@ -114,7 +115,7 @@ def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, desc
         assert now[kept] == (None, placed[kept][1])
 
         exits.enter_context(small_disk(folders[1][0], 1, "ro"))  # on top of what is there
-        awaited(lambda: told(supervisor, 1, "folder.failed"), "the read-only folder to be noticed")
+        wait_for(lambda: told(supervisor, 1, "folder.failed"), "the read-only folder to be noticed")
         load.await_more(500)
         assert STORAGE_ERROR in described(supervisor, 1)[str(folders[1][0])][0]
 
@@ -124,13 +125,13 @@ def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, desc
         folders[2][1].write_text("no folder")
         supervisor.start_broker(2)
         supervisor.wait_ready()
-        awaited(lambda: told(supervisor, 2, "folder.failed"), "the folder that cannot be read to be told of")
+        wait_for(lambda: told(supervisor, 2, "folder.failed"), "the folder that cannot be read to be told of")
         load.await_more(500)
         after = described(supervisor, 2)
         assert STORAGE_ERROR in after[str(folders[2][1])][0]
         assert not after[str(folders[2][0])][0]
         expected = [[2] if each in lost else [0, 1] for each in range(6)]
-        awaited(lambda: list(topic.isrs().values()) == expected, "every replica that can be in sync")
+        wait_for(lambda: list(topic.isrs().values()) == expected, "every replica that can be in sync")
         load.stop()
         assert_exact(load, stored(supervisor.bootstrap, topic))
 
@@ -159,12 +160,12 @@ def test_kafkas_tool_moves_replicas_between_folders_under_load(tmp_path, kafka_t
             told = kafka_tool(REASSIGN, *asked, "--verify", "--preserve-throttles")
             return told.count("is currently in the expected state") + told.count("completed successfully") >= 6
 
-        awaited(is_complete, "the tool to find all replicas in their new folders")
+        wait_for(is_complete, "the tool to find all replicas in their new folders")
         load.await_more(500)
         for wish in wishes:
             for path in wish["log_dirs"]:
                 assert (Path(path) / f"t-{wish['partition']}" / "partition.metadata").exists()
-        awaited(lambda: topic.isrs() == {0: [0, 1, 2], 1: [0, 1, 2]}, "all replicas in sync")
+        wait_for(lambda: topic.isrs() == {0: [0, 1, 2], 1: [0, 1, 2]}, "all replicas in sync")
         load.stop()
         assert_exact(load, stored(supervisor.bootstrap, topic))
 

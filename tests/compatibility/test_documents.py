@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.compatibility.stores import PARAMS, running
-from tests.compatibility.support import awaited, controller_of
+from tests.compatibility.support import controller_of
+from tests.waiting import wait_for
 from tidelog.cli.main import run
 
 pytestmark = pytest.mark.processes
@@ -175,15 +176,15 @@ def test_seed_004(operator, step):
         return re.search(step.prints, told[-1], re.MULTILINE)
 
     if any(asked in step.line for asked in ("--list", "--describe", "console-consumer")):
-        awaited(is_printed, step.prints)  # of whichever broker is asked
+        wait_for(is_printed, step.prints)  # of whichever broker is asked
     else:
         assert is_printed(), told
     if step.shown_by:
-        awaited(lambda: re.search(step.shows, operator(step.shown_by)), f"{step.shows} in {step.shown_by}")
+        wait_for(lambda: re.search(step.shows, operator(step.shown_by)), f"{step.shows} in {step.shown_by}")
 
 
 def test_a_topic_that_was_deleted_is_gone(operator):
-    awaited(
+    wait_for(
         lambda: TOPIC not in operator("kafka-topics.sh --bootstrap-server broker_host:port --list"), "the end of it"
     )
 
@@ -197,19 +198,19 @@ def test_seed_002(operator):
     create = "kafka-topics.sh --bootstrap-server localhost:9092 --create --topic my-topic --replication-factor 3"
     operator(create)
     listed = "kafka-topics.sh --list --bootstrap-server localhost:9092"
-    awaited(lambda: "my-topic" in operator(listed).split(), "the topic")
+    wait_for(lambda: "my-topic" in operator(listed).split(), "the topic")
     line = (
         "kafka-configs.sh --alter --topic my-topic --add-config min.insync.replicas=2 --bootstrap-server localhost:9092"
     )
     assert operator(line) == "Completed updating config for topic my-topic.\n"
     shown = "kafka-configs.sh --describe --topic my-topic --bootstrap-server localhost:9092"
-    awaited(lambda: "min.insync.replicas=2 " in operator(shown), "the option")
+    wait_for(lambda: "min.insync.replicas=2 " in operator(shown), "the option")
 
 
 def test_a_controller_is_elected_anew_when_its_node_goes(operator, store):
     before = operator(f"tidelog metadata get --metadata {store.url} /controller_epoch")
     operator("rmr /controller")
     epoch = f"tidelog metadata get --metadata {store.url} /controller_epoch"
-    awaited(lambda: int(operator(epoch)) > int(before), "another term")
-    awaited(lambda: controller_of(store.cluster.bootstrap) >= 0, "a controller")
+    wait_for(lambda: int(operator(epoch)) > int(before), "another term")
+    wait_for(lambda: controller_of(store.cluster.bootstrap) >= 0, "a controller")
     operator("kafka-topics.sh --bootstrap-server broker_host:port --create --topic after")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.compatibility.support import awaited
+from tests.waiting import wait_for
 from tidelog.cli.main import run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
@@ -54,7 +54,7 @@ def test_the_same_partitions_are_found(without_broker_2, kafka_tool, capsys, whi
         return lines[0] == lines[1]
 
     told = []
-    awaited(lambda: partitions(ours()) == FOUND[which], f"{FOUND[which]}")
+    wait_for(lambda: partitions(ours()) == FOUND[which], f"{FOUND[which]}")
     # Each asks whichever broker it likes: these may hear one after the other that broker 2 is gone.
     assert same() or same(), told
 

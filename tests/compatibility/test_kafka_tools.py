@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.support import awaited
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
 
@@ -48,7 +48,7 @@ def test_console_producer_and_consumer_and_its_group(tool, filled):
 
 def until(found, tool, *arguments):
     """Ask until whichever broker is asked knows; what it said at last."""
-    return awaited(lambda: [text] if found(text := tool(*arguments)) else [], f"{arguments}")[0]
+    return wait_for(lambda: [text] if found(text := tool(*arguments)) else [], f"{arguments}")[0]
 
 
 def test_topics_are_described_grown_and_deleted(tool, filled):
@@ -126,7 +126,7 @@ def test_its_auditor_reads_our_files(kafka_tool, cluster, measured):
         return {b"".join(path.read_bytes() for path in sorted(folder.glob("*.log"))) for folder in folders}
 
     folders = replicas(cluster, "quick")
-    awaited(lambda: len(contents()) == 1, "replicas that are the same byte for byte")
+    wait_for(lambda: len(contents()) == 1, "replicas that are the same byte for byte")
     audited = sorted(path for folder in folders for path in folder.glob("0*.*"))
     assert {path.suffix for path in audited} == {".log", ".index", ".timeindex", ".snapshot"}
     text = kafka_tool("DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, audited)))

@@ -4,7 +4,8 @@ nothing is there twice, each partition keeps its order.
 
 import pytest
 
-from tests.compatibility.support import Load, Topic, assert_exact, awaited, stored
+from tests.compatibility.support import Load, Topic, assert_exact, stored
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
@@ -18,12 +19,14 @@ def test_leaders_die_and_no_acknowledged_record_does(cluster):
         for kill in range(KILLS):
             load.await_more(50)
             partition = kill % PARTITIONS
-            leader = awaited(lambda at=partition: topic.leader(at) + 1, "a leader") - 1
+            leader = wait_for(lambda at=partition: topic.leader(at) + 1, "a leader") - 1
             cluster.kill(leader)
-            awaited(lambda at=partition, old=leader: topic.leader(at) not in (-1, old), f"another leader than {leader}")
+            wait_for(
+                lambda at=partition, old=leader: topic.leader(at) not in (-1, old), f"another leader than {leader}"
+            )
             load.await_more(50)
             cluster.start_broker(leader)
-            awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), f"broker {leader} in sync again")
+            wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), f"broker {leader} in sync again")
         load.stop()
         assert_exact(load, stored(cluster.bootstrap, topic))
     assert len(load.acknowledged) >= KILLS * 100

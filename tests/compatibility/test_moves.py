@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.compatibility.support import Load, Topic, assert_exact, awaited, controller_of, stored
+from tests.compatibility.support import Load, Topic, assert_exact, controller_of, stored
+from tests.waiting import wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
@@ -80,7 +81,7 @@ def fill(cluster, topic, count, size=1000, partition=0):
 
 
 def settled(tidelog):
-    awaited(lambda: "No partition reassignments found." in tidelog("reassign-partitions", "--list"), "all moves end")
+    wait_for(lambda: "No partition reassignments found." in tidelog("reassign-partitions", "--list"), "all moves end")
 
 
 def replicas(tidelog, topic):
@@ -96,7 +97,7 @@ def await_replicas(tidelog, moves):
     """Until the broker that is asked, whichever that is, knows where all partitions of a topic have moved."""
     ((topic, _), *_) = moves
     wanted = {partition: ",".join(map(str, own)) for (_, partition), own in moves.items()}
-    awaited(lambda: replicas(tidelog, topic) == wanted, f"{topic} at {wanted}")
+    wait_for(lambda: replicas(tidelog, topic) == wanted, f"{topic} at {wanted}")
 
 
 def held(folder, topic):
@@ -128,13 +129,13 @@ def test_kafkas_reassignment_tool(cluster, tool, tidelog, file, folder):
     assert "Reassignment of partition moved-0 is completed." in verified
     assert "Clearing broker-level throttles on brokers 0,1,2,3" in verified
     assert sorted(replicas(tidelog, "moved")) == [0, 1]
-    awaited(lambda: held(folder, "moved") == [2, 3], "the old replicas go")
+    wait_for(lambda: held(folder, "moved") == [2, 3], "the old replicas go")
     back = file(wishes({("moved", 0): [0, 2], ("moved", 1): [1, 3]}))
     tool(command, "--execute", "--reassignment-json-file", back, "--throttle", "1000")
     assert "is still in progress" in tool(command, "--verify", "--reassignment-json-file", back)
     cancelled = tool(command, "--cancel", "--reassignment-json-file", back)
     assert "Successfully cancelled partition reassignments for: moved-0,moved-1" in cancelled
-    awaited(lambda: held(folder, "moved") == [2, 3], "what was begun goes")
+    wait_for(lambda: held(folder, "moved") == [2, 3], "what was begun goes")
 
 
 def test_throttles_are_gone_when_a_move_has_ended(cluster, tidelog, file):
@@ -151,7 +152,7 @@ def test_throttles_are_gone_when_a_move_has_ended(cluster, tidelog, file):
         shown = [tidelog("configs", "--describe", "--entity-type", kind, "--entity-name", name) for kind, name in asked]
         return any("throttled" in text for text in shown)
 
-    awaited(lambda: not throttled(), "the throttles go")
+    wait_for(lambda: not throttled(), "the throttles go")
 
 
 def test_the_offsets_topic_gets_three_replicas_and_keeps_what_it_holds(cluster, tidelog, file):
@@ -195,7 +196,7 @@ def test_partitions_move_under_load_while_brokers_and_controllers_die(cluster, t
             cluster.wait_ready()
             settled(tidelog)
             await_replicas(tidelog, target)
-            awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all are in sync")
+            wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all are in sync")
         load.stop()
         assert_exact(load, stored(cluster.bootstrap, topic))
     assert len(load.acknowledged) > 1000
@@ -219,7 +220,7 @@ def test_many_replicas_move_under_load(cluster, tidelog, file):
         assert_exact(load, stored(cluster.bootstrap, topic))
     figures = f"{REPLICAS} replicas: asked {asked - began:.2f} s, ended {ended - began:.2f} s"
     sys.stderr.write(f"{figures}, {acked} records acknowledged meanwhile\n")
-    awaited(lambda: {tuple(isr) for isr in many.isrs().values()} == {(1,), (2,), (3,)}, "the replicas at their places")
+    wait_for(lambda: {tuple(isr) for isr in many.isrs().values()} == {(1,), (2,), (3,)}, "the replicas at their places")
     for partition in (0, REPLICAS - 1):
         assert len(read_all(cluster, "many", partition)) == 20
 
@@ -256,16 +257,16 @@ def test_a_topic_deleted_while_a_broker_is_down_goes_with_its_return(cluster, ti
     tidelog("topics", "--create", "--topic", "stubborn", "--replica-assignment", "0:1:2")
     fill(cluster, "stubborn", 10)
     cluster.kill(2)
-    awaited(lambda: "Isr: 0,1\t" in tidelog("topics", "--describe", "--topic", "stubborn"), "broker 2 is missed")
+    wait_for(lambda: "Isr: 0,1\t" in tidelog("topics", "--describe", "--topic", "stubborn"), "broker 2 is missed")
     tidelog("topics", "--delete", "--topic", "stubborn")
-    awaited(lambda: "stubborn" not in tidelog("topics", "--list").splitlines(), "nobody to show it any more")
-    awaited(lambda: held(folder, "stubborn") == [2], "the living delete")
+    wait_for(lambda: "stubborn" not in tidelog("topics", "--list").splitlines(), "nobody to show it any more")
+    wait_for(lambda: held(folder, "stubborn") == [2], "the living delete")
     assert "marked for deletion" in tidelog("topics", "--create", "--topic", "stubborn", "--partitions", "1", code=1)
     cluster.start_broker(2)
     cluster.wait_ready()
-    awaited(lambda: held(folder, "stubborn") == [], "the broker that is back deletes")
+    wait_for(lambda: held(folder, "stubborn") == [], "the broker that is back deletes")
     created = ("topics", "--create", "--if-not-exists", "--topic", "stubborn", "--replica-assignment", "2")
-    awaited(lambda: "Created topic stubborn." in tidelog(*created), "the name is free")
+    wait_for(lambda: "Created topic stubborn." in tidelog(*created), "the name is free")
 
 
 def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, file, folder):
@@ -283,8 +284,8 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
         assert admin.ask(request, CONTROLLER).responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     assert "leaving" in tidelog("topics", "--list").splitlines()
     tidelog("reassign-partitions", "--cancel", "--reassignment-json-file", plan)
-    awaited(lambda: "leaving" not in tidelog("topics", "--list").splitlines(), "the topic goes")
-    awaited(lambda: held(folder, "leaving") == [], "its files go")
+    wait_for(lambda: "leaving" not in tidelog("topics", "--list").splitlines(), "the topic goes")
+    wait_for(lambda: held(folder, "leaving") == [], "its files go")
 
 
 @pytest.mark.kafka
@@ -292,15 +293,15 @@ def test_kafkas_election_tool_elects_uncleanly(cluster, tool, tidelog):
     tidelog("topics", "--create", "--topic", "lost", "--replica-assignment", "2:3")
     fill(cluster, "lost", 10)
     cluster.kill(3)
-    awaited(lambda: "Isr: 2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 3 is missed")
+    wait_for(lambda: "Isr: 2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 3 is missed")
     cluster.kill(2)
     cluster.start_broker(3)
-    awaited(lambda: "Leader: none" in tidelog("topics", "--describe", "--topic", "lost"), "nobody leads")
+    wait_for(lambda: "Leader: none" in tidelog("topics", "--describe", "--topic", "lost"), "nobody leads")
     chosen = ("--topic", "lost", "--partition", "0")
     done = tool("LeaderElectionCommand", "--election-type", "unclean", *chosen)
     assert "Successfully completed leader election (UNCLEAN) for partitions lost-0" in done
     cluster.start_broker(2)
     cluster.wait_ready()
-    awaited(lambda: "Isr: 3,2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 2 follows")
+    wait_for(lambda: "Isr: 3,2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 2 follows")
     done = tool("LeaderElectionCommand", "--election-type", "preferred", *chosen)
     assert "Successfully completed leader election (PREFERRED) for partitions lost-0" in done

@@ -5,7 +5,6 @@ import json
 import pytest
 from kazoo.client import KazooClient
 
-from tests.compatibility.support import awaited
 from tests.compatibility.test_moves import (
     BROKERS,
     await_replicas,
@@ -19,6 +18,7 @@ from tests.compatibility.test_moves import (
     tidelog,
     wishes,
 )
+from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(900)]
@@ -61,10 +61,10 @@ def test_a_node_of_the_tree_starts_a_move_that_a_new_controller_ends(cluster, zo
     try:
         operator.create("/admin/reassign_partitions", json.dumps(wishes({("noted", 0): [2, 3]})).encode())
         operator.delete("/controller")
-        awaited(lambda: not operator.exists("/admin/reassign_partitions"), "the node goes")
+        wait_for(lambda: not operator.exists("/admin/reassign_partitions"), "the node goes")
         await_replicas(tidelog, {("noted", 0): [2, 3]})
         assert "adding_replicas" in json.loads(operator.get("/brokers/topics/noted")[0])
     finally:
         operator.stop()
         operator.close()
-    awaited(lambda: held(folder, "noted") == [2, 3], "the old replicas go")
+    wait_for(lambda: held(folder, "noted") == [2, 3], "the old replicas go")

@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.compatibility.support import PATIENCE_S, Topic, awaited
+from tests.compatibility.support import Topic
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
@@ -38,7 +39,7 @@ def limit(cluster, capsys):
             place = ["--bootstrap-server", f"{child.host}:{child.port}"]
             if number == 0:
                 assert run(["configs", *place, "--alter", *entity, "--add-config", given]) == 0
-            awaited(lambda place=place: _knows(place, entity, quotas, capsys), "the quota")
+            wait_for(lambda place=place: _knows(place, entity, quotas, capsys), "the quota")
 
     return set_
 
@@ -80,7 +81,7 @@ def test_who_produces_too_fast_is_slowed_down_to_the_quota(cluster, limit):
     took = produce(slow, topic, total)
     assert total <= BURST + RATE * (took + 1) * 1.1
     # A slow machine may have sent that no faster than it is allowed to.
-    awaited(lambda: told or produce_at_once(slow, topic, total), "the client to be told to wait")
+    wait_for(lambda: told or produce_at_once(slow, topic, total), "the client to be told to wait")
     produce(producer_of(cluster, "free", others), topic, total)
     assert others == []
 
@@ -102,7 +103,7 @@ def test_who_fetches_too_fast_is_slowed_down_to_the_quota(cluster, limit):
     read_all(consumer, topic, total)
     took = time.monotonic() - begin
     assert total <= BURST + RATE * (took + 1) * 1.1 + 50_000
-    awaited(lambda: told or read_all(consumer, topic, total), "the client to be told to wait")
+    wait_for(lambda: told or read_all(consumer, topic, total), "the client to be told to wait")
     consumer.close()
 
 

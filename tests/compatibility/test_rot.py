@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.compatibility.support import PATIENCE_S, Load, Topic, assert_exact, awaited, stored
+from tests.compatibility.support import Load, Topic, assert_exact, stored
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 from tidelog.wire.records import HEADER_BYTES
 
@@ -41,7 +42,7 @@ def fill(supervisor: Supervisor, topic: Topic) -> Load:
     """More than one segment of records, all acknowledged."""
     load = Load(supervisor.bootstrap, topic, {"batch.num.messages": 50}, pace_s=0.0)
     with load:
-        awaited(lambda: len(list(segment(supervisor, 0, topic.name).parent.glob("*.log"))) > 1, "a second segment")
+        wait_for(lambda: len(list(segment(supervisor, 0, topic.name).parent.glob("*.log"))) > 1, "a second segment")
         load.await_more(100)
     return load
 
@@ -69,26 +70,26 @@ def test_what_is_read_is_what_was_written_and_every_copy_is_mended(tmp_path):
         good = segment(supervisor, 0, "rotten").read_bytes()
         for broker in (1, 2):  # two are enough for an acknowledgement
             path = segment(supervisor, broker, "rotten")
-            awaited(lambda path=path: path.exists() and path.read_bytes() == good, f"the copy of broker {broker}")
+            wait_for(lambda path=path: path.exists() and path.read_bytes() == good, f"the copy of broker {broker}")
         for place in (0.0001, 0.3, 0.7):
             turn(segment(supervisor, 0, "rotten"), place)
         assert_exact(load, stored(supervisor.bootstrap, topic))
-        awaited(lambda: told(supervisor, 0, "log.repaired") == 3, "three repairs")
+        wait_for(lambda: told(supervisor, 0, "log.repaired") == 3, "three repairs")
         assert told(supervisor, 0, "log.rot") == 3
         assert segment(supervisor, 0, "rotten").read_bytes() == good
 
         supervisor.kill(0)
         supervisor.start_broker(0)
         supervisor.wait_ready()
-        awaited(lambda: topic.leader() != -1 and len(topic.isrs()[0]) == 3, "all replicas in sync")
+        wait_for(lambda: topic.leader() != -1 and len(topic.isrs()[0]) == 3, "all replicas in sync")
         leader = topic.led_by()
         empty = 2 if leader != 2 else 1
         turn(segment(supervisor, leader, "rotten"), 0.5)
         supervisor.kill(empty)
         shutil.rmtree(segment(supervisor, empty, "rotten").parent)
-        awaited(lambda: len(topic.isrs()[0]) == 2, "the empty replica to be missed")
+        wait_for(lambda: len(topic.isrs()[0]) == 2, "the empty replica to be missed")
         supervisor.start_broker(empty)
-        awaited(lambda: len(topic.isrs()[0]) == 3, "the empty replica to have all of it again")
+        wait_for(lambda: len(topic.isrs()[0]) == 3, "the empty replica to have all of it again")
         for broker in range(3):
             assert segment(supervisor, broker, "rotten").read_bytes() == good, broker
         assert not any(told(supervisor, broker, "log.unrepairable") for broker in range(3))

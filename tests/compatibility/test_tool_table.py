@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.compatibility.stores import PARAMS, running
-from tests.compatibility.support import awaited
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.processes]
 
@@ -121,7 +121,7 @@ def test_the_tool_does_it(store, kafka_tool, files, row):
         return re.search(row.prints, told[-1])
 
     if is_a_question(row):
-        awaited(done, f"{row.prints} in {told}")
+        wait_for(done, f"{row.prints} in {told}")
     else:
         assert done(), told
 

@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.compatibility.differential.batches import EPOCH_2023, batch
 from tests.compatibility.differential.wire import Connection
-from tests.compatibility.support import PATIENCE_S, Topic, awaited, read
+from tests.compatibility.support import Topic, read
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
@@ -69,7 +70,7 @@ def coordinator_of(cluster: Any, name: str) -> int:
             answer = admin.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]))
             return int(answer.coordinators[0].node_id) + 1
 
-        return awaited(found, "a coordinator") - 1
+        return wait_for(found, "a coordinator") - 1
 
 
 # confluent-kafka (librdkafka; the older protocol)
@@ -86,7 +87,9 @@ def test_confluent_commits_and_aborts(cluster, topic, name):
             sender.commit_transaction(PATIENCE_S)
     expected = [f"{number}{letter}" for number in (0, 2, 4) for letter in "ab"]
     for partition in range(2):
-        assert awaited(lambda at=partition: read(cluster.bootstrap, topic, partition=at) == expected, "the last marker")
+        assert wait_for(
+            lambda at=partition: read(cluster.bootstrap, topic, partition=at) == expected, "the last marker"
+        )
         assert len(read(cluster.bootstrap, topic, "read_uncommitted", partition)) == 12
 
 
@@ -100,7 +103,7 @@ def test_readers_of_committed_records_wait_for_an_open_transaction(cluster, topi
     assert read(cluster.bootstrap, topic) == []
     assert read(cluster.bootstrap, topic, "read_uncommitted") == ["open", "behind it"]
     sender.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: read(cluster.bootstrap, topic) == ["open", "behind it"], "both")
+    assert wait_for(lambda: read(cluster.bootstrap, topic) == ["open", "behind it"], "both")
 
 
 def test_a_second_producer_fences_the_first(cluster, topic, name):
@@ -114,14 +117,14 @@ def test_a_second_producer_fences_the_first(cluster, topic, name):
     second.begin_transaction()
     write(second, topic, "yes")
     second.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: read(cluster.bootstrap, topic) == ["yes"], "the second's record")
+    assert wait_for(lambda: read(cluster.bootstrap, topic) == ["yes"], "the second's record")
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(cluster, topic, name):
     sender = producer(cluster, name, **{"transaction.timeout.ms": 1_000})
     sender.begin_transaction()
     write(sender, topic, "too late")
-    assert awaited(lambda: state(cluster, name) == "CompleteAbort", "its abort")
+    assert wait_for(lambda: state(cluster, name) == "CompleteAbort", "its abort")
     with pytest.raises(KafkaException):
         sender.commit_transaction(PATIENCE_S)
     assert read(cluster.bootstrap, topic) == []
@@ -139,7 +142,7 @@ def test_positions_are_committed_with_the_transaction_or_not_at_all(cluster, top
             [TopicPartition(topic.name, 0, offset)], consumer.consumer_group_metadata(), PATIENCE_S
         )
         (sender.commit_transaction if commit else sender.abort_transaction)(PATIENCE_S)
-    assert awaited(lambda: consumer.committed([place], timeout=PATIENCE_S)[0].offset == 7, "the first position")
+    assert wait_for(lambda: consumer.committed([place], timeout=PATIENCE_S)[0].offset == 7, "the first position")
     consumer.close()
 
 
@@ -156,9 +159,9 @@ def test_a_coordinator_dies_and_another_carries_on(cluster, topic, name):
         sender.commit_transaction(PATIENCE_S)
         expected += [f"{number}a", f"{number}b"]
         cluster.start_broker(coordinator)
-        awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas")
+        wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas")
     for partition in range(2):
-        assert awaited(lambda at=partition: read(cluster.bootstrap, topic, partition=at) == expected, "all records")
+        assert wait_for(lambda at=partition: read(cluster.bootstrap, topic, partition=at) == expected, "all records")
 
 
 # aiokafka
@@ -209,7 +212,7 @@ def test_aiokafkas_transaction_that_takes_too_long_is_aborted(cluster, topic, na
         await slow.begin_transaction()
         with suppress(KafkaError):  # so slow that not even this was in time
             await slow.send_and_wait(topic.name, b"too late", partition=0)
-        await asyncio.to_thread(awaited, lambda: state(cluster, name) == "CompleteAbort", "its abort")
+        await asyncio.to_thread(wait_for, lambda: state(cluster, name) == "CompleteAbort", "its abort")
         with pytest.raises(KafkaError):
             await slow.commit_transaction()
         await slow.stop()
@@ -220,7 +223,7 @@ def test_aiokafkas_transaction_that_takes_too_long_is_aborted(cluster, topic, na
         await again.stop()
 
     asyncio.run(story())
-    assert awaited(lambda: read(cluster.bootstrap, topic), "the second's record") == ["in time"]
+    assert wait_for(lambda: read(cluster.bootstrap, topic), "the second's record") == ["in time"]
 
 
 # Java (protocol 2). What it tells is what it tells of a real Kafka 4.3.1.
@@ -252,7 +255,7 @@ def test_java_commits_aborts_is_fenced_and_comes_too_late(cluster, kafka_libs, t
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", kafka_libs, str(source), cluster.bootstrap, topic.name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S * 3, check=False)
     assert (done.returncode, done.stdout) == (0, TOLD), done.stderr
-    assert awaited(lambda: read(cluster.bootstrap, topic) == ["kept", "of the next"], "the last marker")
+    assert wait_for(lambda: read(cluster.bootstrap, topic) == ["kept", "of the next"], "the last marker")
 
 
 # Java's command
@@ -283,7 +286,7 @@ def test_kafkas_command_finds_and_aborts_a_transaction_that_hangs(cluster, kafka
     other.begin_transaction()
     write(other, topic, "goes on")
     other.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: read(cluster.bootstrap, topic) == ["goes on"], "what came behind it")
+    assert wait_for(lambda: read(cluster.bootstrap, topic) == ["goes on"], "what came behind it")
 
 
 @pytest.mark.kafka
@@ -301,7 +304,7 @@ def test_kafkas_command_finds_a_transaction_that_nobody_will_end(cluster, kafka_
             answer = leader.ask("Produce", 9, transactional_id=name, acks=-1, timeout_ms=10_000, topic_data=data)
             return bool(answer.responses[0].partition_responses[0].error_code == 0)
 
-        awaited(taken, "a leader that does not verify")
+        wait_for(taken, "a leader that does not verify")
     kafka_tool("kafka.admin.ConfigCommand", *configs, "--delete-config", verification)
     command = ["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", cluster.bootstrap]
     sender = producer(cluster, f"{name}-known")
@@ -315,7 +318,7 @@ def test_kafkas_command_finds_a_transaction_that_nobody_will_end(cluster, kafka_
     kafka_tool(*command, "forceTerminateTransaction", "--transactionalId", f"{name}-known")
     with pytest.raises(KafkaException):
         sender.commit_transaction(PATIENCE_S)
-    assert awaited(lambda: state(cluster, f"{name}-known") == "Empty", "its end")
+    assert wait_for(lambda: state(cluster, f"{name}-known") == "Empty", "its end")
     for partition, value in ((0, "hangs"), (1, "known")):
         assert read(cluster.bootstrap, topic, partition=partition) == []
         assert read(cluster.bootstrap, topic, "read_uncommitted", partition) == [value]

@@ -15,7 +15,7 @@ from tests.compatibility.differential.group_requests import commit, fetch_groups
 from tests.compatibility.differential.groups_script import await_coordinator
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import CLOSED, SILENT, Connection
-from tests.compatibility.support import awaited
+from tests.waiting import wait_for
 from tidelog.errors import ErrorCode
 from tidelog.shell.supervisor import Supervisor
 
@@ -232,9 +232,9 @@ def test_lists_are_appended_to_and_subtracted_from(side, topic):
         return configs(side, topic)["cleanup.policy"].value
 
     change(2, "compact")
-    awaited(lambda: shown() == "delete,compact", "the longer list")
+    wait_for(lambda: shown() == "delete,compact", "the longer list")
     change(3, "delete")
-    awaited(lambda: shown() == "compact", "the shorter list")
+    wait_for(lambda: shown() == "compact", "the shorter list")
 
 
 def test_asking_for_metadata_makes_a_topic(side):

@@ -15,8 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.compatibility.support import Load, Topic, assert_exact, awaited, controller_of, stored
+from tests.compatibility.support import Load, Topic, assert_exact, controller_of, stored
 from tests.ensemble import Ensemble
+from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
@@ -79,8 +80,8 @@ class Cluster(Supervisor):
         return stat and stat.czxid
 
     def await_new_controller(self, epoch):
-        awaited(lambda: self.controller() is not None and self.read("/controller_epoch") > epoch, "a new controller")
-        awaited(lambda: controller_of(self.bootstrap) == self.controller(), "that all know the controller")
+        wait_for(lambda: self.controller() is not None and self.read("/controller_epoch") > epoch, "a new controller")
+        wait_for(lambda: controller_of(self.bootstrap) == self.controller(), "that all know the controller")
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +133,11 @@ def test_records_are_exact_while_the_controller_node_is_deleted_and_leaders_are_
         load.await_more(500)
         victim = topic.led_by()
         cluster.kill(victim)
-        awaited(lambda: topic.leader() not in (victim, -1), "another leader")
+        wait_for(lambda: topic.leader() not in (victim, -1), "another leader")
         load.await_more(500)
         cluster.start_broker(victim)
         cluster.wait_ready()
-        awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas in sync")
+        wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas in sync")
         load.stop()
         assert_exact(load, stored(cluster.bootstrap, topic))
 
@@ -146,13 +147,13 @@ def test_an_expired_session_is_followed_by_a_registration_with_a_higher_epoch(cl
     victim = topic.led_by()
     before = cluster.epoch(victim)
     cluster.children[victim].signal(signal.SIGSTOP)
-    awaited(lambda: cluster.epoch(victim) is None, "the end of the session")
+    wait_for(lambda: cluster.epoch(victim) is None, "the end of the session")
     # Of the tree: a client may be waiting for the broker that stands still.
     state = "/brokers/topics/expired/partitions/0/state"
-    awaited(lambda: cluster.read(state)["leader"] not in (victim, -1), "another leader")
+    wait_for(lambda: cluster.read(state)["leader"] not in (victim, -1), "another leader")
     cluster.children[victim].signal(signal.SIGCONT)
-    awaited(lambda: (cluster.epoch(victim) or 0) > before, "its registration")
-    awaited(lambda: topic.isrs()[0] == [0, 1, 2], "its return into the in-sync set")
+    wait_for(lambda: (cluster.epoch(victim) or 0) > before, "its registration")
+    wait_for(lambda: topic.isrs()[0] == [0, 1, 2], "its return into the in-sync set")
 
 
 def test_a_killed_broker_of_a_cluster_that_restarts_them_is_back_long_before_its_session_would_have_ended(
@@ -168,8 +169,8 @@ def test_a_killed_broker_of_a_cluster_that_restarts_them_is_back_long_before_its
             victim, epoch = cluster.controller(), cluster.read("/controller_epoch")
             before = cluster.epoch(victim)
             cluster.children[victim].signal(signal.SIGKILL)
-            awaited(lambda: cluster.read("/controller_epoch") > epoch, "another controller", within_s=45)
-            awaited(lambda: (cluster.epoch(victim) or 0) > before, "its registration", within_s=45)
+            wait_for(lambda: cluster.read("/controller_epoch") > epoch, "another controller", within_s=45)
+            wait_for(lambda: (cluster.epoch(victim) or 0) > before, "its registration", within_s=45)
         finally:
             os.write(write_fd, b"x")
             watching.join()
@@ -181,10 +182,10 @@ def test_a_stuck_deletion_is_freed_by_its_mark_the_folders_and_the_controller(cl
     topic = Topic(cluster.bootstrap, "stuck", 2)
     victim = next(number for number in range(3) if number != cluster.controller())
     cluster.kill(victim)
-    awaited(lambda: cluster.epoch(victim) is None, "the end of the session")
+    wait_for(lambda: cluster.epoch(victim) is None, "the end of the session")
     admin = cluster.admin
     admin.delete_topics(["stuck"], operation_timeout=1)["stuck"].result(60)
-    awaited(lambda: cluster.tree.get_children("/admin/delete_topics") == ["stuck"], "the mark")
+    wait_for(lambda: cluster.tree.get_children("/admin/delete_topics") == ["stuck"], "the mark")
     # As the documents have it: the mark, the folders, the controller.
     cluster.tree.delete("/admin/delete_topics/stuck")
     for folder in cluster.children[victim].folder.glob("stuck-*"):
@@ -192,28 +193,28 @@ def test_a_stuck_deletion_is_freed_by_its_mark_the_folders_and_the_controller(cl
     epoch = cluster.read("/controller_epoch")
     cluster.tree.delete("/controller")
     cluster.await_new_controller(epoch)
-    awaited(lambda: all(leader not in (victim, -1) for leader in (topic.leader(0), topic.leader(1))), "leaders")
+    wait_for(lambda: all(leader not in (victim, -1) for leader in (topic.leader(0), topic.leader(1))), "leaders")
     cluster.start_broker(victim)
     cluster.wait_ready()
-    awaited(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas in sync")
+    wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all replicas in sync")
     admin.delete_topics(["stuck"], operation_timeout=30)["stuck"].result(60)
-    awaited(lambda: cluster.tree.exists("/brokers/topics/stuck") is None, "the topic to go")
-    awaited(lambda: cluster.tree.get_children("/admin/delete_topics") == [], "the mark to go")
-    awaited(lambda: not [f for child in cluster.children for f in child.folder.glob("stuck-*")], "folders that go")
+    wait_for(lambda: cluster.tree.exists("/brokers/topics/stuck") is None, "the topic to go")
+    wait_for(lambda: cluster.tree.get_children("/admin/delete_topics") == [], "the mark to go")
+    wait_for(lambda: not [f for child in cluster.children for f in child.folder.glob("stuck-*")], "folders that go")
 
 
 def test_nodes_below_admin_start_moves_and_elections(cluster):
     topic = Topic(cluster.bootstrap, "asked", 1, leader=0)
     wish = {"version": 1, "partitions": [{"topic": "asked", "partition": 0, "replicas": [1, 2, 0]}]}
     cluster.tree.create("/admin/reassign_partitions", json.dumps(wish).encode())
-    awaited(lambda: cluster.read("/brokers/topics/asked")["partitions"] == {"0": [1, 2, 0]}, "the new order")
-    awaited(lambda: not cluster.tree.exists("/admin/reassign_partitions"), "the node to go")
+    wait_for(lambda: cluster.read("/brokers/topics/asked")["partitions"] == {"0": [1, 2, 0]}, "the new order")
+    wait_for(lambda: not cluster.tree.exists("/admin/reassign_partitions"), "the node to go")
     wish = {"version": 1, "partitions": [{"topic": "asked", "partition": 0}]}
     cluster.tree.create("/admin/preferred_replica_election", json.dumps(wish).encode())
-    awaited(lambda: topic.leader() == 1, "the first replica's leadership")
-    awaited(lambda: not cluster.tree.exists("/admin/preferred_replica_election"), "the node to go")
+    wait_for(lambda: topic.leader() == 1, "the first replica's leadership")
+    wait_for(lambda: not cluster.tree.exists("/admin/preferred_replica_election"), "the node to go")
     cluster.tree.create("/admin/delete_topics/asked")
-    awaited(lambda: not cluster.tree.exists("/brokers/topics/asked"), "the topic to go")
+    wait_for(lambda: not cluster.tree.exists("/brokers/topics/asked"), "the topic to go")
 
 
 def test_zookeeper_away_for_less_than_a_term_changes_nothing(tmp_path):
@@ -252,8 +253,8 @@ def test_zookeeper_away_for_longer_stops_the_controller_but_no_producer(tmp_path
             server.start()
             server.wait()
             cluster.look_anew()
-            awaited(lambda: cluster.controller() is not None, "a controller")
-            awaited(lambda: _made(admin, "later"), "a topic that can be created")
+            wait_for(lambda: cluster.controller() is not None, "a controller")
+            wait_for(lambda: _made(admin, "later"), "a topic that can be created")
             load.await_more(200)
             load.stop()
             assert_exact(load, stored(cluster.bootstrap, topic))

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.compatibility.support import awaited
 from tests.shell.echo import PATIENCE_S, framed, is_closed, receive, receive_frame, serving
+from tests.waiting import wait_for
 from tidelog.effects import Admit, Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
 from tidelog.errors import DiskFailed
 from tidelog.shell.connections import outgoing
@@ -181,7 +181,7 @@ def test_a_client_that_does_not_read_is_not_read_from_until_it_does():
         assert waiting < whole + 1
         for _ in range(whole):
             receive(client, len(answer))
-        awaited(lambda: not link.congested, "the link to know that all is sent")
+        wait_for(lambda: not link.congested, "the link to know that all is sent")
 
 
 def test_garbage_closes_the_connection_with_one_line_and_disturbs_nobody(capfd):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.compatibility.support import awaited
+from tests.waiting import wait_for
 from tidelog.client.admin import Coordinator
 from tidelog.client.network import Network
 from tidelog.errors import ApiError, ErrorCode
@@ -43,7 +43,7 @@ def read(bootstrap, key, level="read_committed"):
 
 def await_read(bootstrap, key, expected):
     """Markers are written after the end of a transaction was answered."""
-    awaited(lambda: read(bootstrap, key) == expected, f"{expected} to be read")
+    wait_for(lambda: read(bootstrap, key) == expected, f"{expected} to be read")
 
 
 def test_transactions_are_committed_and_aborted(bootstrap, request):
@@ -162,7 +162,7 @@ def test_positions_of_a_group_that_went_on_are_refused(bootstrap, request):
                 producer.send_offsets({T0: 1}, consumer)
         with Admin(bootstrap) as admin:
             asked = DescribeGroupsRequest(groups=[group])
-            awaited(
+            wait_for(
                 lambda: admin.ask(asked, Coordinator(group)).groups[0].group_state == "Empty", "the member to leave"
             )
         producer.begin()

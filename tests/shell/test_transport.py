@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.compatibility.support import PATIENCE_S, awaited, known_to_all
+from tests.compatibility.support import known_to_all
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.client.admin import ANY, Coordinator
 from tidelog.client.results import Assigned, Revoked
 from tidelog.errors import ApiError, ErrorCode
@@ -71,13 +72,13 @@ def test_a_group_goes_on_where_it_committed_and_shares_its_partitions(cluster):
         assert {place: c.offset for place, c in first.committed(partitions).items()} == dict.fromkeys(partitions, 10)
         with Consumer(cluster.bootstrap, "sharers", **options) as second:
             second.subscribe(["shared"])
-            awaited(lambda: are_shared((first, second), partitions), "one each, and nothing read again")
+            wait_for(lambda: are_shared((first, second), partitions), "one each, and nothing read again")
     assert isinstance(events[0], Assigned)
     assert any(isinstance(event, Revoked) for event in events)
     with Admin(cluster.bootstrap) as admin:
         asked = DescribeGroupsRequest(groups=["sharers"])
         described = lambda: admin.ask(asked, Coordinator("sharers")).groups[0]  # noqa: E731
-        awaited(lambda: described().group_state == "Empty", "both to have left")
+        wait_for(lambda: described().group_state == "Empty", "both to have left")
         assert described().members == []
 
 
@@ -95,7 +96,7 @@ def test_the_leaders_death_is_survived(cluster):
         for number in range(100):
             producer.send("survivor", b"%d" % number, partition=number % 3)
         producer.flush(PATIENCE_S)
-        awaited(lambda: known_to_all(cluster, "survivor"), "all to know the topic")
+        wait_for(lambda: known_to_all(cluster, "survivor"), "all to know the topic")
         (topic,) = [t for t in admin.ask(MetadataRequest(topics=None), ANY).topics if t.name == "survivor"]
         dead = topic.partitions[0].leader_id
         cluster.kill(dead)
