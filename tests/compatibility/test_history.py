@@ -1,11 +1,9 @@
 """The history checker runs unchanged against processes of ours whose leaders die, and against a real Apache Kafka 4.3.1."""
 
-import time
-
 import pytest
 
 from tests.compatibility.differential import brokers
-from tests.compatibility.support import LOOK_AGAIN_S
+from tests.waiting import wait_for
 from tidelog.history.text import parse
 from tidelog.history.verdict import verify
 from tidelog.shell.checking import ground
@@ -22,11 +20,14 @@ def judged(file):
 
 
 def await_more(workload, count):
-    """Until so many more sends are acknowledged; the test's timeout ends a wait in vain."""
+    """Run the workload until so many more sends are acknowledged."""
     goal = workload.recorder.acknowledged + count
-    while workload.recorder.acknowledged < goal:
+
+    def is_reached():
         workload.tick()
-        time.sleep(LOOK_AGAIN_S)
+        return workload.recorder.acknowledged >= goal
+
+    wait_for(is_reached, f"{count} more acknowledgements")
 
 
 def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):

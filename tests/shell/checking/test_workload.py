@@ -1,10 +1,8 @@
 """The workload on real sockets: what it writes down is a whole history, and a consumer that lies is found out."""
 
-import time
-
 import pytest
 
-from tests.compatibility.support import LOOK_AGAIN_S
+from tests.waiting import wait_for
 from tidelog.client.admin import Leader
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.history.facts import Facts
@@ -32,14 +30,16 @@ def cluster():
 
 
 def run_until(workload, enough, **ended):
-    """Until so many sends are acknowledged, and so many calls have ended otherwise (`commit_ok`); the test's timeout
-    ends a wait in vain."""
+    """Run until `enough` sends are acknowledged and each named outcome (`commit_ok`) has happened so many times."""
     workload.start()
     outcomes = workload.recorder.outcomes
     least = {tuple(name.split("_")): count for name, count in ended.items()}
-    while workload.recorder.acknowledged < enough or any(outcomes[each] < count for each, count in least.items()):
+
+    def is_enough():
         workload.tick()
-        time.sleep(LOOK_AGAIN_S)
+        return workload.recorder.acknowledged >= enough and all(outcomes[each] >= n for each, n in least.items())
+
+    wait_for(is_enough, f"{enough} acknowledgements and {ended}")
     workload.finish()
 
 
@@ -93,8 +93,7 @@ def test_records_that_are_gone_at_the_end_are_missed(cluster, tmp_path):
     place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
     workload = Workload(place, Plan(seconds=4, rate=400, workers=2), tmp_path / "h.jsonl")
     workload.start()
-    while workload.recorder.acknowledged < 20:
-        time.sleep(LOOK_AGAIN_S)
+    wait_for(lambda: workload.recorder.acknowledged >= 20, "20 acknowledgements")
     workload.stop()
     forgotten = DeleteRecordsPartition(partition_index=0, offset=5)
     topic = DeleteRecordsTopic(name=place.topics[0], partitions=[forgotten])
