@@ -5,7 +5,6 @@ Nothing here skips: what a test needs and the machine lacks is a failure that sa
 
 import os
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,21 +45,24 @@ def kafka_libs() -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka_tool(kafka_libs: str) -> Callable[..., str]:
+def kafka_tool(kafka_libs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=180)` → its output.
 
     A name without a package is in org.apache.kafka.tools. An exit code other than 0 is a failure with what it said.
+    All tools of a run's worker share one JVM.
     """
+    from tests.kafka_tools import ToolServer
 
-    def run(name: str, *arguments: str, given: str = "", within_s: float = 180) -> str:
-        main = name if "." in name else f"org.apache.kafka.tools.{name}"
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka_libs, main, *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=within_s, check=False)
-        if done.returncode != 0:
-            pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return done.stdout
+    with ToolServer(kafka_libs, tmp_path_factory.mktemp("kafka-tools")) as server:
 
-    return run
+        def run(name: str, *arguments: str, given: str = "", within_s: float = 180) -> str:
+            main = name if "." in name else f"org.apache.kafka.tools.{name}"
+            done = server.run(main, *arguments, given=given, within_s=within_s)
+            if done.returncode != 0:
+                pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
+            return done.stdout
+
+        yield run
 
 
 @pytest.fixture(scope="module")
