@@ -18,6 +18,8 @@ FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """For JVMs of tests, which live for a short time: they start sooner, and one is done before a better compiler pays."""
 
 UNKNOWN_CODE = -(2**31)
+MOST_DAEMONS = 20
+"""So many idle threads of tools that do not close their client, as TransactionsCommand, before there is a new JVM."""
 NEEDS_A_PROCESS = frozenset(
     f"org.apache.kafka.tools.{name}"
     for name in ("VerifiableProducer", "VerifiableConsumer", "VerifiableShareConsumer", "ReplicaVerificationTool")
@@ -40,6 +42,7 @@ class ToolServer:
         self._libs = libs
         self._log = folder / "tool-server.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._daemons = 0
 
     def __enter__(self) -> Self:
         return self
@@ -58,12 +61,14 @@ class ToolServer:
         process.stdin.write(struct.pack(">i", len(strings)) + request)
         process.stdin.flush()
         deadline = time.monotonic() + within_s
-        (code,) = struct.unpack(">i", self._read(4, deadline))
-        out, err, left = (self._string(deadline) for _ in range(3))
+        code = self._number(deadline)
+        out, err = (self._read(self._number(deadline), deadline).decode() for _ in range(2))
+        working, daemons = self._number(deadline), self._number(deadline)
+        self._daemons += daemons
         if code == UNKNOWN_CODE:
             code = process.wait(within_s)
-        if left or process.poll() is not None:
-            self._stop()  # threads of this tool do not meet the next one
+        if working or self._daemons > MOST_DAEMONS or process.poll() is not None:
+            self._stop()
         return Told([main, *arguments], code, out, err)
 
     def _started(self) -> "subprocess.Popen[bytes]":
@@ -73,9 +78,9 @@ class ToolServer:
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         return self._process
 
-    def _string(self, deadline: float) -> str:
-        (length,) = struct.unpack(">i", self._read(4, deadline))
-        return self._read(length, deadline).decode()
+    def _number(self, deadline: float) -> int:
+        (number,) = struct.unpack(">i", self._read(4, deadline))
+        return int(number)
 
     def _read(self, count: int, deadline: float) -> bytes:
         assert self._process is not None
@@ -99,7 +104,7 @@ class ToolServer:
 
     def _stop(self) -> None:
         if (process := self._process) is not None:
-            self._process = None
+            self._process, self._daemons = None, 0
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):

@@ -27,8 +27,9 @@ import static java.nio.charset.StandardCharsets.UTF_8;
  * Runs Kafka's tools one after the other in one JVM, as often as it is asked on its standard input.
  *
  * A request is the number of its strings (int), then each string (int length, UTF-8): the main class, the tool's
- * standard input, its arguments. The answer is the exit code (int), then three strings: standard output, standard
- * error, and the names of threads that the tool left behind. It ends with its standard input.
+ * standard input, its arguments. The answer is the exit code (int), standard output and standard error, and how many
+ * threads the tool left behind that would have kept a process alive (int), and that would not (int). It ends with its
+ * standard input.
  *
  * A tool behaves as in a process of its own. Its first exit counts and nothing that it prints behind it; its shutdown
  * hooks run at the exit; where it returns from main, its threads that are no daemons come to their end before. What
@@ -232,8 +233,10 @@ public final class ToolServer {
             answers.writeInt(code);
             write(answers, request.out.toByteArray());
             write(answers, request.err.toByteArray());
-            String left = request.threads().stream().map(Thread::getName).collect(Collectors.joining(", "));
-            write(answers, left.getBytes(UTF_8));
+            List<Thread> left = request.threads();
+            int daemons = (int) left.stream().filter(Thread::isDaemon).count();
+            answers.writeInt(left.size() - daemons);
+            answers.writeInt(daemons);
             answers.flush();
         } catch (IOException error) {
             Runtime.getRuntime().halt(1); // nobody reads
