@@ -65,6 +65,24 @@ def kafka_tool(kafka_libs: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield run
 
 
+@pytest.fixture(scope="session")
+def secured_kafka(
+    kafka_libs: str, kafka_tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, int], Path]]:
+    """One real Kafka for tests that have topics and groups of their own, and leave no options behind: its ports by
+    protocol, and the certificate that a client is to trust."""
+    from tests.compatibility.differential import secured
+
+    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs, tool=kafka_tool) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def real_kafka(secured_kafka: tuple[dict[str, int], Path]) -> str:
+    """HOST:PORT of that Kafka where it wants neither TLS nor a password."""
+    return f"127.0.0.1:{secured_kafka[0]['PLAINTEXT']}"
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Supervisor]":
     """Three broker processes on free ports, for the tests of one file: `.bootstrap`, `.kill(n)`, `.start_broker(n)`."""

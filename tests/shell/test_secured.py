@@ -5,7 +5,6 @@ from base64 import b64encode
 
 import pytest
 
-from tests.compatibility.differential import secured
 from tests.compatibility.differential.secured import CLIENT, SCRAM
 from tidelog.client.options import ConsumerOptions, ProducerOptions, parse
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
@@ -65,13 +64,6 @@ def test_secrets_are_not_printed():
     assert security_of(ProducerOptions()) is None
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory, kafka_libs):
-    """Ports by protocol, and the certificate that a client is to trust."""
-    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs) as found:
-        yield found
-
-
 CASES = {
     "TLS": ("SSL", {}),
     "PLAIN": ("SASL_PLAINTEXT", {"sasl.jaas.config": CLIENT}),
@@ -102,8 +94,8 @@ def write(bootstrap, topic, given):
 @pytest.mark.kafka
 @pytest.mark.processes
 @pytest.mark.parametrize("case", CASES)
-def test_records_go_through_connections_that_are_secured(kafka, case):
-    ports, certificate = kafka
+def test_records_go_through_connections_that_are_secured(secured_kafka, case):
+    ports, certificate = secured_kafka
     protocol, more = CASES[case]
     given, bootstrap, topic = (
         options_of(protocol, certificate, more),
@@ -122,8 +114,8 @@ def test_records_go_through_connections_that_are_secured(kafka, case):
 
 @pytest.mark.kafka
 @pytest.mark.processes
-def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
-    ports, certificate = kafka
+def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(secured_kafka):
+    ports, certificate = secured_kafka
     write(f"127.0.0.1:{ports['PLAINTEXT']}", "for-spark", {})
     given = {
         "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
@@ -146,8 +138,8 @@ def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
 
 @pytest.mark.kafka
 @pytest.mark.processes
-def test_who_is_refused_is_told_why(kafka):
-    ports, certificate = kafka
+def test_who_is_refused_is_told_why(secured_kafka):
+    ports, certificate = secured_kafka
     wrong = {"sasl.jaas.config": CLIENT.replace("wonder", "other")}
     refused = [
         ("SASL_PLAINTEXT", wrong, ApiError, "refuses user 'alice'"),

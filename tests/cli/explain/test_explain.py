@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from tests.compatibility.differential import brokers
 from tidelog.cli.main import run
 from tidelog.testing import Cluster
 
@@ -91,15 +90,14 @@ def test_a_dead_broker_then_a_deletion_that_waits_for_it(tidelog, cluster, expla
 
 
 @pytest.mark.kafka
-def test_apache_kafka_is_explained_with_what_its_own_apis_tell(tidelog, kafka_libs, tmp_path):
-    with brokers.kafka(tmp_path / "kafka", kafka_libs) as port:
-        place = ("--bootstrap-server", f"127.0.0.1:{port}")
-        options = ("--partitions", "2", "--replication-factor", "1", "--config", "min.insync.replicas=2")
-        assert tidelog("topics", *place, "--create", "--topic", "t", *options).code == 0
-        deadline = time.monotonic() + PATIENCE_S
-        while (refused := tidelog("explain", "topic", *place, "t")).out.count("NOT_ENOUGH_REPLICAS") != 2:
-            assert time.monotonic() < deadline, refused  # Kafka's broker learns of the topic after it is created
-        assert refused.code == 0, refused.err
-        assert "There is no such topic." in tidelog("explain", "topic", *place, "nothing").out
-        assert tidelog("explain", "broker", *place, "1").code in (0, 1)
-        assert "No broker remembers anything of t-0." in tidelog("explain", "timeline", *place, "t-0").err
+def test_apache_kafka_is_explained_with_what_its_own_apis_tell(tidelog, real_kafka):
+    place = ("--bootstrap-server", real_kafka)
+    options = ("--partitions", "2", "--replication-factor", "1", "--config", "min.insync.replicas=2")
+    assert tidelog("topics", *place, "--create", "--topic", "explained", *options).code == 0
+    deadline = time.monotonic() + PATIENCE_S
+    while (refused := tidelog("explain", "topic", *place, "explained")).out.count("NOT_ENOUGH_REPLICAS") != 2:
+        assert time.monotonic() < deadline, refused  # Kafka's broker learns of the topic after it is created
+    assert refused.code == 0, refused.err
+    assert "There is no such topic." in tidelog("explain", "topic", *place, "nothing").out
+    assert tidelog("explain", "broker", *place, "1").code in (0, 1)
+    assert "No broker remembers anything of explained-0." in tidelog("explain", "timeline", *place, "explained-0").err
