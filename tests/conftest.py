@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.ensemble import Ensemble
+    from tests.kafka_tools import ToolServer
     from tidelog.shell.supervisor import Supervisor
 
 ROOT = Path(__file__).parent.parent
@@ -45,24 +46,29 @@ def kafka_libs() -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka_tool(kafka_libs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=180)` → its output.
-
-    A name without a package is in org.apache.kafka.tools. An exit code other than 0 is a failure with what it said.
-    All tools of a run's worker share one JVM.
-    """
+def tool_server(kafka_libs: str, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ToolServer]":
+    """The JVM that all tools of a run's worker share: `tool_server.run(main, …)` → its exit code, stdout and stderr."""
     from tests.kafka_tools import ToolServer
 
     with ToolServer(kafka_libs, tmp_path_factory.mktemp("kafka-tools")) as server:
+        yield server
 
-        def run(name: str, *arguments: str, given: str = "", within_s: float = 180) -> str:
-            main = name if "." in name else f"org.apache.kafka.tools.{name}"
-            done = server.run(main, *arguments, given=given, within_s=within_s)
-            if done.returncode != 0:
-                pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
-            return done.stdout
 
-        yield run
+@pytest.fixture(scope="session")
+def kafka_tool(tool_server: "ToolServer") -> Callable[..., str]:
+    """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=180)` → its output.
+
+    A name without a package is in org.apache.kafka.tools. An exit code other than 0 is a failure with what it said.
+    """
+
+    def run(name: str, *arguments: str, given: str = "", within_s: float = 180) -> str:
+        main = name if "." in name else f"org.apache.kafka.tools.{name}"
+        done = tool_server.run(main, *arguments, given=given, within_s=within_s)
+        if done.returncode != 0:
+            pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture(scope="session")
