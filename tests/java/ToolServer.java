@@ -34,7 +34,8 @@ import static java.nio.charset.StandardCharsets.UTF_8;
  * A tool behaves as in a process of its own. Its first exit counts and nothing that it prints behind it; its shutdown
  * hooks run at the exit; where it returns from main, its threads that are no daemons come to their end before. What
  * Kafka's class Exit does not see are System.exit and Runtime.addShutdownHook: System.exit ends this JVM as well, which
- * answers before with UNKNOWN for a code (it is that of this process); a tool with such a hook cannot run here.
+ * answers before with UNKNOWN for a code (it is that of this process); a tool with such a hook cannot run here. Classes
+ * are loaded once, so what they count goes on: the admin clients are adminclient-1, adminclient-2 and so on.
  */
 public final class ToolServer {
     private static final int UNKNOWN = Integer.MIN_VALUE;
