@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Admin
+from tidelog.shell.transport import Consumer as Plain
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 
 pytestmark = pytest.mark.processes
@@ -369,6 +370,13 @@ def test_our_command_shows_what_kafkas_shows(cluster, kafka_tool, topic, name):
             assert mine == theirs, view
 
 
+def length(cluster: Supervisor, topic: str) -> int:
+    """How many records there are."""
+    with Plain(cluster.bootstrap) as consumer:
+        places = consumer.partitions_of(topic)
+        return sum(consumer.end_offsets(places).values()) - sum(consumer.beginning_offsets(places).values())
+
+
 @pytest.mark.kafka
 def test_kafkas_formatter_and_auditor_read_the_records(cluster, kafka_tool, topic, name):
     """The formatter shows classic groups only, but reads what it passes over; the auditor shows everything."""
@@ -379,7 +387,8 @@ def test_kafkas_formatter_and_auditor_read_the_records(cluster, kafka_tool, topi
         old.close()
     kafka_tool(
         CONSOLE, "--bootstrap-server", cluster.bootstrap, "--topic", "__consumer_offsets", "--from-beginning",
-        "--formatter", "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter", "--timeout-ms", "5000",
+        "--formatter", "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter", "--timeout-ms", "60000",
+        "--max-messages", str(length(cluster, "__consumer_offsets")),
     )  # fmt: skip
     written = [path for path in Path(cluster.folder).glob("broker-*/__consumer_offsets-*/*.log") if path.stat().st_size]
     files = ",".join(map(str, written))

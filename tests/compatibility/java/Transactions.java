@@ -56,21 +56,23 @@ public class Transactions {
                 tell("commit of the next", second::commitTransaction);
             }
         }
-        try (KafkaProducer<String, String> slow = producer("slow", 4_000)) {
+        try (KafkaProducer<String, String> slow = producer("slow", 4_000);
+                KafkaProducer<String, String> other = producer("slow too", 4_000)) { // their time runs out at once
             slow.initTransactions();
+            other.initTransactions();
             slow.beginTransaction();
+            other.beginTransaction();
             write(slow, "too late");
+            write(other, "too late again");
             awaitAbort("slow");
             tell("commit too late", slow::commitTransaction);
             tell("abort too late", slow::abortTransaction);
+            awaitAbort("slow too");
+            tell("write too late", () -> write(other, "later still"));
+            tell("abort what was refused", other::abortTransaction);
         }
-        try (KafkaProducer<String, String> slow = producer("slow", 4_000)) {
-            slow.initTransactions();
-            slow.beginTransaction();
-            write(slow, "too late again");
-            awaitAbort("slow");
-            tell("write too late", () -> write(slow, "later still"));
-            tell("abort what was refused", slow::abortTransaction);
+        try (KafkaProducer<String, String> next = producer("slow", 4_000)) {
+            next.initTransactions();
         }
         try (KafkaProducer<String, String> greedy = producer("greedy", 900_001)) {
             tell("init with too much time", greedy::initTransactions);
