@@ -19,16 +19,15 @@ def place():
 
 
 @pytest.fixture
-def both(kafka_libs, tmp_path):
+def both(kafka_libs, tool_server):
     """A tool's end in a process of its own, and in the shared JVM, where it has run before."""
-    with ToolServer(kafka_libs, tmp_path) as server:
 
-        def call(main, *arguments, given=""):
-            alone = run_alone(kafka_libs, main, *arguments, given=given)
-            server.run(main, *arguments, given=given)
-            return alone, server.run(main, *arguments, given=given)
+    def call(main, *arguments, given=""):
+        alone = run_alone(kafka_libs, main, *arguments, given=given)
+        tool_server.run(main, *arguments, given=given)
+        return alone, tool_server.run(main, *arguments, given=given)
 
-        yield call
+    return call
 
 
 def ended(told):
@@ -71,6 +70,7 @@ def test_a_tool_that_ends_the_jvm_ends_itself_only(both):
 def test_a_tool_that_takes_too_long_is_a_failure_with_what_its_threads_do(kafka_libs, tmp_path, free_ports):
     (port,) = free_ports(1)
     with ToolServer(kafka_libs, tmp_path) as server:
+        assert server.run(f"{TOOLS}.TopicCommand", "--help").returncode == 1, "its classes are there"
         with pytest.raises(AssertionError, match=r"is not done in time[\s\S]*TopicCommand.main"):
             server.run(f"{TOOLS}.TopicCommand", "--bootstrap-server", f"127.0.0.1:{port}", "--list", within_s=3)
         assert server.run(f"{TOOLS}.TopicCommand", "--help").returncode == 1, "another JVM"
