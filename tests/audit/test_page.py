@@ -3,8 +3,6 @@ what is broken plain to see, of a small log, of a very long one and of a hundred
 
 from contextlib import contextmanager
 
-import pytest
-
 from tests.audit.logs import batches, flip_record, remove_segment, segment, write_cluster
 from tests.lab.browser import opened
 from tidelog.audit import finding
@@ -12,8 +10,6 @@ from tidelog.audit.finding import Finding
 from tidelog.audit.report import PartitionView, ReplicaView, Report
 from tidelog.cli.audit.page import page as as_page
 from tidelog.cli.main import run
-
-pytestmark = pytest.mark.chromium
 
 LONG = 1_000_000_000
 WHERE = 123_456_789

@@ -48,7 +48,6 @@ def theirs(kafka_tool, *arguments):
 KINDS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("flags", [[], ["--print-data-log"], ["--print-data-log", "--skip-record-metadata"]])
 def test_every_line_is_that_of_kafkas_tool(capsys, kafka_tool, folder, flags):
     files = ",".join(str(path) for path in sorted(folder.iterdir()) if path.suffix in KINDS)
@@ -68,7 +67,6 @@ def numbered(number, message, version):
     return number.to_bytes(2, "big") + codec.encode(message, version)
 
 
-@pytest.mark.kafka
 def test_committed_offsets_are_shown_as_kafka_shows_them(capsys, kafka_tool, tmp_path):
     key = numbered(1, OffsetCommitKey(group="g", topic="t", partition=3), 0)
     value = OffsetCommitValue(offset=7, leader_epoch=2, metadata="é", commit_timestamp=WALL)
@@ -78,7 +76,6 @@ def test_committed_offsets_are_shown_as_kafka_shows_them(capsys, kafka_tool, tmp
     assert '"offset":7' in found[3]
 
 
-@pytest.mark.kafka
 def test_transactions_are_shown_as_kafka_shows_them(capsys, kafka_tool, tmp_path):
     key = numbered(0, TransactionLogKey(transactional_id="id"), 0)
     value = TransactionLogValue(

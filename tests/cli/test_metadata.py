@@ -26,7 +26,7 @@ def on_zookeeper(request, folder):
     return f"zookeeper://{request.getfixturevalue('zookeeper').hosts}/cli/{next(CHROOTS)}"
 
 
-@pytest.fixture(params=[on_sqlite, pytest.param(on_zookeeper, marks=pytest.mark.zookeeper)])
+@pytest.fixture(params=[on_sqlite, on_zookeeper])
 def place(request, tmp_path):
     """A store that brokers have opened before."""
     text = request.param(request, tmp_path)
@@ -96,7 +96,6 @@ def test_a_store_that_is_not_there_is_not_made(tidelog, tmp_path):
     assert not missing.exists()
 
 
-@pytest.mark.zookeeper
 def test_a_chroot_that_is_not_there_is_not_made(tidelog, zookeeper):
     hosts = zookeeper.hosts
     result = tidelog("metadata", "ls", "--metadata", f"zookeeper://{hosts}/none")
@@ -142,8 +141,6 @@ def test_a_registered_broker_is_in_the_way_and_a_torn_file_is_refused(metadata, 
     assert tidelog("metadata", "import", str(file), "--metadata", other).code == 0
 
 
-@pytest.mark.zookeeper
-@pytest.mark.processes
 def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zookeeper, tmp_path):
     folder, file = tmp_path / "cluster", tmp_path / "memory"
     records = [b"%d" % number for number in range(500)]

@@ -63,7 +63,6 @@ def rows(result):
     return [line.split() for line in result.lines[1:]]
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize(
     "words",
     [

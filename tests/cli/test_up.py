@@ -11,8 +11,6 @@ import pytest
 
 from tidelog.shell.transport import Producer
 
-pytestmark = pytest.mark.processes
-
 PATIENCE_S = 120
 
 
@@ -98,7 +96,6 @@ def test_a_broker_runs_from_kafkas_own_file(tmp_path):
         assert err == "num.partitions must be at least 1, not 'x'\n"
 
 
-@pytest.mark.zookeeper
 def test_up_keeps_the_clusters_memory_in_zookeeper(tmp_path, zookeeper):
     place = f"zookeeper://{zookeeper.hosts}/up/here"
     with running("up", "--data", tmp_path, "--port", "0", "--metadata", place) as process:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tidelog.shell.supervisor import Supervisor
 
-PARAMS = ["sqlite", pytest.param("zookeeper", marks=pytest.mark.zookeeper)]
+PARAMS = ["sqlite", "zookeeper"]
 
 
 @dataclass

@@ -16,8 +16,6 @@ from tests.compatibility.support import controller_of
 from tests.waiting import wait_for
 from tidelog.cli.main import run
 
-pytestmark = pytest.mark.processes
-
 TOPIC = "my_topic_name"
 
 IN_WORDS = {

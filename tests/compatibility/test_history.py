@@ -9,7 +9,7 @@ from tidelog.history.verdict import verify
 from tidelog.shell.checking import ground
 from tidelog.shell.checking.workload import Plan, Workload
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 KILLS = 4
 
@@ -46,7 +46,6 @@ def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):
     assert verdict.figures["scans"] == 2
 
 
-@pytest.mark.kafka
 def test_apache_kafka_passes_the_same_checks(kafka_libs, tmp_path):
     with brokers.kafka(tmp_path / "kafka", kafka_libs) as port:
         place = ground.prepare(f"127.0.0.1:{port}", topics=2, partitions=2)

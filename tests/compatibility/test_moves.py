@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 BROKERS = 4
 REPLICAS = int(os.environ.get("TIDELOG_MOVED_REPLICAS", "40"))
@@ -106,7 +106,6 @@ def held(folder, topic):
     return sorted({int(part.removeprefix("broker-")) for p in found for part in p.parts if part.startswith("broker-")})
 
 
-@pytest.mark.kafka
 def test_kafkas_reassignment_tool(cluster, tool, tidelog, file, folder):
     tidelog("topics", "--create", "--topic", "moved", "--replica-assignment", "0:1,1:0")
     for partition in (0, 1):
@@ -288,7 +287,6 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
     wait_for(lambda: held(folder, "leaving") == [], "its files go")
 
 
-@pytest.mark.kafka
 def test_kafkas_election_tool_elects_uncleanly(cluster, tool, tidelog):
     tidelog("topics", "--create", "--topic", "lost", "--replica-assignment", "2:3")
     fill(cluster, "lost", 10)

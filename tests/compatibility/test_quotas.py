@@ -12,8 +12,6 @@ from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = pytest.mark.processes
-
 RATE = 200_000
 RECORD = bytes(10_000)
 WINDOWS = 3

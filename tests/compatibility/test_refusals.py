@@ -1,12 +1,8 @@
 """Bad transactions, producers and records (differential/refusals_script.py): Kafka's codes, and nothing appended."""
 
-import pytest
-
 from tests.compatibility.differential import brokers
 from tests.compatibility.differential.refusals_script import refusals
 from tests.compatibility.differential.side import Side
-
-pytestmark = pytest.mark.processes
 
 
 def test_what_is_wrong_is_refused_with_kafkas_code_and_leaves_no_trace(tmp_path):

@@ -6,15 +6,12 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 from tidelog.wire.records import HEADER_BYTES
-
-pytestmark = pytest.mark.processes
 
 LENGTH_BEGINS, LENGTH_ENDS = 8, 12
 SEGMENT = "00000000000000000000.log"

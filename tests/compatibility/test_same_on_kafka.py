@@ -13,8 +13,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.compatibility.differential import brokers
 from tidelog.cli.main import run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",

@@ -19,8 +19,6 @@ from tidelog.errors import ErrorCode
 from tidelog.shell.child import Child
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = pytest.mark.processes
-
 LAG_FIRST = {"replica.lag.time.max.ms": "9000", "broker.session.timeout.ms": "60000"}
 SESSION_FIRST = {"replica.lag.time.max.ms": "60000", "broker.session.timeout.ms": "9000"}
 """Long enough that no broker is given up which only has to wait for its turn on a busy machine."""

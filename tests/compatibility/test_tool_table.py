@@ -11,8 +11,6 @@ import pytest
 from tests.compatibility.stores import PARAMS, running
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 CONFIGS, GROUPS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 THREE = r"Replicas: \d,\d,\d\tIsr: \d,\d,\d\t"
 

@@ -19,8 +19,6 @@ from tests.waiting import wait_for
 from tidelog.errors import ErrorCode
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = pytest.mark.processes
-
 LARGE = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 2**30}
 names = (f"trap-{number}" for number in itertools.count())
 

@@ -20,8 +20,6 @@ from tests.ensemble import Ensemble
 from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
-
 TERM_MS = 3000
 OPERATOR_S = 60
 """An operator's session outlives every pause."""

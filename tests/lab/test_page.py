@@ -67,7 +67,6 @@ def place(page):
     return page.locator("#place").inner_text()
 
 
-@pytest.mark.chromium
 def test_stepping_by_button_key_and_slider(tmp_path):
     write([telling()], tmp_path / "page.html")
     with opened(tmp_path / "page.html") as page:
@@ -92,7 +91,6 @@ def test_stepping_by_button_key_and_slider(tmp_path):
         assert "step 2 of 3" in place(page)
 
 
-@pytest.mark.chromium
 def test_playing_goes_to_the_end_and_stops(tmp_path):
     write([telling()], tmp_path / "page.html")
     with opened(tmp_path / "page.html") as page:
@@ -106,7 +104,6 @@ def test_playing_goes_to_the_end_and_stops(tmp_path):
         assert page.locator(".record.lost").count() == 1
 
 
-@pytest.mark.chromium
 def test_two_generations_side_by_side_on_the_same_steps(tmp_path):
     write([telling("high_watermark"), telling("kip_320")], tmp_path / "page.html")
     with opened(tmp_path / "page.html", step=3) as page:
@@ -121,7 +118,6 @@ def test_two_generations_side_by_side_on_the_same_steps(tmp_path):
         assert page.locator("#story .says").inner_text() == "B takes m2."
 
 
-@pytest.mark.chromium
 def test_a_small_screen_scrolls_the_logs_and_not_the_page(tmp_path):
     write([telling()], tmp_path / "page.html")
     with opened(tmp_path / "page.html") as page:

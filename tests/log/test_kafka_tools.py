@@ -3,8 +3,6 @@
 import re
 import subprocess
 
-import pytest
-
 from tests.log.support import NOW, WALL, batch, options
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
@@ -16,7 +14,6 @@ from tidelog.wire.compression import Compression
 from tidelog.wire.records import TRANSACTIONAL, Marker, build_marker
 
 
-@pytest.mark.kafka
 def test_kafka_audits_our_files(tmp_path, kafka_libs):
     folder = tmp_path / "audit-0"
     log = Log.open(
@@ -104,7 +101,6 @@ def compacted(log, steps):
     return True
 
 
-@pytest.mark.kafka
 def test_kafka_audits_what_compaction_and_a_kill_in_the_middle_of_it_left(tmp_path, kafka_libs):
     log = opened(tmp_path)
     for number in range(300):

@@ -14,7 +14,6 @@ import pytest
 from tidelog.shell.readiness import View, is_complete, view_of
 from tidelog.shell.supervisor import NotReady, Supervisor
 
-pytestmark = pytest.mark.processes
 PATIENCE_S = 60
 
 UP = """

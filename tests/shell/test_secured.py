@@ -99,8 +99,6 @@ def write(bootstrap, topic, given):
     return values
 
 
-@pytest.mark.kafka
-@pytest.mark.processes
 @pytest.mark.parametrize("case", CASES)
 def test_records_go_through_connections_that_are_secured(kafka, case):
     ports, certificate = kafka
@@ -120,8 +118,6 @@ def test_records_go_through_connections_that_are_secured(kafka, case):
         assert [record.value for record in found] == values
 
 
-@pytest.mark.kafka
-@pytest.mark.processes
 def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
     ports, certificate = kafka
     write(f"127.0.0.1:{ports['PLAINTEXT']}", "for-spark", {})
@@ -144,8 +140,6 @@ def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
         BatchReader(ReadOptions.of(refused, streaming=False)).partitions()
 
 
-@pytest.mark.kafka
-@pytest.mark.processes
 def test_who_is_refused_is_told_why(kafka):
     ports, certificate = kafka
     wrong = {"sasl.jaas.config": CLIENT.replace("wonder", "other")}

@@ -16,8 +16,6 @@ from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
-pytestmark = pytest.mark.processes
-
 
 def create(bootstrap, name, partitions=2):
     with Admin(bootstrap) as admin:

@@ -124,7 +124,7 @@ def end_session(hosts: str, store: ZookeeperStore) -> None:
 WORLDS: dict[str, Callable[[Path], StoreWorld]] = {"sqlite": SqliteWorld, "simulated": SimulatedWorld}
 
 
-@pytest.fixture(params=[*sorted(WORLDS), pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+@pytest.fixture(params=[*sorted(WORLDS), "zookeeper"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreWorld]:
     if request.param == "zookeeper":
         servers: Ensemble = request.getfixturevalue("zookeeper")

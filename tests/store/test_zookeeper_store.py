@@ -17,8 +17,6 @@ from tidelog.ports import Children, Create, Read, Watch, Write
 from tidelog.shell.store import last_life
 from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
 
-pytestmark = pytest.mark.zookeeper
-
 PATIENCE_S = 90
 TERM_MS = 40_000
 """Longer than any machine makes a process wait; shorter where a session is to end by itself."""

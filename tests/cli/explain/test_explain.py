@@ -90,7 +90,6 @@ def test_a_dead_broker_then_a_deletion_that_waits_for_it(tidelog, cluster, expla
     assert "It was deleted" in gone["because"][0]
 
 
-@pytest.mark.kafka
 def test_apache_kafka_is_explained_with_what_its_own_apis_tell(tidelog, kafka_libs, tmp_path):
     with brokers.kafka(tmp_path / "kafka", kafka_libs) as port:
         place = ("--bootstrap-server", f"127.0.0.1:{port}")

@@ -13,8 +13,6 @@ from tidelog.shell.auditing.run import audit
 from tidelog.shell.chaos import disks, machine, network, run, schedule
 from tidelog.shell.chaos.machine import NotAllowed
 
-pytestmark = pytest.mark.processes
-
 SECONDS = 20
 
 

@@ -1,0 +1,79 @@
+"""What each test needs, by its path; which tests a selection runs; which tests share a worker, and in what order.
+
+`scripts/test --quick` runs the tiers of `QUICK`, `scripts/test` these and what `STANDARD` names, `--all` every test.
+"""
+
+from fnmatch import fnmatch
+
+TIERS = {
+    "unit": "needs nothing but this process: no broker that listens, no other process but small scripts",
+    "cluster": "needs brokers in this process",
+    "process": "needs other processes: brokers, Chromium, network namespaces",
+    "java": "needs a JVM: Kafka's tools, a real Kafka, ZooKeeper",
+    "spark": "needs a Spark session",
+    "soak": "is long by design: simulated clusters under seeds, mutants, kills by the dozen",
+}
+"""From the cheapest to the dearest. A test belongs to the dearest tier that it needs."""
+
+QUICK = ("unit", "cluster")
+
+PLACES = (
+    ("tests/simulation/*", "soak"),
+    ("tests/spark/*", "spark"),
+    ("*_java.py", "java"),
+    ("*_process.py", "process"),
+    ("tests/compatibility/*", "java"),
+    ("tests/testing/*", "cluster"),
+    ("tests/*", "unit"),
+)
+"""(pattern of paths, tier): the first that fits counts."""
+
+STANDARD = ()
+"""Patterns of the tests beyond `QUICK` that the standard selection runs, too: each dearer tier is represented."""
+
+SHARED = {"spark": "spark", "zookeeper": "zookeeper"}
+"""Fixtures that start something costly, and the group of tests that share it. A group runs on one worker."""
+
+ALONE = ("tests/simulation/*",)
+"""Files whose tests share nothing: each of them may run on any worker. Elsewhere the tests of a file are a group."""
+
+LEAST = {
+    "cluster": "process",
+    "kafka_libs": "java",
+    "kafka_tool": "java",
+    "zookeeper": "java",
+    "spark": "spark",
+}
+"""Fixtures of tests/conftest.py and tests/spark, and the least tier of whoever uses one."""
+
+
+def tier_of(path: str) -> str:
+    """The tier of a test file; `path` is relative to the root of the checkout."""
+    return next(tier for pattern, tier in PLACES if fnmatch(path, pattern))
+
+
+def is_selected(selection: str, name: str) -> bool:
+    """Whether the selection (`quick`, `standard` or `all`) runs the test of this node id."""
+    if selection == "all" or tier_of(name.partition("::")[0]) in QUICK:
+        return True
+    return selection == "standard" and any(fnmatch(name.partition("[")[0], pattern) for pattern in STANDARD)
+
+
+def may_be_selected(selection: str, path: str) -> bool:
+    """Whether the selection runs some test of the file."""
+    if selection == "all" or tier_of(path) in QUICK:
+        return True
+    return selection == "standard" and any(fnmatch(path, pattern.partition("::")[0]) for pattern in STANDARD)
+
+
+def group_of(path: str, fixtures: "set[str]") -> str | None:
+    """The group that runs on one worker; None for a test that shares nothing."""
+    shared = next((group for fixture, group in SHARED.items() if fixture in fixtures), None)
+    if shared or any(fnmatch(path, pattern) for pattern in ALONE):
+        return shared
+    return path.removeprefix("tests/").removesuffix(".py")
+
+
+def order_of(path: str) -> int:
+    """Dear tiers begin first, so that no worker is left alone with them at the end."""
+    return -list(TIERS).index(tier_of(path))
