@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.ensemble import Ensemble, free_ports
+from tests.ensemble import Ensemble
+from tests.ports import free_ports
 from tests.store.conftest import end_session
 from tidelog.ports import Children, Create, Read, Watch, Write
 from tidelog.shell.store import last_life
