@@ -3,7 +3,6 @@
 import json
 import re
 import time
-import urllib.request
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -12,7 +11,6 @@ import pytest
 from tidelog.cli.main import run
 from tidelog.shell.lines import Lines
 from tidelog.shell.metrics.page import MetricsPage
-from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Consumer, Producer
 from tidelog.testing import Cluster
 
@@ -22,24 +20,6 @@ DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "tidelog.json"
 
 def values(text):
     return {name: float(number) for name, number in re.findall(r"^([a-z].*) (\S+)$", text, re.MULTILINE)}
-
-
-@pytest.mark.processes
-def test_a_broker_tells_its_numbers_where_it_is_asked_to(tmp_path, free_ports):
-    (port,) = free_ports(1)
-    place = f"127.0.0.1:{port}"
-    with (
-        Supervisor(tmp_path, brokers=1, port=0, overrides={"metrics.listener": place}),
-        urllib.request.urlopen(f"http://{place}/metrics", timeout=20) as answer,
-    ):
-        found = values(answer.read().decode())
-    assert found["kafka_server_replicamanager_leadercount"] == 0
-    assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 0
-    assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
-    assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
-    assert found['kafka_network_requestmetrics_requests_total{request="Metadata"}'] >= 1
-    assert found['tidelog_events_total{kind="controller.elected"}'] == 1
-    assert found["process_resident_memory_bytes"] > 0
 
 
 class Pages:
