@@ -1,7 +1,5 @@
 """A telling of three steps, of which one message never arrives."""
 
-
-
 from tidelog.lab.telling import Message, RecordView, ReplicaView, Step, Telling, Verdict
 
 M1 = RecordView(0, 0, "m1", synced=True)
