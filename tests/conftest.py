@@ -4,7 +4,6 @@ Nothing here skips: what a test needs and the machine lacks is a failure that sa
 """
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import tiers
+from tests import ports, tiers
 
 if TYPE_CHECKING:
     from tests.ensemble import Ensemble
@@ -133,13 +132,5 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Ensemble]":
 
 @pytest.fixture
 def free_ports() -> Callable[[int], list[int]]:
-    """`free_ports(3)`: so many different ports of the loopback that nobody listens on now."""
-
-    def take(count: int) -> list[int]:
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        ports = [each.getsockname()[1] for each in held]
-        for each in held:
-            each.close()
-        return ports
-
-    return take
+    """`free_ports(3)`: so many different ports of the loopback that nobody listens on."""
+    return ports.free_ports

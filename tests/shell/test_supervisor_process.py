@@ -6,15 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.readiness import View, is_complete, view_of
 from tidelog.shell.supervisor import NotReady, Supervisor
-
-PATIENCE_S = 60
 
 UP = """
 import sys
@@ -45,7 +43,6 @@ def pids(tmp_path):
 
 
 def wait_gone(numbers):
-    deadline = time.monotonic() + PATIENCE_S
     for number in numbers:
         try:
             descriptor = os.pidfd_open(number)
@@ -54,20 +51,16 @@ def wait_gone(numbers):
         with os.fdopen(descriptor, "rb") as pidfd:
             poller = select.poll()
             poller.register(pidfd, 1)
-            assert poller.poll(max(0, deadline - time.monotonic()) * 1000), f"process {number} lives"
+            assert poller.poll(PATIENCE_S * 1000), f"process {number} lives"
 
 
 def await_view(child, view):
-    deadline = time.monotonic() + PATIENCE_S
-    while view_of(child.host, child.port) != view:
-        assert time.monotonic() < deadline
+    wait_for(lambda: view_of(child.host, child.port) == view, f"{child} to see {view}")
 
 
 def await_complete(child, brokers):
     """Until it knows all of these, one of which leads."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_complete(view_of(child.host, child.port), frozenset(brokers)):
-        assert time.monotonic() < deadline
+    wait_for(lambda: is_complete(view_of(child.host, child.port), frozenset(brokers)), f"{child} to know {brokers}")
 
 
 def line_with(stream, text):
