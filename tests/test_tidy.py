@@ -238,6 +238,7 @@ def test_files_and_folders_stay_small():
     assert not {name: size for name, size in sizes.items() if size > FOLDER_LIMIT}
 
 
+@cache
 def _tests() -> dict[str, list[str]]:
     """Path of each test file → the names of its tests."""
     files = [path for path in _tracked() if path.name.startswith("test_") and path.is_relative_to(ROOT / "tests")]
@@ -245,7 +246,7 @@ def _tests() -> dict[str, list[str]]:
 
 
 def _test_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(_tree(path)):
+    for node in _tree(path).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield node.name
         elif isinstance(node, ast.ImportFrom):  # a suite that is collected again, on another store
