@@ -4,6 +4,7 @@ No two processes are given the same port, and the kernel gives none of them to a
 each process that asks holds blocks of ports outside the kernel's own range, and gives each of its ports once.
 """
 
+import atexit
 import socket
 from collections.abc import Iterator
 from itertools import islice
@@ -11,8 +12,6 @@ from pathlib import Path
 
 BLOCK = 200
 LOWEST, HIGHEST = 10_000, 65_535
-_held: list[socket.socket] = []
-"""What shows the blocks of this process to the others, until it ends."""
 
 
 def _blocks() -> Iterator[range]:
@@ -33,7 +32,7 @@ def _ports() -> Iterator[int]:
         except OSError:
             claim.close()
             continue
-        _held.append(claim)
+        atexit.register(claim.close)
         yield from filter(_is_free, block)
     raise AssertionError("every block of ports is taken by another process")
 

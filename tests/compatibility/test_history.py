@@ -11,7 +11,7 @@ from tidelog.shell.checking.workload import Plan, Workload
 
 pytestmark = pytest.mark.timeout(900)
 
-KILLS = 4
+KILLS = 3
 
 
 def judged(file):
@@ -32,7 +32,7 @@ def await_more(workload, count):
 
 def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):
     place = ground.prepare(cluster.bootstrap, topics=2, partitions=3)
-    workload = Workload(place, Plan(seconds=20, seed=3), tmp_path / "h.jsonl")
+    workload = Workload(place, Plan(seconds=20, seed=3, rate=400), tmp_path / "h.jsonl")
     workload.start()
     for kill in range(KILLS):
         await_more(workload, 100)

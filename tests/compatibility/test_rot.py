@@ -37,7 +37,7 @@ def segment(supervisor: Supervisor, broker: int, name: str) -> Path:
 
 def fill(supervisor: Supervisor, topic: Topic) -> Load:
     """More than one segment of records, all acknowledged."""
-    load = Load(supervisor.bootstrap, topic, {"batch.num.messages": 50}, pace_s=0.0)
+    load = Load(supervisor.bootstrap, topic, {"batch.num.messages": 50}, pace_s=0.0, digits=200)
     with load:
         wait_for(lambda: len(list(segment(supervisor, 0, topic.name).parent.glob("*.log"))) > 1, "a second segment")
         load.await_more(100)
