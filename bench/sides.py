@@ -186,8 +186,10 @@ class Kafka(Side):
                 },
             )
         for number in range(self.brokers):
-            tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self.properties(number)]
-            subprocess.run(java(["-Xmx256M"], *tool), check=True, capture_output=True, timeout=READY_S)
+            self.format("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self.properties(number))
+
+    def format(self, *tool: str) -> None:
+        subprocess.run(java(["-Xmx256M"], *tool), check=True, capture_output=True, timeout=READY_S)
 
     def command(self, number: int) -> list[str]:
         return java(["-Xmx1G", "-Xms1G"], "kafka.Kafka", self.properties(number))

@@ -4,7 +4,6 @@ Nothing here skips: what a test needs and the machine lacks is a failure that sa
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests import ports, tiers
 
 if TYPE_CHECKING:
     from tests.ensemble import Ensemble
+    from tests.kafka_tools import ToolServer
     from tidelog.shell.supervisor import Supervisor
 
 ROOT = Path(__file__).parent.parent
@@ -93,7 +93,16 @@ def kafka_libs() -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka_tool(kafka_libs: str) -> Callable[..., str]:
+def tool_server(kafka_libs: str, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ToolServer]":
+    """The JVM that all tools of a run's worker share: `tool_server.run(main, …)` → its exit code, stdout and stderr."""
+    from tests.kafka_tools import ToolServer
+
+    with ToolServer(kafka_libs, tmp_path_factory.mktemp("kafka-tools")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_tool(tool_server: "ToolServer") -> Callable[..., str]:
     """Runs one of Kafka's own tools: `kafka_tool("TopicCommand", "--list", …, given="", within_s=180)` → its output.
 
     A name without a package is in org.apache.kafka.tools. An exit code other than 0 is a failure with what it said.
@@ -101,13 +110,30 @@ def kafka_tool(kafka_libs: str) -> Callable[..., str]:
 
     def run(name: str, *arguments: str, given: str = "", within_s: float = 180) -> str:
         main = name if "." in name else f"org.apache.kafka.tools.{name}"
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka_libs, main, *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=within_s, check=False)
+        done = tool_server.run(main, *arguments, given=given, within_s=within_s)
         if done.returncode != 0:
             pytest.fail(f"{name} {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(
+    kafka_libs: str, kafka_tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, int], Path]]:
+    """One real Kafka for tests that have topics and groups of their own, and leave no options behind: its ports by
+    protocol, and the certificate that a client is to trust."""
+    from tests.compatibility.differential import secured
+
+    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs, tool=kafka_tool) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def real_kafka(secured_kafka: tuple[dict[str, int], Path]) -> str:
+    """HOST:PORT of that Kafka where it wants neither TLS nor a password."""
+    return f"127.0.0.1:{secured_kafka[0]['PLAINTEXT']}"
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tidelog.shell.supervisor import Supervisor
 
@@ -21,12 +20,11 @@ class Stored:
 
 
 @contextmanager
-def running(request: Any, folder: Path, chroot: str, **overrides: str) -> Iterator[Stored]:
-    """On the store that the fixture's parameter names."""
+def running(store: str, folder: Path, place: str = "", **overrides: str) -> Iterator[Stored]:
+    """On `sqlite`, or on `zookeeper` at a place HOST:PORT/CHROOT."""
     options = {"group.initial.rebalance.delay.ms": "0", **overrides}
-    place, url = str(folder), f"sqlite:{folder}/metadata.sqlite"
-    if request.param == "zookeeper":
-        place = f"{request.getfixturevalue('zookeeper').hosts}/{chroot}"
+    url = f"sqlite:{folder}/metadata.sqlite"
+    if store == "zookeeper":
         url, options["zookeeper.connect"] = f"zookeeper://{place}", place
     with Supervisor(folder, brokers=3, port=0, overrides=options, report=lambda _: None) as cluster:
-        yield Stored(cluster, place, url)
+        yield Stored(cluster, place or str(folder), url)

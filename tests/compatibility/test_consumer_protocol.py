@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.compatibility.support import Load, Topic, known_to_all
+from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
@@ -254,7 +255,7 @@ class Verifiable:
 
     def __init__(self, libs: str, bootstrap: str, group: str, topic: str) -> None:
         named = ["--bootstrap-server", bootstrap, "--group-id", group, "--topic", topic, "--group-protocol", "consumer"]
-        java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", libs, "org.apache.kafka.tools.VerifiableConsumer"]
+        java = ["java", "-Xmx256m", *FLAGS, "-cp", libs, "org.apache.kafka.tools.VerifiableConsumer"]
         self.process = subprocess.Popen([*java, *named], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.read: set[tuple[int, int]] = set()
         self.has: set[int] = set()

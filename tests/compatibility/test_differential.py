@@ -37,11 +37,11 @@ MOST_SHOWN = 60
 
 
 @pytest.fixture(scope="module")
-def recordings(tmp_path_factory, kafka_libs) -> Iterator[dict[str, tuple[Side, Side]]]:
+def recordings(tmp_path_factory, kafka_libs, kafka_tool) -> Iterator[dict[str, tuple[Side, Side]]]:
     """(ours, Kafka's) by script. Both brokers start at the same time, and both sides run a script at the same time."""
     folder = tmp_path_factory.mktemp("twins")
     with ExitStack() as running, ThreadPoolExecutor(2) as pool:
-        theirs = pool.submit(running.enter_context, brokers.kafka(folder / "kafka", kafka_libs))
+        theirs = pool.submit(running.enter_context, brokers.kafka(folder / "kafka", kafka_libs, tool=kafka_tool))
         ours = running.enter_context(brokers.tidelog(folder / "tidelog"))
         ports = (ours, theirs.result())
         yield {script: _recorded(script, ports, pool) for script in SCRIPTS}

@@ -27,8 +27,10 @@ IN_WORDS = {
 
 @pytest.fixture(scope="module", params=PARAMS)
 def store(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param)
-    with running(request, folder, "documents", **{"offsets.topic.replication.factor": "1"}) as found:
+    folder, place = tmp_path_factory.mktemp(request.param), ""
+    if request.param == "zookeeper":
+        place = f"{request.getfixturevalue('zookeeper').hosts}/documents"
+    with running(request.param, folder, place, **{"offsets.topic.replication.factor": "1"}) as found:
         yield found
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.compatibility.differential import brokers
 from tests.waiting import wait_for
 from tidelog.history.text import parse
 from tidelog.history.verdict import verify
@@ -46,13 +45,12 @@ def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):
     assert verdict.figures["scans"] == 2
 
 
-def test_apache_kafka_passes_the_same_checks(kafka_libs, tmp_path):
-    with brokers.kafka(tmp_path / "kafka", kafka_libs) as port:
-        place = ground.prepare(f"127.0.0.1:{port}", topics=2, partitions=2)
-        workload = Workload(place, Plan(seconds=8, seed=4), tmp_path / "h.jsonl")
-        workload.start()
-        await_more(workload, 300)
-        workload.finish()
+def test_apache_kafka_passes_the_same_checks(real_kafka, tmp_path):
+    place = ground.prepare(real_kafka, topics=2, partitions=2)
+    workload = Workload(place, Plan(seconds=8, seed=4), tmp_path / "h.jsonl")
+    workload.start()
+    await_more(workload, 300)
+    workload.finish()
     verdict = judged(tmp_path / "h.jsonl")
     assert verdict.is_good, verdict.as_json()
     certain, perhaps = verdict.figures["values_certain"], verdict.figures["values_indeterminate"]

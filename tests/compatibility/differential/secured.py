@@ -1,7 +1,7 @@
 """A real Kafka that wants TLS, SASL or both."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SCRAM = JAAS.format("scram", "Scram", "bob", "builder")
 
 
 @contextmanager
-def kafka(folder: Path, libs: str) -> Iterator[tuple[dict[str, int], Path]]:
+def kafka(folder: Path, libs: str, *, tool: Callable[..., str] | None = None) -> Iterator[tuple[dict[str, int], Path]]:
     """Its ports by protocol while it runs, and the certificate that a client is to trust."""
     key, certificate, both = folder / "key.pem", folder / "certificate.pem", folder / "both.pem"
     names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
@@ -25,7 +25,9 @@ def kafka(folder: Path, libs: str) -> Iterator[tuple[dict[str, int], Path]]:
     ports = dict(zip(("SSL", "SASL_PLAINTEXT", "SASL_SSL"), free_ports(3), strict=True))
     scram_user = ["--add-scram", "SCRAM-SHA-512=[name=bob,password=builder]"]
     options = _options(both, ports)
-    with brokers.kafka(folder / "data", libs, listeners=ports, options=options, formatting=scram_user) as plain:
+    with brokers.kafka(
+        folder / "data", libs, listeners=ports, options=options, formatting=scram_user, tool=tool
+    ) as plain:
         yield {**ports, "PLAINTEXT": plain}, certificate
 
 
