@@ -65,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
         fixtures = set(getattr(item, "fixturenames", ()))
+        if wrong := tiers.misplaced(path, fixtures):
+            raise pytest.UsageError(wrong)
         item.add_marker(tiers.tier_of(path))
         if group := tiers.group_of(path, fixtures):
             item.add_marker(pytest.mark.xdist_group(group))

@@ -23,21 +23,20 @@ PLACES = (
     ("*_java.py", "java"),
     ("*_as_kafka.py", "java"),
     ("tests/log/test_kafka_tools.py", "java"),
-    ("tests/wire/test_messages_kafka.py", "java"),
     ("tests/compatibility/test_clients.py", "process"),
     ("tests/compatibility/test_dead_cleaner.py", "process"),
     ("tests/compatibility/test_delivery.py", "process"),
     ("tests/compatibility/test_documents.py", "process"),
     ("tests/compatibility/test_leader_kills.py", "process"),
-    ("tests/compatibility/test_refusals.py", "process"),
     ("tests/compatibility/test_rot.py", "process"),
     ("tests/compatibility/test_slow_follower.py", "process"),
-    ("tests/compatibility/test_traps.py", "process"),
     ("tests/compatibility/*", "java"),
     ("*_process.py", "process"),
     ("tests/fuzz/*", "process"),
     ("tests/shell/test_transport.py", "process"),
     ("tests/config/test_changed_while_running.py", "process"),
+    ("tests/api/test_refusals.py", "cluster"),
+    ("tests/api/test_traps.py", "cluster"),
     ("tests/testing/*", "cluster"),
     ("tests/cli/*", "cluster"),
     ("tests/shell/*", "cluster"),
@@ -51,20 +50,14 @@ PLACES = (
 STANDARD = ()
 """Patterns of the tests beyond `QUICK` that the standard selection runs, too: each dearer tier is represented."""
 
-SHARED = {"spark": "spark", "zookeeper": "zookeeper"}
+SHARED = {"spark": "spark", "zookeeper": "zookeeper", "secured_kafka": "kafka"}
 """Fixtures that start something costly, and the group of tests that share it. A group runs on one worker."""
 
 ALONE = ("tests/simulation/*",)
 """Files whose tests share nothing: each of them may run on any worker. Elsewhere the tests of a file are a group."""
 
-LEAST = {
-    "cluster": "process",
-    "kafka_libs": "java",
-    "kafka_tool": "java",
-    "zookeeper": "java",
-    "spark": "spark",
-}
-"""Fixtures of tests/conftest.py and tests/spark, and the least tier of whoever uses one."""
+LEAST = {"kafka_libs": "java", "zookeeper": "java", "spark": "spark"}
+"""Fixtures, and the least tier of a test that uses one, itself or through others."""
 
 
 def tier_of(path: str) -> str:
@@ -92,6 +85,15 @@ def group_of(path: str, fixtures: "set[str]") -> str | None:
     if shared or any(fnmatch(path, pattern) for pattern in ALONE):
         return shared
     return path.removeprefix("tests/").removesuffix(".py")
+
+
+def misplaced(path: str, fixtures: "set[str]") -> str | None:
+    """What is wrong with the tier of a test that uses these fixtures; None where nothing is."""
+    order = list(TIERS)
+    for fixture in fixtures & LEAST.keys():
+        if order.index(tier_of(path)) < order.index(LEAST[fixture]):
+            return f"{path} uses {fixture}: tests/tiers.py must place it in the tier {LEAST[fixture]}"
+    return None
 
 
 def order_of(path: str) -> int:
