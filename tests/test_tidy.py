@@ -4,12 +4,15 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests import tiers
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig
 from tidelog.config.topic import TopicConfig
@@ -235,7 +238,48 @@ def test_files_and_folders_stay_small():
     assert not {name: size for name, size in sizes.items() if size > FOLDER_LIMIT}
 
 
-@pytest.mark.parametrize("name", ["setup", "check", "test", "demo", "bench", "simulate", "../.ci/run"])
+@cache
+def _tests() -> dict[str, list[str]]:
+    """Path of each test file → the names of its tests."""
+    files = [path for path in _tracked() if path.name.startswith("test_") and path.is_relative_to(ROOT / "tests")]
+    return {path.relative_to(ROOT).as_posix(): list(_test_names(path)) for path in files if path.suffix == ".py"}
+
+
+def _test_names(path: Path) -> Iterator[str]:
+    for node in _tree(path).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.name
+        elif isinstance(node, ast.ImportFrom):  # a suite that is collected again, on another store
+            yield from (alias.name for alias in node.names if alias.name.startswith(("test_", "*")))
+
+
+def test_every_marker_selects_tests():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert "markers" not in tomllib.load(file)["tool"]["pytest"]["ini_options"], "tests/tiers.py declares them"
+    counts = Counter(tiers.tier_of(path) for path, names in _tests().items() for _ in names)
+    assert set(counts) == set(tiers.TIERS)
+
+
+def test_every_pattern_of_the_tiers_names_a_test():
+    paths = list(_tests())
+    names = [f"{path}::{name}" for path, found in _tests().items() for name in found]
+    placed = {next(pattern for pattern, _ in tiers.PLACES if fnmatch(path, pattern)) for path in paths}
+    assert [pattern for pattern, _ in tiers.PLACES if pattern not in placed] == []
+    assert [pattern for pattern in tiers.ALONE if not any(fnmatch(path, pattern) for path in paths)] == []
+    assert [pattern for pattern in tiers.STANDARD if not any(fnmatch(name, pattern) for name in names)] == []
+
+
+def test_the_standard_selection_represents_every_tier():
+    chosen = Counter(
+        tiers.tier_of(path)
+        for path, names in _tests().items()
+        for name in names
+        if tiers.is_selected("standard", f"{path}::{name}")
+    )
+    assert set(chosen) == set(tiers.TIERS)
+
+
+@pytest.mark.parametrize("name", ["setup", "check", "test", "demo", "bench", "simulate", "coverage", "../.ci/run"])
 def test_scripts_can_be_run(name):
     assert (ROOT / "scripts" / name).stat().st_mode & 0o111
 

@@ -11,7 +11,7 @@ from tidelog.shell.auditing import cluster, fetching, run
 from tidelog.shell.transport import Admin
 from tidelog.testing import Cluster
 
-ROUNDS = int(os.environ.get("TIDELOG_AUDIT_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("TIDELOG_AUDIT_ROUNDS", "2"))
 BROKER = {
     "log_cleaner_backoff_ms": 100,
     "log_retention_check_interval_ms": 200,

@@ -1,10 +1,9 @@
 """What an unclean election lost: seen in the folder of the leader before as long as that is down, told by the brokers once
 it has come back and cut its log."""
 
-import time
-
 import pytest
 
+from tests.waiting import wait_for
 from tidelog.audit import finding
 from tidelog.cli.cluster import describe_topics
 from tidelog.shell.auditing import cluster, fetching, folders, run
@@ -12,7 +11,6 @@ from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
 
 TOPIC = "t"
-PATIENCE_S = 90
 
 
 @pytest.fixture
@@ -28,11 +26,7 @@ def state(admin):
 
 
 def until(admin, holds):
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds(found := state(admin)):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-    return found
+    return wait_for(lambda: found if holds(found := state(admin)) else None, "the partition's new state")
 
 
 def produce(tides, *values):

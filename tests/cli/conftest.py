@@ -2,17 +2,15 @@
 
 import os
 import sys
-import time
 from typing import NamedTuple
 
 import pytest
 
+from tests.waiting import wait_for
 from tidelog.cli.cluster import connect
 from tidelog.cli.main import run
 from tidelog.testing import Cluster
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
-
-PATIENCE_S = 90
 
 
 class Result(NamedTuple):
@@ -60,10 +58,12 @@ class On:
 
     def until(self, wanted, command, *arguments):
         """The first result that is as wanted: what one broker changed the others learn a moment later, as in Kafka."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not wanted(result := self(command, *arguments)):
-            assert time.monotonic() < deadline, result
-        return result
+
+        def result():
+            found = self(command, *arguments)
+            return found if wanted(found) else None
+
+        return wait_for(result, f"{command} {' '.join(arguments)} as wanted")
 
     def create(self, topic, *arguments):
         """Create a topic that every broker knows, with its leaders."""
@@ -71,10 +71,11 @@ class On:
         assert result.code == 0, result
         with connect(self._bootstrap) as admin:
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-            deadline = time.monotonic() + PATIENCE_S
             for broker in range(3):
-                while not all(self._leaders(admin.ask(request, broker))):
-                    assert time.monotonic() < deadline
+                wait_for(
+                    lambda broker=broker: all(self._leaders(admin.ask(request, broker))),
+                    f"broker {broker} to know {topic} with its leaders",
+                )
         return result
 
     @staticmethod

@@ -20,16 +20,6 @@ def test_a_folder_that_was_used_is_refused(tidelog, tmp_path):
     assert (result.code, result.err) == (1, f"{tmp_path / 'data'} exists already: a run starts from nothing.\n")
 
 
-def test_a_short_run_writes_its_report(tidelog, tmp_path):
-    result = tidelog("chaos", "--brokers", "2", "--seconds", "4", "--faults", "pause", "--report", str(tmp_path / "r"))
-    assert result.code == 0, result
-    assert result.lines[-1].startswith("faults ")
-    assert result.lines[-1].endswith(" seed 0 ok")
-    assert {file.name for file in (tmp_path / "r").iterdir()} == {
-        "history.jsonl", "report.json", "report.html", "broker-0.log", "broker-1.log",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("answers_at_s", "problems"), [(2.0, 0), (35.0, 0), (90.0, 1)])
 def test_an_answer_after_the_last_cure_may_take_a_while(monkeypatch, answers_at_s, problems):
     passed = [0.0]

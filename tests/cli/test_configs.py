@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidelog.cli import store_address
 from tidelog.cli.configs.command import additions
 
 
@@ -150,6 +151,13 @@ def test_the_form_of_kafka_3_reaches_the_same_cluster(tidelog, on, cluster):
     assert tidelog("kafka-console-consumer.sh", "--zookeeper", str(cluster.folder), *read).out == "line\n"
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """A ZooKeeper that nobody can reach is waited for a moment only."""
+    monkeypatch.setattr(store_address, "CONNECT_MS", 100)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_store_that_is_not_there_is_refused(tidelog, tmp_path, free_ports):
     (port,) = free_ports(1)
     for store in (str(tmp_path / "no.sqlite"), str(tmp_path), "nonsense", f"127.0.0.1:{port}/chroot"):
@@ -160,6 +168,7 @@ def test_a_store_that_is_not_there_is_refused(tidelog, tmp_path, free_ports):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("impatient")
 def test_the_folder_of_a_cluster_on_zookeeper_leads_there(tidelog, tmp_path, free_ports):
     (port,) = free_ports(1)
     file = tmp_path / "broker-0" / "server.properties"

@@ -62,7 +62,6 @@ def test_a_refused_connection_is_one_sentence_and_exit_code_1(tidelog, free_port
         assert result == (1, "", f"No broker can be reached at 127.0.0.1:{port} (Connection refused).\n")
 
 
-@pytest.mark.processes
 def test_help_and_version_import_nothing_slow():
     code = (
         "import sys; from tidelog.cli.main import run; run(['--help']); run(['topics', '--help']); print(*sys.modules)"

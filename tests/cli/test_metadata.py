@@ -1,37 +1,26 @@
-"""`tidelog metadata` on either store: nodes looked at and changed, and a cluster that moves from one to the other."""
+"""`tidelog metadata`: nodes looked at and changed, exported and imported; on ZooKeeper, too, in test_metadata_java.py."""
 
 import json
-from itertools import count
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.waiting import PATIENCE_S, wait_for
 from tidelog.controller import tree
 from tidelog.model import Endpoint
 from tidelog.ports import Create
 from tidelog.shell.store.places import open_place, parse_place
-from tidelog.shell.supervisor import Supervisor
 
-CHROOTS = count()
 CLUSTER = b'{"version":"1","id":"AAAAAAAAAAAAAAAAAAAAAA"}'
 
 
-def on_sqlite(request, folder):
-    return f"sqlite:{folder}/metadata.sqlite"
+@pytest.fixture
+def place(tmp_path):
+    return used(f"sqlite:{tmp_path}/metadata.sqlite")
 
 
-def on_zookeeper(request, folder):
-    return f"zookeeper://{request.getfixturevalue('zookeeper').hosts}/cli/{next(CHROOTS)}"
-
-
-@pytest.fixture(params=[on_sqlite, pytest.param(on_zookeeper, marks=pytest.mark.zookeeper)])
-def place(request, tmp_path):
+def used(place):
     """A store that brokers have opened before."""
-    text = request.param(request, tmp_path)
-    open_place(parse_place(text), session_timeout_ms=10_000).close()
-    return text
+    open_place(parse_place(place), session_timeout_ms=10_000).close()
+    return place
 
 
 @pytest.fixture
@@ -96,15 +85,6 @@ def test_a_store_that_is_not_there_is_not_made(tidelog, tmp_path):
     assert not missing.exists()
 
 
-@pytest.mark.zookeeper
-def test_a_chroot_that_is_not_there_is_not_made(tidelog, zookeeper):
-    hosts = zookeeper.hosts
-    result = tidelog("metadata", "ls", "--metadata", f"zookeeper://{hosts}/none")
-    refused(result, f"ZooKeeper has no node /none, the chroot of zookeeper://{hosts}/none.")
-    result = tidelog("metadata", "ls", "--metadata", f"zookeeper://{hosts}/none")
-    assert result.code == 1
-
-
 def test_a_tree_is_written_down_and_read_back_without_broker_epochs(metadata, store, tidelog, tmp_path):
     state = tree.LeadershipState(1, 4, (1, 0), (77, 78), 3)
     parts = ["/brokers/topics/t", "/brokers/topics/t/partitions", "/brokers/topics/t/partitions/0"]
@@ -140,46 +120,3 @@ def test_a_registered_broker_is_in_the_way_and_a_torn_file_is_refused(metadata, 
         assert (result.code, result.err.count("\n")) == (1, 1), result
     file.write_text("".join(lines))
     assert tidelog("metadata", "import", str(file), "--metadata", other).code == 0
-
-
-@pytest.mark.zookeeper
-@pytest.mark.processes
-def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zookeeper, tmp_path):
-    folder, file = tmp_path / "cluster", tmp_path / "memory"
-    records = [b"%d" % number for number in range(500)]
-    with Supervisor(folder, brokers=3, port=0) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        options = {"retention.ms": "12345678"}
-        admin.create_topics([NewTopic("kept", 3, 3, config=options)])["kept"].result(PATIENCE_S)
-        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
-        for number, record in enumerate(records):
-            producer.produce("kept", record, partition=number % 3)
-        assert producer.flush(PATIENCE_S) == 0
-        busy = tidelog("metadata", "export", str(file), "--data", str(folder))
-        refused(busy, "Broker 0 is registered: stop the cluster first.")
-    place = f"zookeeper://{zookeeper.hosts}/moved"
-    assert tidelog("metadata", "export", str(file), "--data", str(folder)).code == 0
-    assert tidelog("metadata", "import", str(file), "--metadata", place).code == 0
-    overrides = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "30000"}
-    with Supervisor(folder, brokers=3, port=0, overrides=overrides) as cluster:
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log_level": 0})
-        consumer.assign([TopicPartition("kept", index, 0) for index in range(3)])
-        read = []
-        while len(read) < len(records):
-            message = consumer.poll(PATIENCE_S)
-            assert message is not None
-            assert message.error() is None, message.error()
-            read.append(message.value())
-        consumer.close()
-        assert sorted(read, key=int) == records
-        described = tidelog("configs", "--bootstrap-server", cluster.bootstrap, "--describe", "--topic", "kept")
-        assert "retention.ms=12345678" in described.out
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-
-        def all_in_sync():
-            found = admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].partitions.values()
-            return [len(each.isrs) for each in found] == [3, 3, 3]
-
-        wait_for(all_in_sync, "every replica in sync again")
-        state = json.loads(tidelog("metadata", "get", tree.state_path("kept", 0), "--data", str(folder)).out)
-        assert -1 not in state["isr_epochs"]

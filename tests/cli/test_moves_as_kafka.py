@@ -7,8 +7,6 @@ import pytest
 
 from tidelog.shell.transport import Producer
 
-pytestmark = pytest.mark.kafka
-
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 

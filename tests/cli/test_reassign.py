@@ -2,25 +2,26 @@
 
 import json
 import re
-import time
 from collections import Counter
+from itertools import count
 from queue import SimpleQueue
 
 import pytest
 
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.metrics.page import MetricsPage
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
-
-PATIENCE_S = 90
 
 
 @pytest.fixture
 def file(tmp_path):
     """`file({...})`: the path of a JSON file."""
 
+    serial = count()
+
     def write(content):
-        path = tmp_path / f"{time.monotonic_ns()}.json"
+        path = tmp_path / f"{next(serial)}.json"
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         return str(path)
 
@@ -109,10 +110,8 @@ def test_a_slow_move_is_listed_with_what_is_left_and_cancelled(cluster, on, file
     listed = on.until(lambda result: len(result.lines) > 2, "reassign-partitions", "--list", "--progress")
     assert listed.lines[:2] == ["Current partition reassignments:", "held-0: replicas: 1,0. adding: 1. removing: 0."]
     assert "bytes left" in listed.lines[-1]
-    deadline = time.monotonic() + PATIENCE_S
     names = [f"kafka_server_replicamanager_{name}partitions" for name in ("reassigning", "underreplicated")]
-    while [(told := numbers(cluster))[name] for name in names] != [1, 0]:
-        assert time.monotonic() < deadline, told
+    wait_for(lambda: [numbers(cluster)[name] for name in names] == [1, 0], "one move, and nothing else behind")
     again = on("reassign-partitions", "--execute", "--reassignment-json-file", plan)
     assert again.code == 1
     assert "Use --additional to override this" in again.err
@@ -154,9 +153,12 @@ def test_replicas_move_between_folders(tidelog, tmp_path, file):
         chosen = ("--reassignment-json-file", plan)
         done = on("reassign-partitions", "--execute", *chosen, "--replica-alter-log-dirs-throttle", "100000000")
         assert f"Successfully started moving log directory to {there} for replica housed-0 with broker 0 " in done.lines
-        deadline = time.monotonic() + PATIENCE_S
-        while "completed successfully" not in (verified := on("reassign-partitions", "--verify", *chosen)).out:
-            assert time.monotonic() < deadline, verified
+
+        def completed():
+            result = on("reassign-partitions", "--verify", *chosen)
+            return result if "completed successfully" in result.out else None
+
+        verified = wait_for(completed, "the replica to be in the other folder")
         assert "Reassignment of replica housed-0-0 completed successfully." in verified.lines
         assert "Clearing broker-level throttles on broker 0" in verified.lines
         wrong = file({"version": 1, "partitions": [entry | {"log_dirs": ["/nowhere"]}]})

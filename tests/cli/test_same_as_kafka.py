@@ -13,8 +13,6 @@ from tidelog.coordinator.placement import partition_for
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer
 
-pytestmark = pytest.mark.kafka
-
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 STATUS, COMPLETE_COMMIT = 16, 4

@@ -1,42 +1,15 @@
-"""`tidelog transactions`: what Kafka's tool prints, and a hanging transaction found, explained and aborted."""
+"""`tidelog transactions`: a hanging transaction found, explained and aborted."""
 
 import pytest
 
-from tidelog.client.admin import Leader
+from tests.cli.hanging import LONG_AGO, PRODUCER_ID, hanging_cluster, open_transaction
 from tidelog.errors import ApiError
-from tidelog.shell.transactions import TransactionalProducer
-from tidelog.shell.transport import Admin
-from tidelog.testing import Cluster
-from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.records import TRANSACTIONAL, Record, build
-
-LONG_AGO = 1_600_000_000_000
-PRODUCER_ID = 4_711
-TOOL = "org.apache.kafka.tools.TransactionsCommand"
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Leaders that take what no coordinator was told of."""
-    with Cluster(brokers=1, transaction_partition_verification_enable=False) as started:
-        started.create_topic("t", 2)
-        hang(started.bootstrap, "t", 0)
+    with hanging_cluster() as started:
         yield started
-
-
-def hang(bootstrap, topic, partition):
-    records = build(
-        [Record(0, LONG_AGO, None, b"hangs")],
-        attributes=TRANSACTIONAL,
-        producer_id=PRODUCER_ID,
-        producer_epoch=3,
-        base_sequence=0,
-    )
-    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])]
-    request = ProduceRequest(transactional_id="gone", acks=-1, timeout_ms=10_000, topic_data=data)
-    with Admin(bootstrap) as admin:
-        answer = admin.ask(request, Leader(topic, partition), newest=9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 @pytest.fixture
@@ -46,39 +19,13 @@ def on(tidelog, cluster):
 
 @pytest.fixture
 def open_one(cluster):
-    """A transaction of id `app` in t-1."""
-    with TransactionalProducer(cluster.bootstrap, "app", transaction_timeout_ms=600_000) as producer:
-        producer.begin()
-        producer.send("t", b"open", partition=1)
-        producer.flush()
+    with open_transaction(cluster) as producer:
         yield producer
-        try:
-            producer.abort()
-        except ApiError:
-            producer.abandon()
 
 
 def rows(result):
     assert result.code == 0, result.err
     return [line.split() for line in result.lines[1:]]
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("list",),
-        ("list", "--transactional-id-pattern", "b.*"),
-        ("describe-producers", "--topic", "t", "--partition", "0"),
-        ("find-hanging", "--topic", "t"),
-        ("find-hanging", "--broker-id", "0"),
-    ],
-    ids=" ".join,
-)
-@pytest.mark.usefixtures("open_one")
-def test_the_same_lines_as_kafkas_tool(cluster, on, kafka_tool, words):
-    before, kafkas = on(*words).out, kafka_tool(TOOL, "--bootstrap-server", cluster.bootstrap, *words)
-    assert kafkas in (before, on(*words).out), "before or after a minute of Duration(min) turned"
 
 
 @pytest.mark.usefixtures("open_one")

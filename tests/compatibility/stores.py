@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tidelog.shell.supervisor import Supervisor
 
-PARAMS = ["sqlite", pytest.param("zookeeper", marks=pytest.mark.zookeeper)]
+PARAMS = ["sqlite", "zookeeper"]
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """What the tests of a running cluster share: waiting for what must come, a producer that never rests, reading it all."""
 
 import threading
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -21,13 +22,16 @@ def controller_of(bootstrap: str) -> int:
 def known_to_all(cluster: Supervisor, name: str) -> bool:
     """Whether every broker that runs says that each partition of the topic has a leader. Creation is answered before:
     a client that asks another broker a moment later may be told that there is no such topic."""
-    for child in cluster.children:
-        if child.process is not None:
-            with closing(Connection(child.port)) as connection:
-                asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-                (found,) = connection.ask("Metadata", 12, **asked).topics
-                if found.error_code or any(each.error_code for each in found.partitions):
-                    return False
+    return known_at(name, [child.port for child in cluster.children if child.process is not None])
+
+
+def known_at(name: str, ports: Iterable[int]) -> bool:
+    for port in ports:
+        with closing(Connection(port)) as connection:
+            asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+            (found,) = connection.ask("Metadata", 12, **asked).topics
+            if found.error_code or any(each.error_code for each in found.partitions):
+                return False
     return True
 
 
@@ -82,6 +86,8 @@ class Load:
     topic: Topic
     options: dict[str, Any] = field(default_factory=dict)
     pace_s: float = 0.0005
+    digits: int = 0
+    """Zeros in front of each number make it so long, at least."""
     acknowledged: dict[int, tuple[int, int]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     sent: int = 0
@@ -113,8 +119,8 @@ class Load:
     def _send_on(self) -> None:
         while not self._stop.wait(self.pace_s):
             try:
-                partition = self.sent % self.topic.count
-                self._producer.produce(self.topic.name, b"%d" % self.sent, partition=partition, on_delivery=self._told)
+                partition, value = self.sent % self.topic.count, b"%0*d" % (self.digits, self.sent)
+                self._producer.produce(self.topic.name, value, partition=partition, on_delivery=self._told)
                 self.sent += 1
             except BufferError:
                 self._producer.poll(0.1)

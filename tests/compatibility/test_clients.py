@@ -33,7 +33,7 @@ with warnings.catch_warnings():
     from kafka.admin import KafkaAdminClient
     from kafka.admin import NewTopic as PlainNewTopic
 
-pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 TIME = 1_760_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -23,8 +23,6 @@ from tidelog.shell.transport import Admin
 from tidelog.shell.transport import Consumer as Plain
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 
-pytestmark = pytest.mark.processes
-
 PARTITIONS = 6
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -236,7 +234,6 @@ def test_a_running_group_is_upgraded_and_goes_back(cluster, topic, name):
 # Java
 
 
-@pytest.mark.kafka
 def test_java_consumers_read_with_the_new_protocol(cluster, kafka_tool, topic, name):
     fill(cluster, topic)
     bootstrap = ["--bootstrap-server", cluster.bootstrap]
@@ -292,7 +289,6 @@ class Verifiable:
                 self.refused.append(told["error"])
 
 
-@pytest.mark.kafka
 def test_java_consumers_share_while_the_coordinator_dies(cluster, kafka_libs, topic, name):
     with (
         Load(cluster.bootstrap, topic, pace_s=0.002) as load,
@@ -313,7 +309,6 @@ def test_java_consumers_share_while_the_coordinator_dies(cluster, kafka_libs, to
         wait_for(lambda: first.read | second.read >= everything, "every record")
 
 
-@pytest.mark.kafka
 def test_kafkas_command_lists_and_describes(cluster, kafka_tool, topic, name):
     def tool(*arguments: str) -> list[list[str]]:
         said = kafka_tool(GROUPS, "--bootstrap-server", cluster.bootstrap, *arguments)
@@ -346,7 +341,6 @@ def offsets(admin: AdminClient, group: str) -> dict[int, int]:
 VIEWS = (["--members", "--verbose"], ["--members"], ["--state", "--verbose"], ["--state"], ["--offsets", "--verbose"])
 
 
-@pytest.mark.kafka
 def test_our_command_shows_what_kafkas_shows(cluster, kafka_tool, topic, name):
     ours = "from tidelog.cli.main import main; main()"
     with (
@@ -377,7 +371,6 @@ def length(cluster: Supervisor, topic: str) -> int:
         return sum(consumer.end_offsets(places).values()) - sum(consumer.beginning_offsets(places).values())
 
 
-@pytest.mark.kafka
 def test_kafkas_formatter_and_auditor_read_the_records(cluster, kafka_tool, topic, name):
     """The formatter shows classic groups only, but reads what it passes over; the auditor shows everything."""
     with Reader(cluster.bootstrap, name, topic.name) as reader:

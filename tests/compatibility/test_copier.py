@@ -26,7 +26,7 @@ from tests.compatibility.support import Topic, read
 from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 RECORDS_PER_KILL = 4_500
 PARTS = int(os.environ.get("TIDELOG_COPIER_RECORDS", "13500")) // RECORDS_PER_KILL

@@ -16,8 +16,6 @@ from tests.waiting import wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = pytest.mark.processes
-
 SEGMENT = 1 << 20
 LOG = "__consumer_offsets-0"
 OPTIONS = {

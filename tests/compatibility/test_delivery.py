@@ -16,8 +16,6 @@ from tests.compatibility.application import PRODUCERS, TOGETHER
 from tests.compatibility.support import Topic, known_to_all, read
 from tests.waiting import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.processes
-
 COUNT = 200
 DIES_AT = 100
 HALF = set(range(DIES_AT, DIES_AT + TOGETHER))

@@ -17,7 +17,7 @@ from tests.compatibility.differential.side import Side
 from tests.conftest import ROOT
 from tidelog.api.registry import APIS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 SCRIPTS = (
     "produce",

@@ -13,8 +13,6 @@ from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 STORAGE_ERROR = "org.apache.kafka.common.errors.KafkaStorageException"
 QUICK = {

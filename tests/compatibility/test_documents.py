@@ -16,8 +16,6 @@ from tests.compatibility.support import controller_of
 from tests.waiting import wait_for
 from tidelog.cli.main import run
 
-pytestmark = pytest.mark.processes
-
 TOPIC = "my_topic_name"
 
 IN_WORDS = {
@@ -81,7 +79,7 @@ class Step:
 
 DESCRIBE = f"kafka-topics.sh --bootstrap-server broker_host:port --describe --topic {TOPIC}"
 OFFSETS = "bin/kafka-console-consumer.sh --bootstrap-server kafka_host:port --topic __consumer_offsets --formatter"
-UNTIL_NOTHING_COMES = ("--timeout-ms", "4000")
+UNTIL_NOTHING_COMES = ("--timeout-ms", "1000")
 
 SEED_004 = [
     Step(

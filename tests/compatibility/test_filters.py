@@ -5,8 +5,6 @@ import pytest
 from tests.waiting import wait_for
 from tidelog.cli.main import run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 TOPICS = {
     "all": ("0:1:2,1:2:0", "1"),
     "alone": ("2,0", "1"),

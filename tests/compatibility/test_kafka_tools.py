@@ -7,8 +7,6 @@ import pytest
 
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPIC = "tooled"

@@ -7,7 +7,7 @@ import pytest
 from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 KILLS = 20
 PARTITIONS = 3

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from tests.waiting import wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 BROKERS = 4
+TURNS = 4
+"""Moves under which a broker dies: the controller, or one that is moved to, in turn."""
 REPLICAS = int(os.environ.get("TIDELOG_MOVED_REPLICAS", "40"))
 """How many replicas move under load; 500 gives the figures of bench/RESULTS.md."""
 
@@ -55,9 +58,10 @@ def tidelog(cluster, capsys):
 @pytest.fixture
 def file(tmp_path):
     """`file({...})`: the path of a JSON file."""
+    serial = count()
 
     def write(content):
-        path = tmp_path / f"{time.monotonic_ns()}.json"
+        path = tmp_path / f"{next(serial)}.json"
         path.write_text(json.dumps(content))
         return str(path)
 
@@ -106,7 +110,6 @@ def held(folder, topic):
     return sorted({int(part.removeprefix("broker-")) for p in found for part in p.parts if part.startswith("broker-")})
 
 
-@pytest.mark.kafka
 def test_kafkas_reassignment_tool(cluster, tool, tidelog, file, folder):
     tidelog("topics", "--create", "--topic", "moved", "--replica-assignment", "0:1,1:0")
     for partition in (0, 1):
@@ -183,7 +186,7 @@ def test_the_offsets_topic_gets_three_replicas_and_keeps_what_it_holds(cluster, 
 def test_partitions_move_under_load_while_brokers_and_controllers_die(cluster, tidelog, file):
     topic = Topic(cluster.bootstrap, "wandering", 3, min_insync_replicas="2")
     with Load(cluster.bootstrap, topic) as load:
-        for turn in range(6):
+        for turn in range(TURNS):
             load.await_more(100)
             now = {p: [int(b) for b in text.split(",")] for p, text in replicas(tidelog, "wandering").items()}
             target = {("wandering", p): [(b + 1) % BROKERS for b in own] for p, own in now.items()}
@@ -199,7 +202,7 @@ def test_partitions_move_under_load_while_brokers_and_controllers_die(cluster, t
             wait_for(lambda: all(len(isr) == 3 for isr in topic.isrs().values()), "all are in sync")
         load.stop()
         assert_exact(load, stored(cluster.bootstrap, topic))
-    assert len(load.acknowledged) > 1000
+    assert len(load.acknowledged) >= TURNS * 200
 
 
 def test_many_replicas_move_under_load(cluster, tidelog, file):
@@ -288,7 +291,6 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
     wait_for(lambda: held(folder, "leaving") == [], "its files go")
 
 
-@pytest.mark.kafka
 def test_kafkas_election_tool_elects_uncleanly(cluster, tool, tidelog):
     tidelog("topics", "--create", "--topic", "lost", "--replica-assignment", "2:3")
     fill(cluster, "lost", 10)

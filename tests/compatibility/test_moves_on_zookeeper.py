@@ -21,7 +21,7 @@ from tests.compatibility.test_moves import (
 from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 CHROOT = "/moves"
 
 __all__ = [

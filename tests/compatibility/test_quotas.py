@@ -12,8 +12,6 @@ from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = pytest.mark.processes
-
 RATE = 200_000
 RECORD = bytes(10_000)
 WINDOWS = 3
@@ -75,7 +73,7 @@ def produce_at_once(producer, topic, total):
 def test_who_produces_too_fast_is_slowed_down_to_the_quota(cluster, limit):
     topic = Topic(cluster.bootstrap, "produced", 1, leader=1)
     limit("--client", "slow", producer_byte_rate=RATE)
-    total = BURST + 3 * RATE
+    total = BURST + 2 * RATE
     told, others = [], []
     slow = producer_of(cluster, "slow", told)
     took = produce(slow, topic, total)
@@ -88,7 +86,7 @@ def test_who_produces_too_fast_is_slowed_down_to_the_quota(cluster, limit):
 
 def test_who_fetches_too_fast_is_slowed_down_to_the_quota(cluster, limit):
     topic = Topic(cluster.bootstrap, "fetched", 1, leader=2)
-    total = BURST + 3 * RATE
+    total = BURST + 2 * RATE
     produce(producer_of(cluster, "free", []), topic, total)
     limit("--client", "reader", consumer_byte_rate=RATE)
     told = []
@@ -122,9 +120,9 @@ def test_who_makes_too_many_partitions_waits(cluster, limit):
     limit("--client", "maker", controller_mutation_rate=1)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "client.id": "maker"})
     begin = time.monotonic()
-    for number in range(3):
+    for number in range(2):
         admin.create_topics([NewTopic(f"made-{number}", 3, 1)])[f"made-{number}"].result(PATIENCE_S)
-    assert time.monotonic() - begin >= 3  # two partitions of nine come at once, then one a second
+    assert time.monotonic() - begin >= 0.9  # two partitions may come at once: the next topic waits for the third
     free = AdminClient({"bootstrap.servers": cluster.bootstrap, "client.id": "free"})
     free.create_topics([NewTopic("free", 30, 1)])["free"].result(PATIENCE_S)
 

@@ -6,15 +6,12 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 from tidelog.wire.records import HEADER_BYTES
-
-pytestmark = pytest.mark.processes
 
 LENGTH_BEGINS, LENGTH_ENDS = 8, 12
 SEGMENT = "00000000000000000000.log"
@@ -40,7 +37,7 @@ def segment(supervisor: Supervisor, broker: int, name: str) -> Path:
 
 def fill(supervisor: Supervisor, topic: Topic) -> Load:
     """More than one segment of records, all acknowledged."""
-    load = Load(supervisor.bootstrap, topic, {"batch.num.messages": 50}, pace_s=0.0)
+    load = Load(supervisor.bootstrap, topic, {"batch.num.messages": 50}, pace_s=0.0, digits=200)
     with load:
         wait_for(lambda: len(list(segment(supervisor, 0, topic.name).parent.glob("*.log"))) > 1, "a second segment")
         load.await_more(100)

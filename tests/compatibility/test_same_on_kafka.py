@@ -14,8 +14,6 @@ from confluent_kafka.admin import AdminClient
 from tests.waiting import wait_for
 from tidelog.cli.main import run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",

@@ -19,8 +19,6 @@ from tidelog.shell.chaos.network import Network
 from tidelog.shell.child import Child
 from tidelog.shell.supervisor import Supervisor, cluster_options
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
-
 ZOOKEEPER = 3
 """The number of ZooKeeper's host; the brokers' are below it."""
 PORT, ZOOKEEPER_PORT = 9092, 2181

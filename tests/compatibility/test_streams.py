@@ -19,8 +19,6 @@ from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 COUNT = int(os.environ.get("TIDELOG_STREAMS_FLIGHTS", "40000"))
 SOURCE = Path(__file__).parent / "java" / "Flights.java"
 VICTIMS = (0, "application", 1, 2)

@@ -6,8 +6,6 @@ import pytest
 from tests.kafka_tools import NEEDS_A_PROCESS, ToolServer, run_alone
 from tidelog.testing import Cluster
 
-pytestmark = pytest.mark.kafka
-
 TOOLS = "org.apache.kafka.tools"
 
 

@@ -15,8 +15,6 @@ import pytest
 from tests.compatibility.stores import running
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.kafka, pytest.mark.processes]
-
 CONFIGS, GROUPS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 THREE = r"Replicas: \d,\d,\d\tIsr: \d,\d,\d\t"
 
@@ -142,7 +140,6 @@ def test_the_tool_does_it(store, kafka_tool, files, row):
     carry_out(row, store, kafka_tool, files)
 
 
-@pytest.mark.zookeeper
 @pytest.mark.parametrize("row", ON_ZOOKEEPER, ids=named)
 def test_the_tool_does_it_on_zookeeper(on_zookeeper, kafka_tool, files, row):
     carry_out(row, on_zookeeper, kafka_tool, files)

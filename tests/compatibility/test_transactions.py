@@ -23,7 +23,7 @@ from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 from tidelog.wire.records import TRANSACTIONAL
 
-pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 FENCED = -144
 """librdkafka's own code for a producer that another one replaced."""
@@ -250,7 +250,6 @@ init with too much time: KafkaException
 """
 
 
-@pytest.mark.kafka
 def test_java_commits_aborts_is_fenced_and_comes_too_late(cluster, kafka_libs, topic):
     source = Path(__file__).parent / "java" / "Transactions.java"
     command = ["java", *FLAGS, "-cp", kafka_libs, str(source), cluster.bootstrap, topic.name]
@@ -262,7 +261,6 @@ def test_java_commits_aborts_is_fenced_and_comes_too_late(cluster, kafka_libs, t
 # Java's command
 
 
-@pytest.mark.kafka
 def test_kafkas_command_finds_and_aborts_a_transaction_that_hangs(cluster, kafka_tool, topic, name):
     sender = producer(cluster, name)
     sender.begin_transaction()
@@ -290,7 +288,6 @@ def test_kafkas_command_finds_and_aborts_a_transaction_that_hangs(cluster, kafka
     assert wait_for(lambda: read(cluster.bootstrap, topic) == ["goes on"], "what came behind it")
 
 
-@pytest.mark.kafka
 def test_kafkas_command_finds_a_transaction_that_nobody_will_end(cluster, kafka_tool, topic, name):
     """No coordinator knows it: such as a leader without verification takes, from a producer that never added it."""
     verification = "transaction.partition.verification.enable"

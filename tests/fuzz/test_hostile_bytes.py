@@ -14,8 +14,6 @@ from tidelog.api.registry import APIS
 from tidelog.wire import codec
 from tidelog.wire.messages import SCHEMAS
 
-pytestmark = pytest.mark.processes
-
 SERVED = [api for api in APIS.values() if api.caller == "anyone"]
 MEGABYTE = 1024 * 1024
 

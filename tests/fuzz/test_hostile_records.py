@@ -14,8 +14,6 @@ from tests.compatibility.differential.side import Side
 from tests.fuzz.hostile import resident_bytes
 from tidelog.wire.records import HEADER_BYTES
 
-pytestmark = pytest.mark.processes
-
 MEGABYTE = 1024 * 1024
 
 

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from tests.log.support import NOW, WALL, batch, options
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
@@ -15,7 +13,6 @@ from tidelog.wire.compression import Compression
 from tidelog.wire.records import TRANSACTIONAL, Marker, build_marker
 
 
-@pytest.mark.kafka
 def test_kafka_audits_our_files(tmp_path, tool_server):
     folder = tmp_path / "audit-0"
     log = Log.open(
@@ -102,7 +99,6 @@ def compacted(log, steps):
     return True
 
 
-@pytest.mark.kafka
 def test_kafka_audits_what_compaction_and_a_kill_in_the_middle_of_it_left(tmp_path, tool_server):
     log = opened(tmp_path)
     for number in range(300):

@@ -2,44 +2,23 @@
 
 import json
 import re
-import time
-import urllib.request
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.lines import Lines
 from tidelog.shell.metrics.page import MetricsPage
-from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Consumer, Producer
 from tidelog.testing import Cluster
 
-PATIENCE_S = 60
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "tidelog.json"
 
 
 def values(text):
     return {name: float(number) for name, number in re.findall(r"^([a-z].*) (\S+)$", text, re.MULTILINE)}
-
-
-@pytest.mark.processes
-def test_a_broker_tells_its_numbers_where_it_is_asked_to(tmp_path, free_ports):
-    (port,) = free_ports(1)
-    place = f"127.0.0.1:{port}"
-    with (
-        Supervisor(tmp_path, brokers=1, port=0, overrides={"metrics.listener": place}),
-        urllib.request.urlopen(f"http://{place}/metrics", timeout=20) as answer,
-    ):
-        found = values(answer.read().decode())
-    assert found["kafka_server_replicamanager_leadercount"] == 0
-    assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 0
-    assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
-    assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
-    assert found['kafka_network_requestmetrics_requests_total{request="Metadata"}'] >= 1
-    assert found['tidelog_events_total{kind="controller.elected"}'] == 1
-    assert found["process_resident_memory_bytes"] > 0
 
 
 class Pages:
@@ -67,10 +46,7 @@ class Pages:
         return total
 
     def until(self, name, wanted):
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := self.sums()).get(name) != wanted:
-            assert time.monotonic() < deadline, (name, found.get(name))
-        return found
+        return wait_for(lambda: found if (found := self.sums()).get(name) == wanted else None, f"{name} = {wanted}")
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +111,14 @@ def test_who_is_over_a_quota_is_counted(cluster):
     quota = ("--alter", "--client", "slow", "--add-config", "producer_byte_rate=1000")
     assert run(("configs", "--bootstrap-server", cluster.bootstrap, *quota)) == 0
     pages, throttled = Pages(cluster), 'tidelog_quotas_throttled_total{request="Produce"}'
-    deadline = time.monotonic() + PATIENCE_S
-    while not pages.sums()[throttled]:  # the brokers hear of the quota a moment later
-        assert time.monotonic() < deadline
+
+    def is_throttled():
         with Producer(cluster.bootstrap, client_id="slow") as producer:
             producer.send("t", b"x" * 20_000, partition=0)
             assert all(delivery.is_acknowledged for delivery in producer.flush())
+        return pages.sums()[throttled]
+
+    wait_for(is_throttled, "the brokers to hear of the quota")
     throttle, found = "kafka_network_requestmetrics_throttletimems", pages.sums()
     assert found[f'{throttle}_sum{{request="Produce"}}'] > 0
     assert found[f'{throttle}_sum{{request="Fetch"}}'] == 0

@@ -1,20 +1,13 @@
 """Clients on connections with TLS and SASL, to a real Kafka that wants them, and what they say where it goes wrong."""
 
-import pickle
 from base64 import b64encode
 
 import pytest
 
-from tests.compatibility.differential.secured import CLIENT, SCRAM
+from tests.compatibility.differential.secured import CLIENT
 from tidelog.client.options import ConsumerOptions, ProducerOptions, parse
-from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.errors import ApiError, InvalidOption
 from tidelog.shell.blocking.secured import scram, security_of
-from tidelog.shell.transport import Admin, Consumer, Producer
-from tidelog.spark import connections
-from tidelog.spark.options import BadOption
-from tidelog.spark.reading.batch import BatchReader
-from tidelog.spark.reading.options import ReadOptions
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
 
 def exchange_of(script, said):
@@ -62,98 +55,3 @@ def test_what_cannot_be_is_said_before_connecting(given, told):
 def test_secrets_are_not_printed():
     assert "wonder" not in repr(parse(ProducerOptions, {"sasl.jaas.config": CLIENT}))
     assert security_of(ProducerOptions()) is None
-
-
-CASES = {
-    "TLS": ("SSL", {}),
-    "PLAIN": ("SASL_PLAINTEXT", {"sasl.jaas.config": CLIENT}),
-    "SCRAM": ("SASL_PLAINTEXT", {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}),
-    "PLAIN over TLS": ("SASL_SSL", {"sasl.jaas.config": CLIENT}),
-    "SCRAM over TLS": ("SASL_SSL", {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}),
-}
-
-
-def options_of(protocol, certificate, more):
-    given = {"security.protocol": protocol, "ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificate)}
-    return {name.replace(".", "_"): text for name, text in {**given, **more}.items()}
-
-
-def write(bootstrap, topic, given):
-    """Twenty records to a new topic."""
-    with Admin(bootstrap, **given) as admin:
-        wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
-        assert admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code == 0
-    values = [bytes([n % 251]) * 50_000 for n in range(20)]  # longer than what TLS hands out at once
-    with Producer(bootstrap, **given) as producer:
-        for value in values:
-            producer.send(topic, value, partition=0)
-        assert all(delivery.is_acknowledged for delivery in producer.flush(60))
-    return values
-
-
-@pytest.mark.kafka
-@pytest.mark.processes
-@pytest.mark.parametrize("case", CASES)
-def test_records_go_through_connections_that_are_secured(secured_kafka, case):
-    ports, certificate = secured_kafka
-    protocol, more = CASES[case]
-    given, bootstrap, topic = (
-        options_of(protocol, certificate, more),
-        f"127.0.0.1:{ports[protocol]}",
-        case.replace(" ", "-"),
-    )
-    values = write(bootstrap, topic, given)
-    with Consumer(bootstrap, auto_offset_reset="earliest", **given) as consumer:
-        consumer.partitions_of(topic)
-        consumer.assign([(topic, 0)])
-        found = []
-        while len(found) < len(values):
-            found += consumer.poll(60)
-        assert [record.value for record in found] == values
-
-
-@pytest.mark.kafka
-@pytest.mark.processes
-def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(secured_kafka):
-    ports, certificate = secured_kafka
-    write(f"127.0.0.1:{ports['PLAINTEXT']}", "for-spark", {})
-    given = {
-        "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": str(certificate),
-        "kafka.sasl.jaas.config": CLIENT,
-        "kafka.ssl.protocol": "TLSv1.3",
-        "subscribe": "for-spark",
-    }
-    reader = BatchReader(ReadOptions.of(given, streaming=False))
-    (part,) = reader.partitions()
-    assert sum(batch.num_rows for batch in reader.read(pickle.loads(pickle.dumps(part)))) == 20
-    while connections._kept:
-        connections._kept.popitem()[1].close()
-    refused = {**given, "kafka.sasl.jaas.config": SCRAM}
-    with pytest.raises(BadOption, match=r"'kafka.sasl.jaas.config' .* refuses user 'bob'"):
-        BatchReader(ReadOptions.of(refused, streaming=False)).partitions()
-
-
-@pytest.mark.kafka
-@pytest.mark.processes
-def test_who_is_refused_is_told_why(secured_kafka):
-    ports, certificate = secured_kafka
-    wrong = {"sasl.jaas.config": CLIENT.replace("wonder", "other")}
-    refused = [
-        ("SASL_PLAINTEXT", wrong, ApiError, "refuses user 'alice'"),
-        (
-            "SASL_SSL",
-            {**wrong, "sasl.mechanism": "SCRAM-SHA-256"},
-            ApiError,
-            "knows .* not sasl.mechanism SCRAM-SHA-256",
-        ),
-        ("SSL", {"ssl.truststore.location": "/etc/ssl/certs/ca-certificates.crt"}, InvalidOption, "is not trusted"),
-    ]
-    for protocol, more, kind, told in refused:
-        given = options_of(protocol, certificate, more)
-        with Consumer(f"127.0.0.1:{ports[protocol]}", **given) as consumer, pytest.raises(kind, match=told) as raised:
-            consumer.partitions_of("any")
-        if kind is ApiError and "refuses" in told:
-            assert raised.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED

@@ -165,9 +165,7 @@ def test_a_client_that_does_not_read_is_not_read_from_until_it_does():
         running.node.wait_for("connected", 1)
         (link,) = running.server._traffic.links.values()
         frame, sent, is_pushed_back = framed(b"q" * 50_000), 0, False
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_pushed_back:
-            assert time.monotonic() < deadline, "nothing ever pushed back"
+        while not is_pushed_back:  # the test's timeout ends a wait in vain
             is_unread = link.congested and not link.reading
             try:
                 sent += client.send(frame[sent % len(frame) :])

@@ -1,4 +1,4 @@
-"""The blocking clients over real sockets, against three broker processes: what the tools, Spark and tests use."""
+"""The blocking clients over real sockets, against three brokers in this process: what the tools, Spark and tests use."""
 
 import socket
 import threading
@@ -6,24 +6,25 @@ from contextlib import suppress
 
 import pytest
 
-from tests.compatibility.support import known_to_all
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.client.admin import ANY, Coordinator
 from tidelog.client.results import Assigned, Revoked
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin, Consumer, Producer, addresses
+from tidelog.testing import Cluster
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
-pytestmark = pytest.mark.processes
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(brokers=3) as running:
+        yield running
 
 
-def create(bootstrap, name, partitions=2):
-    with Admin(bootstrap) as admin:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3)
-        response = admin.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        assert response.topics[0].error_code == 0
+def create(cluster, name, partitions=2):
+    """A topic that every broker knows."""
+    cluster.create_topic(name, partitions)
     return [(name, number) for number in range(partitions)]
 
 
@@ -37,7 +38,7 @@ def read(consumer, count):
 
 
 def test_what_is_sent_is_read(cluster):
-    partitions = create(cluster.bootstrap, "sent-and-read")
+    partitions = create(cluster, "sent-and-read")
     with Producer(cluster.bootstrap, compression_type="lz4") as producer:
         for number in range(500):
             producer.send("sent-and-read", b"%d" % number, key=b"%d" % (number % 7), headers=[("n", b"%d" % number)])
@@ -59,7 +60,7 @@ def test_what_is_sent_is_read(cluster):
 
 
 def test_a_group_goes_on_where_it_committed_and_shares_its_partitions(cluster):
-    partitions = create(cluster.bootstrap, "shared")
+    partitions = create(cluster, "shared")
     with Producer(cluster.bootstrap) as producer:
         for number in range(20):
             producer.send("shared", b"%d" % number, partition=number % 2)
@@ -91,20 +92,18 @@ def are_shared(consumers, partitions):
 
 
 def test_the_leaders_death_is_survived(cluster):
-    partitions = create(cluster.bootstrap, "survivor", partitions=3)
+    partitions = create(cluster, "survivor", partitions=3)
     with Producer(cluster.bootstrap) as producer, Admin(cluster.bootstrap) as admin:
         for number in range(100):
             producer.send("survivor", b"%d" % number, partition=number % 3)
         producer.flush(PATIENCE_S)
-        wait_for(lambda: known_to_all(cluster, "survivor"), "all to know the topic")
         (topic,) = [t for t in admin.ask(MetadataRequest(topics=None), ANY).topics if t.name == "survivor"]
         dead = topic.partitions[0].leader_id
         cluster.kill(dead)
         for number in range(100, 200):
             producer.send("survivor", b"%d" % number, partition=number % 3)
         assert {delivery.error for delivery in producer.flush(PATIENCE_S)} == {ErrorCode.NONE}
-        cluster.start_broker(dead)
-        cluster.wait_ready()
+        cluster.start(dead)
     with Consumer(cluster.bootstrap, isolation_level="read_committed") as consumer:
         consumer.assign(partitions)
         consumer.seek_to_beginning()
@@ -115,7 +114,7 @@ def test_the_leaders_death_is_survived(cluster):
 
 
 def test_a_topic_that_is_not_there_is_told(cluster):
-    create(cluster.bootstrap, "somewhere")
+    create(cluster, "somewhere")
     with Consumer(cluster.bootstrap, allow_auto_create_topics=False) as consumer:
         assert len(consumer.partitions_of("somewhere")) == 2
         with pytest.raises(ApiError, match="nowhere") as refused:

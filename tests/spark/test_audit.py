@@ -34,8 +34,6 @@ from tidelog.shell.transport import Admin, Producer
 from tidelog.spark.audit import session
 from tidelog.spark.audit.session import on
 
-pytestmark = pytest.mark.spark
-
 CHAOS_SECONDS = int(os.environ.get("TIDELOG_AUDIT_CHAOS_SECONDS", "6"))
 CHAOS_SEED = int(os.environ.get("TIDELOG_AUDIT_CHAOS_SEED", "5"))
 PIECES = ("--piece-mb", "1")
@@ -157,7 +155,6 @@ def test_what_is_no_master_is_refused_before_spark_starts(damaged, capsys, monke
     assert said.endswith("--local needs neither.\n")
 
 
-@pytest.mark.processes
 def test_nothing_is_found_after_chaos(spark, tmp_path, monkeypatch):
     """In the folders of brokers that were killed, paused and restarted, beside what their clients were told.
     `TIDELOG_AUDIT_CHAOS_SECONDS` makes it longer, `TIDELOG_AUDIT_CHAOS_SEED` another one."""

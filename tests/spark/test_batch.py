@@ -9,8 +9,6 @@ from tests.spark.records import delete_before, numbers, send, values
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
-pytestmark = pytest.mark.spark
-
 CONNECTORS_COLUMNS = {
     "key": "binary",
     "value": "binary",

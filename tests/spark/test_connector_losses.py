@@ -13,8 +13,6 @@ from tidelog.errors import ApiError
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
-
 WITHIN_S = 240
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "200"}
 QUICK = {"log.cleaner.backoff.ms": "100"}

@@ -6,8 +6,6 @@ import pytest
 from tests.spark import beside
 from tests.spark.beside import batch, streamed
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
-
 
 @pytest.fixture(scope="module")
 def jars(connector):

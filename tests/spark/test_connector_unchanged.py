@@ -9,8 +9,6 @@ import pytest
 from tests.spark.records import numbers, send, values
 from tidelog.testing import Cluster
 
-pytestmark = pytest.mark.spark
-
 WITHIN_S = 240
 
 

@@ -19,7 +19,6 @@ PARTITIONS = 2
 WITHIN_S = 800
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_project_validates_and_runs(tides, tmp_path):
     for topic in ("flights", "flights.delays", "flights.dead"):

@@ -60,7 +60,6 @@ def found(spark, tides, tmp_path_factory):
     return spark.read.parquet(str(folder / "rows")).toPandas()
 
 
-@pytest.mark.spark
 def test_hours_are_those_of_pandas(found):
     told = found[found.topic == "told"]
     pd.testing.assert_frame_equal(results([bytes(value) for value in told.value]), expected(flights(10)))
@@ -68,7 +67,6 @@ def test_hours_are_those_of_pandas(found):
     assert {bytes(key).decode() for key in told.key} == names
 
 
-@pytest.mark.spark
 def test_dead_letters_say_why_and_where_they_were(found):
     dead = found[found.topic == "dead"]
     reasons = [

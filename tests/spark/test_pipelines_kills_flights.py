@@ -7,7 +7,7 @@ from tests.spark.flights_data import MALFORMED, TICK, expected, flights, results
 from tests.spark.kills import BATCH, DAYS, disturbed, fill, records
 from tests.spark.records import send
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_flights_end_with_the_hours_of_pandas(cluster, tmp_path):

@@ -14,7 +14,7 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
 from tidelog.spark.pipelines.lag.watching import LAG, STOPPED
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 KEY = ["name", "partition"]
 BEFORE = [("behind", number, 10) for number in range(PARTITIONS)] + [
     ("ahead", number, 20) for number in range(PARTITIONS)

@@ -8,7 +8,7 @@ import pytest
 from tests.spark.kills import BATCH, disturbed, fill, records, same
 from tests.spark.records import send
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 COLUMNS = ["carrier", "origin", "flight", "dep_delay", "time_hour"]
 SCHEMA = "carrier string, origin string, flight bigint, dep_delay double, time_hour string"
 OTHERS = [b"no JSON at all", b'{"carrier":"UA"', b"[1]", b"\xc3\xa4 is none either"]

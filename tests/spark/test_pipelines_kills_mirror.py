@@ -13,7 +13,7 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.pipelines.mirror.offsets import committed
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 COLUMNS = ["partition", "key", "value", "headers"]
 COMMITTED = {"first": 5, "second": 1000}
 """By group, in each partition of the source."""

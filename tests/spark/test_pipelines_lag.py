@@ -97,7 +97,6 @@ def test_a_batch_of_ends_is_told_again_as_it_was(tides):
     assert reader.partitions(offset, offset) == []
 
 
-@pytest.mark.spark
 def test_groups_are_watched(spark, tides, tmp_path):
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
     tides.create_topic("watched", 2)

@@ -171,7 +171,6 @@ def compared(found):
     return found[columns].astype({"dep_delay": "float64"}).sort_values(columns, ignore_index=True)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 def test_a_topic_becomes_a_table(spark, tides, topic, tmp_path, kind):
     options = {
@@ -197,7 +196,6 @@ def test_a_topic_becomes_a_table(spark, tides, topic, tmp_path, kind):
     assert (table / "origin=EWR" / "date=2013-01-01").is_dir()
 
 
-@pytest.mark.spark
 def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path):
     table = fill(spark, tides, tmp_path, topic=topic, format="parquet")
     found = spark.read.parquet(str(table))
@@ -209,7 +207,6 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path)
         fill(spark, tides, tmp_path, topic=topic, format="parquet", schema=FLIGHTS)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("options", "told"),
     [

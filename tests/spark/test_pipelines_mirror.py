@@ -14,7 +14,6 @@ from tidelog.spark.pipelines.mirror.places import OFFSET, TIME, NoCopy, Places
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
 
-pytestmark = [pytest.mark.spark]
 AT = 1_700_000_000_000
 GROUP = "readers"
 

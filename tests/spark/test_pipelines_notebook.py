@@ -9,7 +9,6 @@ NOTEBOOK = Path(__file__).parent.parent.parent / "examples" / "flights.ipynb"
 PLOTS = 3
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):

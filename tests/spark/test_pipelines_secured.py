@@ -16,8 +16,6 @@ from tidelog.spark.pipelines.running import run
 from tidelog.spark.pipelines.session import STATE_STORE
 from tidelog.spark.pipelines.table import PIPELINES
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
-
 OPTIONS = {
     "flights": {"topic": "home"},
     "lag": {"topics": "home", "groups": "readers"},

@@ -105,7 +105,6 @@ def test_any_comparisons_leave_the_offsets_for_which_all_hold(chosen):
     assert (found, left) == ({place for place in every if holds(*place)}, [])
 
 
-@pytest.mark.spark
 def test_a_batch_with_filters_reads_the_same_rows_in_fewer_tasks(spark, tides):
     tides.create_topic("pushed", 4)
     for partition in range(4):

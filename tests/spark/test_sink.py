@@ -11,8 +11,6 @@ from tests.spark.test_sink_kills import committed
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
-
 _numbers = count()
 HEADERS = "array<struct<key:string,value:binary>>"
 BINARY = "cast(cast(id as string) as binary)"

@@ -17,8 +17,6 @@ from tidelog.testing import Cluster
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def cluster():

@@ -25,8 +25,6 @@ from tidelog.spark.writing.task import Job, Prepared, Recorded
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
-
 ROOT = Path(__file__).parent.parent.parent
 WITHIN_S = 240
 SHORT = {"kafka.transaction.timeout.ms": "8000"}
@@ -37,7 +35,7 @@ QUICK = {
 }
 
 
-@pytest.fixture(scope="module", params=["tidelog", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=["tidelog", "kafka"])
 def bootstrap(request: Any, tmp_path_factory: Any) -> Iterator[str]:
     """One broker that notices soon that a transaction's time is over."""
     with pytest.MonkeyPatch.context() as patch:

@@ -20,8 +20,6 @@ from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
-
 ROOT = Path(__file__).parent.parent.parent
 RUNS = int(os.environ.get("TIDELOG_SINK_KILLS", "3"))
 SEED = int(os.environ.get("TIDELOG_SINK_SEED", "1"))

@@ -10,8 +10,6 @@ from tests.spark import test_sink_crashes as crashes
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
-
 SAFE_DOWNGRADE = 2
 
 topic = crashes.topic

@@ -7,8 +7,6 @@ from tests.compatibility.differential import secured
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing.writers import batch_writer, stream_writer
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
-
 WHO = {
     "PLAIN": {"kafka.sasl.jaas.config": secured.CLIENT},
     "SCRAM": {"kafka.sasl.jaas.config": secured.SCRAM, "kafka.sasl.mechanism": "SCRAM-SHA-512"},

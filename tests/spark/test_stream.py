@@ -10,8 +10,6 @@ from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
 
-pytestmark = pytest.mark.spark
-
 WITHIN_S = 240
 
 

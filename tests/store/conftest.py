@@ -9,7 +9,6 @@ from typing import Protocol
 import pytest
 from kazoo.client import KazooClient
 
-from tests.ensemble import Ensemble
 from tidelog.ports import MetadataStore
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.zookeeper_store import ZookeeperStore
@@ -124,13 +123,10 @@ def end_session(hosts: str, store: ZookeeperStore) -> None:
 WORLDS: dict[str, Callable[[Path], StoreWorld]] = {"sqlite": SqliteWorld, "simulated": SimulatedWorld}
 
 
-@pytest.fixture(params=[*sorted(WORLDS), pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+@pytest.fixture(params=sorted(WORLDS))
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreWorld]:
-    if request.param == "zookeeper":
-        servers: Ensemble = request.getfixturevalue("zookeeper")
-        world: StoreWorld = ZookeeperWorld(servers.hosts)
-    else:
-        world = WORLDS[request.param](tmp_path)
+    """The one in ZooKeeper is in test_conformance_java.py."""
+    world = WORLDS[request.param](tmp_path)
     yield world
     world.close()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from tidelog.ports import Children, Create, Read, Watch, Write
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import StoreDamaged
@@ -19,6 +20,7 @@ PATIENCE_S = 90
 
 OWNER = """
 import sys
+from tests.waiting import wait_for
 from tidelog.ports import Create
 from tidelog.shell.store.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1], session_timeout_ms=int(sys.argv[2]))
@@ -30,6 +32,7 @@ for line in sys.stdin:
 
 COUNTER = """
 import sys
+from tests.waiting import wait_for
 from tidelog.ports import Read, Write
 from tidelog.shell.store.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
@@ -66,9 +69,8 @@ def opened(path, **options):
 
 def until(rung, condition):
     """Wait, rung by rung, until the condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert rung.wait(deadline - time.monotonic()), "nobody rang"
+        assert rung.wait(PATIENCE_S), "nobody rang"
         rung.clear()
 
 
@@ -139,8 +141,7 @@ def outlives(path, term_ms):
     with opened(path, session_timeout_ms=term_ms) as (store, _), process(OWNER, path, term_ms) as owner:
         owner.stdout.readline()
         stops_at = store._own.renewed_at + 3 * term_ms
-        while store._own.renewed_at < stops_at:
-            threading.Event().wait(0.05)
+        wait_for(lambda: store._own.renewed_at >= stops_at, "three terms of renewals")
         if store.lost or is_gone(store, "/controller"):
             return False
         owner.stdin.write("early\n")
@@ -226,8 +227,7 @@ def test_a_store_at_rest_costs_almost_nothing(path):
         clock = time.pthread_getcpuclockid(store._keeper._thread.ident)
         rest_until = store._own.renewed_at + 1500
         before = time.clock_gettime(clock)
-        while store._own.renewed_at < rest_until:
-            threading.Event().wait(0.25)
+        wait_for(lambda: store._own.renewed_at >= rest_until, "renewals at rest")
         assert time.clock_gettime(clock) - before < 0.1
 
 

@@ -1,14 +1,12 @@
 """`tidelog explain` on a real cluster: what is told when brokers die, a deletion waits, and a group stands."""
 
 import json
-import time
 
 import pytest
 
+from tests.waiting import wait_for
 from tidelog.cli.main import run
 from tidelog.testing import Cluster
-
-PATIENCE_S = 90
 
 
 @pytest.fixture(scope="module")
@@ -23,17 +21,16 @@ def explain(cluster, capsys):
     """The findings of a command, by kind; with `until` the first that have this kind."""
 
     def call(*words, until=None):
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+        def findings():
             capsys.readouterr()
             code = run(["explain", words[0], "--bootstrap-server", cluster.bootstrap, "--watch-ms", "20", *words[1:], "--json"])  # fmt: skip
             printed = capsys.readouterr()
-            if code == 0:
-                found = {finding["kind"]: finding for finding in json.loads(printed.out)["findings"]}
-                if until is None or until in found:
-                    return found
-            assert until is not None, printed.err
-            assert time.monotonic() < deadline, printed
+            assert code == 0 or until is not None, printed.err
+            return {finding["kind"]: finding for finding in json.loads(printed.out)["findings"]} if code == 0 else {}
+
+        if until is None:
+            return findings()
+        return wait_for(lambda: found if until in (found := findings()) else None, until)
 
     return call
 
@@ -66,12 +63,12 @@ def test_a_group_that_nobody_serves(tidelog, cluster, explain):
 def test_a_dead_broker_then_a_deletion_that_waits_for_it(tidelog, cluster, explain):
     place = ("--bootstrap-server", cluster.bootstrap)
     cluster.kill(2)
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        lacking = explain("topic", "t", until="partition.under-replicated")["partition.under-replicated"]
-        if any(fact.startswith("Broker 2 ") and " down" in fact for fact in lacking["because"]):
-            break
-        assert time.monotonic() < deadline, lacking
+
+    def lacks_the_dead():
+        found = explain("topic", "t", until="partition.under-replicated")["partition.under-replicated"]
+        return found if any(fact.startswith("Broker 2 ") and " down" in fact for fact in found["because"]) else None
+
+    lacking = wait_for(lacks_the_dead, "broker 2 to be down")
     assert lacking["helps"] == ["Start broker 2."]
     told = tidelog("explain", "timeline", *place, "t-0")
     assert "broker 2 is gone" in told.out
@@ -83,21 +80,6 @@ def test_a_dead_broker_then_a_deletion_that_waits_for_it(tidelog, cluster, expla
     assert "Broker 2 held replicas and is down." in waits["because"]
     assert "topic.deletion-waits" in explain("cluster")
     cluster.start(2)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (gone := explain("topic", "t", until="topic.unknown")["topic.unknown"])["because"]:
-        assert time.monotonic() < deadline  # the last replica is confirmed, the nodes are being removed
-    assert "It was deleted" in gone["because"][0]
-
-
-@pytest.mark.kafka
-def test_apache_kafka_is_explained_with_what_its_own_apis_tell(tidelog, real_kafka):
-    place = ("--bootstrap-server", real_kafka)
-    options = ("--partitions", "2", "--replication-factor", "1", "--config", "min.insync.replicas=2")
-    assert tidelog("topics", *place, "--create", "--topic", "explained", *options).code == 0
-    deadline = time.monotonic() + PATIENCE_S
-    while (refused := tidelog("explain", "topic", *place, "explained")).out.count("NOT_ENOUGH_REPLICAS") != 2:
-        assert time.monotonic() < deadline, refused  # Kafka's broker learns of the topic after it is created
-    assert refused.code == 0, refused.err
-    assert "There is no such topic." in tidelog("explain", "topic", *place, "nothing").out
-    assert tidelog("explain", "broker", *place, "1").code in (0, 1)
-    assert "No broker remembers anything of explained-0." in tidelog("explain", "timeline", *place, "explained-0").err
+    # The last replica is confirmed, the nodes are being removed.
+    gone = lambda: explain("topic", "t", until="topic.unknown")["topic.unknown"]["because"]  # noqa: E731
+    assert "It was deleted" in wait_for(gone, "the topic to be gone")[0]

@@ -1,12 +1,13 @@
 """The two brokers, alone and with the same options: a Tidelog process and a real Apache Kafka in combined mode."""
 
-import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.kafka_tools import FLAGS
+from tests.ports import free_ports
+from tests.waiting import wait_for
 from tidelog.shell.readiness import is_complete, view_of
 from tidelog.shell.supervisor import Supervisor
 
@@ -17,14 +18,6 @@ OPTIONS = {
     "group.consumer.assignment.interval.ms": "0",
 }
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 @contextmanager
@@ -48,7 +41,7 @@ def kafka(
     protocol. `tool` is the fixture `kafka_tool`, whose JVM runs already: it formats the folder sooner."""
     folder.mkdir()
     file = folder / "server.properties"
-    port, controller_port = _free_ports(2)
+    port, controller_port = free_ports(2)
     more = "".join(f",{name}://127.0.0.1:{number}" for name, number in (listeners or {}).items())
     properties = {
         "process.roles": "broker,controller",
@@ -72,8 +65,12 @@ def kafka(
     with (folder / "kafka.log").open("wb") as log:
         process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log)
         try:
-            while not is_complete(view_of("127.0.0.1", port), frozenset({0})):
+
+            def serves() -> bool:
                 assert process.poll() is None, (folder / "kafka.log").read_text(encoding="utf-8")
+                return is_complete(view_of("127.0.0.1", port), frozenset({0}))
+
+            wait_for(serves, "Kafka to serve", 180)
             yield port
         finally:
             process.kill()

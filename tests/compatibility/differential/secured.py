@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.compatibility.differential import brokers
+from tests.ports import free_ports
 
 JAAS = 'org.apache.kafka.common.security.{}.{}LoginModule required username="{}" password="{}";'
 CLIENT = JAAS.format("plain", "Plain", "alice", "wonder land")
@@ -21,7 +22,7 @@ def kafka(folder: Path, libs: str, *, tool: Callable[..., str] | None = None) ->
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *names]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     both.write_text(key.read_text() + certificate.read_text())
-    ports = dict(zip(("SSL", "SASL_PLAINTEXT", "SASL_SSL"), brokers._free_ports(3), strict=True))
+    ports = dict(zip(("SSL", "SASL_PLAINTEXT", "SASL_SSL"), free_ports(3), strict=True))
     scram_user = ["--add-scram", "SCRAM-SHA-512=[name=bob,password=builder]"]
     options = _options(both, ports)
     with brokers.kafka(

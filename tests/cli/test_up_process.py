@@ -3,44 +3,9 @@
 import os
 import re
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager, suppress
 
-import pytest
-
+from tests.cli.commands import PATIENCE_S, ended, line_with, running
 from tidelog.shell.transport import Producer
-
-pytestmark = pytest.mark.processes
-
-PATIENCE_S = 120
-
-
-@contextmanager
-def running(*arguments):
-    """The command as a process with its output; it is gone afterwards, however the test ends."""
-    command = [sys.executable, "-m", "tidelog.cli.main", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            process.communicate(timeout=PATIENCE_S)
-
-
-def line_with(stream, text):
-    """The first line with this text; the test's timeout ends a wait in vain."""
-    for line in stream:
-        if text in line:
-            return line.rstrip("\n")
-    pytest.fail(f"the output ended without {text!r}")
-
-
-def ended(process):
-    """Exit code and the rest of what it printed."""
-    out, _ = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, out
 
 
 def pid_of(folder, broker):
@@ -96,20 +61,3 @@ def test_a_broker_runs_from_kafkas_own_file(tmp_path):
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out) == (1, "")
         assert err == "num.partitions must be at least 1, not 'x'\n"
-
-
-@pytest.mark.zookeeper
-def test_up_keeps_the_clusters_memory_in_zookeeper(tmp_path, zookeeper):
-    place = f"zookeeper://{zookeeper.hosts}/up/here"
-    with running("up", "--data", tmp_path, "--port", "0", "--metadata", place) as process:
-        ready = process.stdout.readline().split()
-        assert ready[0] == "ready"
-        with running("metadata", "ls", "/brokers/ids", "--data", tmp_path) as asked:
-            assert asked.communicate(timeout=PATIENCE_S)[0].split() == ["0", "1", "2"]
-        with running("topics", "--create", "--topic", "t", "--zookeeper", tmp_path) as asked:
-            assert asked.communicate(timeout=PATIENCE_S)[0] == "Created topic t.\n"
-        process.terminate()
-        assert ended(process) == (0, "")
-    assert not (tmp_path / "metadata.sqlite").exists()
-    with running("metadata", "ls", "/brokers/ids", "--metadata", place) as asked:
-        assert asked.communicate(timeout=PATIENCE_S)[0].split() == []

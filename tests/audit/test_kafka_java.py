@@ -12,8 +12,6 @@ from tidelog.audit import finding
 from tidelog.cli.main import run
 from tidelog.shell.transport import Producer
 
-pytestmark = pytest.mark.kafka
-
 RECORDS = 1_000
 
 

@@ -6,16 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.readiness import View, is_complete, view_of
 from tidelog.shell.supervisor import NotReady, Supervisor
-
-pytestmark = pytest.mark.processes
-PATIENCE_S = 60
 
 UP = """
 import sys
@@ -46,7 +43,6 @@ def pids(tmp_path):
 
 
 def wait_gone(numbers):
-    deadline = time.monotonic() + PATIENCE_S
     for number in numbers:
         try:
             descriptor = os.pidfd_open(number)
@@ -55,20 +51,16 @@ def wait_gone(numbers):
         with os.fdopen(descriptor, "rb") as pidfd:
             poller = select.poll()
             poller.register(pidfd, 1)
-            assert poller.poll(max(0, deadline - time.monotonic()) * 1000), f"process {number} lives"
+            assert poller.poll(PATIENCE_S * 1000), f"process {number} lives"
 
 
 def await_view(child, view):
-    deadline = time.monotonic() + PATIENCE_S
-    while view_of(child.host, child.port) != view:
-        assert time.monotonic() < deadline
+    wait_for(lambda: view_of(child.host, child.port) == view, f"{child} to see {view}")
 
 
 def await_complete(child, brokers):
     """Until it knows all of these, one of which leads."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_complete(view_of(child.host, child.port), frozenset(brokers)):
-        assert time.monotonic() < deadline
+    wait_for(lambda: is_complete(view_of(child.host, child.port), frozenset(brokers)), f"{child} to know {brokers}")
 
 
 def line_with(stream, text):
@@ -78,30 +70,52 @@ def line_with(stream, text):
     raise AssertionError(f"no line with {text!r}")
 
 
-def test_three_brokers_are_ready_when_each_knows_all_and_one_leads(tmp_path):
-    with Supervisor(tmp_path, brokers=3, port=0) as cluster:
-        for child in cluster.children:
-            await_complete(child, {0, 1, 2})
-        assert pids(tmp_path) == [child.pid for child in cluster.children]
-    assert pids(tmp_path) == []
-    assert all(child.process is None for child in cluster.children)
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Three brokers, whose overrides have tests of their own; who kills one starts it again."""
+    overrides = {"inter.broker.listener.name": "PLAINTEXT", "num.partitions": "7"}
+    with Supervisor(tmp_path_factory.mktemp("three"), brokers=3, port=0, overrides=overrides) as running:
+        yield running
 
 
-def test_brokers_talk_on_a_listener_of_their_own_even_where_the_clients_is_named_for_it(tmp_path):
-    with Supervisor(tmp_path, brokers=2, port=0, overrides={"inter.broker.listener.name": "PLAINTEXT"}) as cluster:
-        await_complete(cluster.children[0], {0, 1})
+def test_three_brokers_are_ready_when_each_knows_all_and_one_leads(three):
+    """On a listener of their own, although the clients' is the one that is named for them."""
+    for child in three.children:
+        await_complete(child, {0, 1, 2})
+    assert pids(three.folder) == [child.pid for child in three.children]
 
 
-def test_a_killed_broker_is_gone_from_the_others_view_and_comes_back_on_its_port(tmp_path):
-    with Supervisor(tmp_path, brokers=2, port=0) as cluster:
-        first, second = cluster.children
-        port = second.port
-        cluster.kill(1)
-        await_view(first, View(frozenset({0}), 0))
-        cluster.start_broker(1)
-        cluster.wait_ready()
-        assert second.port == port
-        await_complete(second, {0, 1})
+def test_overrides_reach_every_broker(three):
+    for number in range(3):
+        assert "num.partitions=7\n" in (three.folder / f"broker-{number}" / "server.properties").read_text()
+
+
+def test_an_idle_cluster_costs_almost_nothing(three):
+    spent = []
+    for _ in range(15):  # the first of them may still be about the start
+        before = sum(_cpu_s(child.pid) for child in three.children)
+        threading.Event().wait(1)
+        spent.append(sum(_cpu_s(child.pid) for child in three.children) - before)
+        if spent[-1] < 0.05:
+            return
+    raise AssertionError(spent)
+
+
+def _cpu_s(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_killed_broker_is_gone_from_the_others_view_and_comes_back_on_its_port(three):
+    controller = view_of(three.children[0].host, three.children[0].port).controller
+    first, second = three.children[controller], three.children[(controller + 1) % 3]
+    port = second.port
+    three.kill(second.number)
+    await_view(first, View(frozenset({0, 1, 2} - {second.number}), controller))
+    three.start_broker(second.number)
+    three.wait_ready()
+    assert second.port == port
+    await_complete(second, {0, 1, 2})
 
 
 def test_a_paused_broker_is_given_up_after_its_term_and_returns_as_a_new_life(tmp_path):
@@ -115,8 +129,9 @@ def test_a_paused_broker_is_given_up_after_its_term_and_returns_as_a_new_life(tm
 
 
 def test_data_and_identity_outlive_a_clean_stop(tmp_path):
-    with Supervisor(tmp_path, brokers=1, port=0):
+    with Supervisor(tmp_path, brokers=1, port=0) as cluster:
         meta = (tmp_path / "broker-0" / "meta.properties").read_text()
+    assert (pids(tmp_path), cluster.children[0].process) == ([], None)
     assert (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
     with Supervisor(tmp_path, brokers=1, port=0):
         assert (tmp_path / "broker-0" / "meta.properties").read_text() == meta
@@ -189,25 +204,3 @@ def test_a_broker_that_hangs_before_it_listens_is_not_waited_for_for_ever(tmp_pa
     with pytest.raises(NotReady, match=r"broker 0 does not listen after 0\.2 s"):
         supervisor.wait_ready(within_s=0.2)
     supervisor.kill(0)
-
-
-def test_overrides_reach_every_broker(tmp_path):
-    with Supervisor(tmp_path, brokers=1, port=0, overrides={"num.partitions": "7"}):
-        assert "num.partitions=7\n" in (tmp_path / "broker-0" / "server.properties").read_text()
-
-
-def test_an_idle_cluster_costs_almost_nothing(tmp_path):
-    with Supervisor(tmp_path, brokers=3, port=0) as cluster:
-        spent = []
-        for _ in range(5):  # the first of them may still be about the start
-            before = sum(_cpu_s(child.pid) for child in cluster.children)
-            threading.Event().wait(3)
-            spent.append(sum(_cpu_s(child.pid) for child in cluster.children) - before)
-            if spent[-1] < 0.15:
-                return
-        raise AssertionError(spent)
-
-
-def _cpu_s(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

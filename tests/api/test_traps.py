@@ -1,4 +1,4 @@
-"""What other brokers got wrong, one test each, on one broker process with raw requests.
+"""What other brokers got wrong, one test each, on one broker in this process with raw requests.
 
 Elsewhere: two consumers that join at once both get partitions (test_clients.py); lengths and counts are checked before
 anything is allocated, decompression is bounded (tests/fuzz). All of it is also compared with Kafka (test_differential.py).
@@ -17,19 +17,16 @@ from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import CLOSED, SILENT, Connection
 from tests.waiting import wait_for
 from tidelog.errors import ErrorCode
-from tidelog.shell.supervisor import Supervisor
-
-pytestmark = pytest.mark.processes
+from tidelog.testing import Cluster
 
 LARGE = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 2**30}
 names = (f"trap-{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")
-def side(tmp_path_factory):
-    overrides = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
-    with Supervisor(tmp_path_factory.mktemp("traps"), brokers=1, port=0, overrides=overrides) as running:
-        one = Side("traps", running.children[0].port)
+def side():
+    with Cluster(brokers=1) as running:
+        one = Side("traps", running.brokers[0].port)
         await_coordinator(one, "g")
         yield one
         one.close()
