@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import Processes
 from tidelog.shell.supervisor import Supervisor
 
 PARAMS = ["sqlite", pytest.param("zookeeper", marks=pytest.mark.zookeeper)]
@@ -30,5 +31,5 @@ def running(request: Any, folder: Path, chroot: str, **overrides: str) -> Iterat
     if request.param == "zookeeper":
         place = f"{request.getfixturevalue('zookeeper').hosts}/{chroot}"
         url, options["zookeeper.connect"] = f"zookeeper://{place}", place
-    with Supervisor(folder, brokers=3, port=0, overrides=options, report=lambda _: None) as cluster:
+    with Processes(folder, brokers=3, port=0, overrides=options, report=lambda _: None) as cluster:
         yield Stored(cluster, place, url)
