@@ -141,11 +141,11 @@ def real_kafka(secured_kafka: tuple[dict[str, int], Path]) -> str:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Supervisor]":
     """Three broker processes on free ports, for the tests of one file: `.bootstrap`, `.kill(n)`, `.start_broker(n)`."""
-    from tidelog.shell.supervisor import Supervisor
+    from tests.processes import Processes
 
     # A new group waits for more members by default; one that does not makes tests quick.
     overrides = {"group.initial.rebalance.delay.ms": "0"}
-    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=overrides) as running:
+    with Processes(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=overrides) as running:
         yield running
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.processes import Processes
 from tidelog.shell.supervisor import Supervisor
 
 OVERRIDES = {
@@ -14,7 +15,7 @@ OVERRIDES = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
-    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=OVERRIDES) as running:
+    with Processes(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=OVERRIDES) as running:
         yield running
 
 

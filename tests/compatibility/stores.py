@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import Processes
 from tidelog.shell.supervisor import Supervisor
 
 PARAMS = ["sqlite", "zookeeper"]
@@ -26,5 +27,5 @@ def running(store: str, folder: Path, place: str = "", **overrides: str) -> Iter
     url = f"sqlite:{folder}/metadata.sqlite"
     if store == "zookeeper":
         url, options["zookeeper.connect"] = f"zookeeper://{place}", place
-    with Supervisor(folder, brokers=3, port=0, overrides=options, report=lambda _: None) as cluster:
+    with Processes(folder, brokers=3, port=0, overrides=options, report=lambda _: None) as cluster:
         yield Stored(cluster, place or str(folder), url)

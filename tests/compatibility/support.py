@@ -158,6 +158,7 @@ def read(bootstrap: str, topic: Topic, level: str = "read_committed", partition:
             "isolation.level": level,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the end is told with the answer of a fetch that found nothing
             "auto.offset.reset": "earliest",
         }
     )

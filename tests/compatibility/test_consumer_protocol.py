@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.compatibility.support import Load, Topic, known_to_all
 from tests.kafka_tools import FLAGS
+from tests.processes import Processes
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.supervisor import Supervisor
@@ -40,7 +41,7 @@ answer it has given up (Kafka tells it once, too): a pause as long as the interv
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
-    with Supervisor(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=OPTIONS) as running:
+    with Processes(tmp_path_factory.mktemp("cluster"), brokers=3, port=0, overrides=OPTIONS) as running:
         yield running
 
 

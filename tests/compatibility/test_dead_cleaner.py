@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.compatibility.support import Topic
 from tests.compatibility.test_rot import told, turn
+from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.cli.main import run
-from tidelog.shell.supervisor import Supervisor
 
 SEGMENT = 1 << 20
 LOG = "__consumer_offsets-0"
@@ -51,7 +51,7 @@ class Group:
 
 @pytest.fixture
 def supervisor(tmp_path):
-    supervisor = Supervisor(tmp_path, overrides=OPTIONS, port=0)
+    supervisor = Processes(tmp_path, overrides=OPTIONS, port=0)
     for child in supervisor.children:
         child.log = child.folder.with_suffix(".log")
     with supervisor:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.compatibility.mounts import as_root, fill, small_disk
 from tests.compatibility.support import Load, Topic, assert_exact, stored
+from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.shell.supervisor import Supervisor
 
@@ -56,7 +57,7 @@ def described(kafka_tool):
 @as_root
 def test_a_full_disk_of_a_leader_and_of_a_follower(tmp_path):
     with ExitStack() as exits:
-        supervisor = Supervisor(tmp_path, overrides=QUICK, port=0)
+        supervisor = Processes(tmp_path, overrides=QUICK, port=0)
         for broker in (0, 1):
             disk = exits.enter_context(small_disk(tmp_path / f"disk-{broker}", 48))
             on(supervisor, broker, disk / "logs")
@@ -90,7 +91,7 @@ def test_a_full_disk_of_a_leader_and_of_a_follower(tmp_path):
 @as_root
 def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, described):
     with ExitStack() as exits:
-        supervisor = Supervisor(tmp_path, overrides=QUICK, port=0)
+        supervisor = Processes(tmp_path, overrides=QUICK, port=0)
         folders = {broker: [tmp_path / f"logs-{broker}-{name}" for name in "ab"] for broker in range(3)}
         for broker, (one, other) in folders.items():
             on(supervisor, broker, one, other)
@@ -136,7 +137,7 @@ def test_folders_that_go_away_cannot_be_written_or_cannot_be_read(tmp_path, desc
 
 def test_kafkas_tool_moves_replicas_between_folders_under_load(tmp_path, kafka_tool):
     with ExitStack() as exits:
-        supervisor = Supervisor(tmp_path, overrides=QUICK, port=0)
+        supervisor = Processes(tmp_path, overrides=QUICK, port=0)
         folders = {broker: [str(tmp_path / f"logs-{broker}-{name}") for name in "ab"] for broker in range(3)}
         for broker, named in folders.items():
             on(supervisor, broker, *named)
@@ -171,7 +172,7 @@ def test_kafkas_tool_moves_replicas_between_folders_under_load(tmp_path, kafka_t
 @as_root
 def test_a_broker_without_any_folder_left_ends_with_one_sentence(tmp_path):
     with ExitStack() as exits:
-        supervisor = Supervisor(tmp_path, brokers=1, overrides=QUICK, port=0)
+        supervisor = Processes(tmp_path, brokers=1, overrides=QUICK, port=0)
         on(supervisor, 0, tmp_path / "a", tmp_path / "b")
         exits.enter_context(supervisor)
         Topic(supervisor.bootstrap, "t", 2, 1)

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.compatibility.support import Load, Topic, assert_exact, controller_of, stored
+from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.cli.main import run
-from tidelog.shell.supervisor import Supervisor
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -39,7 +39,7 @@ def cluster(folder):
         "replica.lag.time.max.ms": "5000",
         "auto.leader.rebalance.enable": "false",
     }
-    with Supervisor(folder, brokers=BROKERS, port=0, overrides=overrides) as running:
+    with Processes(folder, brokers=BROKERS, port=0, overrides=overrides) as running:
         yield running
 
 

@@ -18,8 +18,8 @@ from tests.compatibility.test_moves import (
     tidelog,
     wishes,
 )
+from tests.processes import Processes
 from tests.waiting import wait_for
-from tidelog.shell.supervisor import Supervisor
 
 pytestmark = pytest.mark.timeout(900)
 CHROOT = "/moves"
@@ -48,7 +48,7 @@ def cluster(folder, zookeeper):
         "replica.lag.time.max.ms": "5000",
         "auto.leader.rebalance.enable": "false",
     }
-    with Supervisor(folder, brokers=BROKERS, port=0, overrides=overrides) as running:
+    with Processes(folder, brokers=BROKERS, port=0, overrides=overrides) as running:
         yield running
 
 

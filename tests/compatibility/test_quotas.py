@@ -8,9 +8,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compatibility.support import Topic
+from tests.processes import Processes
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
-from tidelog.shell.supervisor import Supervisor
 
 RATE = 200_000
 RECORD = bytes(10_000)
@@ -23,7 +23,7 @@ BURST = RATE * (WINDOWS - 1)
 def cluster(tmp_path_factory):
     """Rates are measured over three seconds, so that a test need not send for eleven."""
     options = {"quota.window.num": str(WINDOWS), "controller.quota.window.num": "2"}
-    with Supervisor(tmp_path_factory.mktemp("quotas"), brokers=3, port=0, overrides=options) as running:
+    with Processes(tmp_path_factory.mktemp("quotas"), brokers=3, port=0, overrides=options) as running:
         yield running
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.compatibility.support import Load, Topic, assert_exact, stored
+from tests.processes import Processes
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 from tidelog.wire.records import HEADER_BYTES
@@ -25,7 +26,7 @@ def told(supervisor: Supervisor, broker: int, kind: str) -> int:
 
 
 def started(exits: ExitStack, tmp_path: Path) -> Supervisor:
-    supervisor = Supervisor(tmp_path, overrides={"replica.lag.time.max.ms": "3000"}, port=0)
+    supervisor = Processes(tmp_path, overrides={"replica.lag.time.max.ms": "3000"}, port=0)
     for child in supervisor.children:
         child.log = child.folder.with_suffix(".log")
     return exits.enter_context(supervisor)

@@ -14,10 +14,11 @@ from kazoo.client import KazooClient
 
 from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.ensemble import Server
+from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.shell.chaos.network import Network
 from tidelog.shell.child import Child
-from tidelog.shell.supervisor import Supervisor, cluster_options
+from tidelog.shell.supervisor import cluster_options
 
 ZOOKEEPER = 3
 """The number of ZooKeeper's host; the brokers' are below it."""
@@ -57,7 +58,7 @@ class Hosts:
             "group.initial.rebalance.delay.ms": "0",
         }
         options |= cluster_options(folder, ZOOKEEPER, options)
-        self.brokers = Supervisor(folder, brokers=ZOOKEEPER, port=0, report=lambda line: None)
+        self.brokers = Processes(folder, brokers=ZOOKEEPER, port=0, report=lambda line: None)
         self.brokers.children = [self._child(number, options) for number in range(ZOOKEEPER)]
 
     def _child(self, number, options):

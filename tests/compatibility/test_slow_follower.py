@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from tests.compatibility.differential.wire import Connection
 from tests.compatibility.support import Topic, controller_of
+from tests.processes import Processes
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 
@@ -22,10 +23,8 @@ REQUEST_MS = 60_000
 
 @pytest.fixture
 def started(tmp_path) -> Iterator[Supervisor]:
-    with Supervisor(tmp_path, brokers=3, port=0, overrides=OPTIONS) as running:
+    with Processes(tmp_path, brokers=3, port=0, overrides=OPTIONS) as running:
         yield running
-        for child in running.children:
-            child.signal(signal.SIGCONT)
 
 
 class Seen:

@@ -17,8 +17,8 @@ from kazoo.exceptions import NoNodeError
 
 from tests.compatibility.support import Load, Topic, assert_exact, controller_of, stored
 from tests.ensemble import Ensemble
+from tests.processes import Processes
 from tests.waiting import wait_for
-from tidelog.shell.supervisor import Supervisor
 
 TERM_MS = 3000
 OPERATOR_S = 60
@@ -26,7 +26,7 @@ OPERATOR_S = 60
 CHROOTS = count()
 
 
-class Cluster(Supervisor):
+class Cluster(Processes):
     """Brokers on ZooKeeper, and an operator's client of the same tree."""
 
     def __init__(self, folder, hosts, chroot, **overrides):

@@ -6,15 +6,15 @@ import pytest
 
 from tests.compatibility.differential.side import Side
 from tests.fuzz.hostile import TOPIC, Canary
+from tests.processes import Processes
 from tidelog.shell.child import Child
-from tidelog.shell.supervisor import Supervisor
 
 LIMITS = {"socket.request.max.bytes": "2000000", "queued.max.request.bytes": "-1"}
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory) -> Iterator[Child]:
-    with Supervisor(tmp_path_factory.mktemp("hostile"), brokers=1, port=0, overrides=LIMITS) as running:
+    with Processes(tmp_path_factory.mktemp("hostile"), brokers=1, port=0, overrides=LIMITS) as running:
         side = Side("canary", running.children[0].port)
         side.topic(TOPIC, 1)
         side.close()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.kafka_tools import FLAGS
 from tests.ports import free_ports
+from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.shell.readiness import is_complete, view_of
-from tidelog.shell.supervisor import Supervisor
 
 OPTIONS = {
     "offsets.topic.num.partitions": "4",
@@ -23,7 +23,7 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 @contextmanager
 def tidelog(folder: Path, *, options: Mapping[str, str] | None = None) -> Iterator[int]:
     """The port of a Tidelog broker that runs meanwhile."""
-    with Supervisor(folder, brokers=1, port=0, overrides={**OPTIONS, **(options or {})}) as running:
+    with Processes(folder, brokers=1, port=0, overrides={**OPTIONS, **(options or {})}) as running:
         yield running.children[0].port
 
 

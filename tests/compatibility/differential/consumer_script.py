@@ -1,7 +1,6 @@
 """The consumer protocol (KIP-848): heartbeats that make no sense, a life of three members, patterns, the way from the
 classic protocol and back. Members name themselves, so that the names are the same on both sides."""
 
-import time
 from typing import Any
 
 from tests.compatibility.differential.group_requests import (
@@ -14,7 +13,8 @@ from tests.compatibility.differential.group_requests import (
     sync,
 )
 from tests.compatibility.differential.groups_script import await_coordinator
-from tests.compatibility.differential.side import READY_S, Side
+from tests.compatibility.differential.side import Side
+from tests.waiting import wait_for
 
 Owned = dict[str, list[int]]
 
@@ -166,13 +166,12 @@ def _static(side: Side, ids: dict[str, bytes]) -> None:
 
 def _await(side: Side, group: str, look: Any) -> Any:
     """A description that is as wanted: Kafka resolves patterns behind the back of a heartbeat."""
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline:
-        found = side.quiet("ConsumerGroupDescribe", 1, group_ids=[group]).groups[0]
-        if look(found):
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{side}: {group} is not as wanted")
+
+    def found() -> Any:
+        group_found = side.quiet("ConsumerGroupDescribe", 1, group_ids=[group]).groups[0]
+        return group_found if look(group_found) else None
+
+    return wait_for(found, f"{side}: {group} as wanted")
 
 
 def _patterns(side: Side, ids: dict[str, bytes]) -> None:

@@ -1,6 +1,5 @@
 """Groups without members: coordinators, unknown groups, commits and fetches of offsets, deletion."""
 
-import time
 from typing import Any
 
 from tests.compatibility.differential.group_requests import (
@@ -13,6 +12,7 @@ from tests.compatibility.differential.group_requests import (
     sync,
 )
 from tests.compatibility.differential.side import Side
+from tests.waiting import wait_for
 
 TYPES = {"transaction": 1, "share": 2, "nothing": 9}
 
@@ -31,10 +31,10 @@ def run(side: Side) -> None:
 def await_coordinator(side: Side, group: str) -> None:
     """The first question makes the internal topic; each of its partitions is then loaded."""
     groups = [group, "", *(f"warm-{number}" for number in range(16))]
-    while side.quiet("FindCoordinator", 4, coordinator_keys=[group]).coordinators[0].error_code:
-        time.sleep(0.01)
-    while any(each.error_code for each in side.quiet("DescribeGroups", 5, groups=groups).groups):
-        time.sleep(0.01)
+    found = lambda: side.quiet("FindCoordinator", 4, coordinator_keys=[group]).coordinators[0]  # noqa: E731
+    wait_for(lambda: not found().error_code, f"{side}: a coordinator of {group}")
+    described = lambda: side.quiet("DescribeGroups", 5, groups=groups).groups  # noqa: E731
+    wait_for(lambda: not any(each.error_code for each in described()), f"{side}: every partition of it")
 
 
 def _find(side: Side) -> None:

@@ -1,12 +1,12 @@
 """Groups with members: a life of two dynamic members, a static one, and one that is no consumer."""
 
-import time
 from typing import Any
 
 from tests.compatibility.differential.group_requests import commit, join, leave, offset_delete, subscription, sync
 from tests.compatibility.differential.groups_script import await_coordinator
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import Connection
+from tests.waiting import wait_for
 
 
 def run(side: Side) -> None:
@@ -37,8 +37,9 @@ def _alone(side: Side, ids: dict[str, bytes]) -> str:
         side.both(label, "DescribeGroups", groups=["g"], include_authorized_operations=True)
 
     first = str(_member(side, "the first", "join without an id", 4, **join("g")).member_id)
-    while side.quiet("DescribeGroups", 5, groups=["g"]).groups[0].group_state == "Dead":
-        time.sleep(0.01)  # Kafka describes what is committed
+    # Kafka describes what is committed.
+    state = lambda: side.quiet("DescribeGroups", 5, groups=["g"]).groups[0].group_state  # noqa: E731
+    wait_for(lambda: state() != "Dead", f"{side}: the group to be there")
     describe("described before it joined")
     _beat(side, "heartbeat before it joined", first, 0)
     side.ask("sync before it joined", "SyncGroup", 3, **sync("g", first, 0))

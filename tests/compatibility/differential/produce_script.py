@@ -1,11 +1,11 @@
 """Produce and InitProducerId: what is appended, and every way to be refused."""
 
 import struct
-import time
 from typing import Any
 
 from tests.compatibility.differential.batches import EPOCH_2023, WELL, batch, fields_of, old_format, with_field
 from tests.compatibility.differential.side import Side
+from tests.waiting import wait_for
 from tidelog.wire.compression import Compression
 
 UNKNOWN_ID = b"unknown topic id"
@@ -197,8 +197,8 @@ def _acknowledgements(side: Side, topic: Topic) -> None:
 
 
 def _producer_ids(side: Side) -> None:
-    while side.quiet("InitProducerId", 5, transactional_id=None, transaction_timeout_ms=1).error_code:
-        time.sleep(0.01)  # the first block of ids is fetched
+    asked = lambda: side.quiet("InitProducerId", 5, transactional_id=None, transaction_timeout_ms=1)  # noqa: E731
+    wait_for(lambda: not asked().error_code, f"{side}: the first block of ids")
     for version in range(6):
         side.ask("no transactional id", "InitProducerId", version, transactional_id=None, transaction_timeout_ms=60_000)
     none: dict[str, Any] = {"transactional_id": None}

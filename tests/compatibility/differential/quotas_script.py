@@ -1,10 +1,10 @@
 """Client quotas, options of groups, and SCRAM credentials that nobody has: 48, 49, 50, and 32, 33, 44 for groups."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.compatibility.differential.side import READY_S, Side
+from tests.compatibility.differential.side import Side
+from tests.waiting import wait_for
 
 GROUP = 32
 SET, DELETE, APPEND = 0, 1, 2
@@ -91,12 +91,12 @@ def _describe_quotas(side: Side) -> None:
 
 def _await_quotas(side: Side, wanted: Callable[[list[Any]], bool]) -> None:
     """Both brokers learn a moment later what they have answered already."""
-    deadline = time.monotonic() + READY_S
-    while True:
+
+    def are_as_wanted() -> bool:
         found = side.quiet("DescribeClientQuotas", 1, components=[], strict=False).entries
-        if wanted([[part.entity_name for part in entry.entity] for entry in found]):
-            return
-        assert time.monotonic() < deadline, found
+        return wanted([[part.entity_name for part in entry.entity] for entry in found])
+
+    wait_for(are_as_wanted, f"{side}: quotas as wanted")
 
 
 def _await_option(side: Side, name: str, value: str, group: str = "g") -> None:

@@ -13,6 +13,7 @@ from tests.compatibility.differential.batches import batch
 from tests.compatibility.differential.groups_script import await_coordinator
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.transactions_script import adding, await_id, batched, begun, ending, init
+from tests.waiting import wait_for
 from tidelog.errors import ErrorCode
 from tidelog.wire.message import fields
 from tidelog.wire.records import CONTROL, TRANSACTIONAL
@@ -104,8 +105,7 @@ def _prepared(side: Side) -> Ground:
     ground.ended = begun(side, "r-ended")
     _write(side, _records(ground.ended, 0, TRANSACTIONAL), name="r-ended")
     side.quiet("EndTxn", 5, **ending("r-ended", ground.ended, commit=True))
-    while "Complete" not in _state(side, "r-ended"):
-        time.sleep(0.01)
+    wait_for(lambda: "Complete" in _state(side, "r-ended"), f"{side}: the markers")
     ground.marked = begun(side, "r-marked")
     _write(side, _records(ground.marked, 0, TRANSACTIONAL), name="r-marked")
     side.quiet("WriteTxnMarkers", 1, markers=[_marker(ground.marked, COORDINATOR, "r-log", 0)])

@@ -1,15 +1,14 @@
 """One of the two brokers under the same script: asks, remembers the answers under labels, names what the broker made."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.compatibility.differential.comparison import Names, plain
 from tests.compatibility.differential.wire import CLOSED, KEYS, SILENT, Connection
+from tests.waiting import wait_for
 from tidelog.api.registry import APIS
 
 MUTE_AFTER_S = 1.0
-READY_S = 60
 
 
 class Side:
@@ -103,25 +102,25 @@ class Side:
     def await_option(self, kind: int, name: str, option: str, wanted: Callable[[Any], bool]) -> None:
         """A broker answers a change before it knows of it; `wanted` is asked of the option's description, or None."""
         resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [option]}
-        deadline = time.monotonic() + READY_S
-        while True:
+
+        def is_as_wanted() -> bool:
             found = self.quiet("DescribeConfigs", 4, resources=[resource]).results[0].configs
-            if wanted(found[0] if found else None):
-                return
-            assert time.monotonic() < deadline, (self, found)
+            return wanted(found[0] if found else None)
+
+        wait_for(is_as_wanted, f"{self}: {option} of {name} as wanted")
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
         self.names[bytes(topic_id)] = f"the id of {name}"
 
     def await_leaders(self, name: str) -> None:
         """Creation is answered before the partitions are opened."""
-        deadline = time.monotonic() + READY_S
-        while time.monotonic() < deadline:
+
+        def lead() -> bool:
             found = self.quiet("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0]
-            if found.error_code == 0 and all(part.error_code == 0 for part in found.partitions):
-                ids = [part.partition_index for part in found.partitions]
-                wanted = [{"partition_index": index, "timestamp": -1} for index in ids]
-                ends = self.quiet("ListOffsets", 7, replica_id=-1, topics=[{"name": name, "partitions": wanted}])
-                if all(part.error_code == 0 for part in ends.topics[0].partitions):
-                    return
-        raise AssertionError(f"{self}: {name} has no leaders")
+            if found.error_code or any(part.error_code for part in found.partitions):
+                return False
+            wanted = [{"partition_index": part.partition_index, "timestamp": -1} for part in found.partitions]
+            ends = self.quiet("ListOffsets", 7, replica_id=-1, topics=[{"name": name, "partitions": wanted}])
+            return not any(part.error_code for part in ends.topics[0].partitions)
+
+        wait_for(lead, f"{self}: leaders of {name}")

@@ -1,12 +1,12 @@
 """Transactions: who may have an id, what may be added, ended and marked, what readers of committed records see."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.compatibility.differential.batches import batch
 from tests.compatibility.differential.groups_script import await_coordinator
 from tests.compatibility.differential.side import Side
+from tests.waiting import wait_for
 from tidelog.errors import ErrorCode
 from tidelog.wire.records import TRANSACTIONAL
 
@@ -39,15 +39,14 @@ def _await_transactions(side: Side) -> None:
 
 def await_id(side: Side, name: str) -> None:
     """Until somebody coordinates the id, and gives producer ids."""
-    while side.quiet("FindCoordinator", 6, key_type=1, coordinator_keys=[name]).coordinators[0].error_code:
-        time.sleep(0.01)
+    found = lambda: side.quiet("FindCoordinator", 6, key_type=1, coordinator_keys=[name]).coordinators[0]  # noqa: E731
+    wait_for(lambda: not found().error_code, f"{side}: a coordinator of {name}")
     _settled(lambda: side.quiet("InitProducerId", 5, **init(f"warm-{name}")).error_code)
     _settled(lambda: side.quiet("DescribeTransactions", 0, transactional_ids=[name]).transaction_states[0].error_code)
 
 
 def _settled(look: Callable[[], int]) -> None:
-    while look() in AGAIN:
-        time.sleep(0.01)
+    wait_for(lambda: look() not in AGAIN, "an answer other than to ask again")
 
 
 def init(name: str | None, producer_id: int = -1, epoch: int = -1, timeout: int = TIMEOUT) -> dict[str, Any]:
@@ -124,8 +123,7 @@ def _complete(side: Side, name: str) -> None:
     def state() -> str:
         return side.quiet("DescribeTransactions", 0, transactional_ids=[name]).transaction_states[0].transaction_state
 
-    while state().startswith("Prepare"):
-        time.sleep(0.01)
+    wait_for(lambda: not state().startswith("Prepare"), f"{side}: the markers of {name}")
 
 
 def _bad(side: Side) -> None:
