@@ -58,24 +58,29 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if tiers.may_be_selected(config.getoption("selection"), path) else True
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker, and xdist reads the groups
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give the test its tier and its group, before xdist reads the groups."""
+    path, fixtures = _path(item), set(getattr(item, "fixturenames", ()))
+    if wrong := tiers.misplaced(path, fixtures):
+        raise pytest.UsageError(wrong)
+    item.add_marker(tiers.tier_of(path))
+    if group := tiers.group_of(path, fixtures):
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each test its tier and its group, leave out what is not selected, and put the dearest first."""
-    kept, left = [], []
-    for item in items:
-        path = item.path.relative_to(ROOT).as_posix()
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if wrong := tiers.misplaced(path, fixtures):
-            raise pytest.UsageError(wrong)
-        item.add_marker(tiers.tier_of(path))
-        if group := tiers.group_of(path, fixtures):
-            item.add_marker(pytest.mark.xdist_group(group))
-        chosen = tiers.is_selected(config.getoption("selection"), item.nodeid)
-        (kept if chosen else left).append(item)
+    """Leave out what is not selected, and put the dearest first."""
+    selection = config.getoption("selection")
+    left = [item for item in items if not tiers.is_selected(selection, _path(item), item.name)]
     if left:
+        gone = set(left)
         config.hook.pytest_deselected(items=left)
-    kept.sort(key=lambda item: tiers.order_of(item.path.relative_to(ROOT).as_posix()))
-    items[:] = kept
+        items[:] = [item for item in items if item not in gone]
+    items.sort(key=lambda item: tiers.order_of(_path(item)))
+
+
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT).as_posix()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -274,7 +274,7 @@ def test_the_standard_selection_represents_every_tier():
         tiers.tier_of(path)
         for path, names in _tests().items()
         for name in names
-        if tiers.is_selected("standard", f"{path}::{name}")
+        if tiers.is_selected("standard", path, name)
     )
     assert set(chosen) == set(tiers.TIERS)
 

@@ -33,8 +33,7 @@ PLACES = (
     ("tests/compatibility/*", "java"),
     ("*_process.py", "process"),
     ("tests/fuzz/*", "process"),
-    ("tests/shell/test_transport.py", "process"),
-    ("tests/config/test_changed_while_running.py", "process"),
+    ("tests/config/test_changed_while_running.py", "cluster"),
     ("tests/api/test_refusals.py", "cluster"),
     ("tests/api/test_traps.py", "cluster"),
     ("tests/testing/*", "cluster"),
@@ -65,11 +64,12 @@ def tier_of(path: str) -> str:
     return next(tier for pattern, tier in PLACES if fnmatch(path, pattern))
 
 
-def is_selected(selection: str, name: str) -> bool:
-    """Whether the selection (`quick`, `standard` or `all`) runs the test of this node id."""
-    if selection == "all" or tier_of(name.partition("::")[0]) in QUICK:
+def is_selected(selection: str, path: str, name: str) -> bool:
+    """Whether the selection (`quick`, `standard` or `all`) runs this test; of a name, what is before "[" counts."""
+    if selection == "all" or tier_of(path) in QUICK:
         return True
-    return selection == "standard" and any(fnmatch(name.partition("[")[0], pattern) for pattern in STANDARD)
+    test = f"{path}::{name.partition('[')[0]}"
+    return selection == "standard" and any(fnmatch(test, pattern) for pattern in STANDARD)
 
 
 def may_be_selected(selection: str, path: str) -> bool:
