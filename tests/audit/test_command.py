@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from tests.audit.gone import wait_gone
 from tests.audit.logs import batches, flip_record, segment, write_cluster, write_replica
 from tests.spark.records import in_sync
-from tests.waiting import wait_for
 from tidelog.audit import finding
 from tidelog.cli.audit import asked
 from tidelog.cli.main import run
@@ -18,7 +18,6 @@ from tidelog.lab.library import find
 from tidelog.model import TopicPartition
 from tidelog.shell.auditing import cluster as planning
 from tidelog.shell.auditing import fetching
-from tidelog.shell.readiness import view_of
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 
@@ -75,16 +74,10 @@ def test_without_any_folder_replicas_are_read_up_to_their_high_watermarks(capsys
             assert replica["end"] == replica["high_watermark"] > 0
 
 
-def known(port):
-    view = view_of("127.0.0.1", port)
-    return view and set(view.brokers)
-
-
 def test_a_broker_that_does_not_run_is_told_of_and_its_folder_is_read_where_it_is_named(capsys, tides):
     tides.brokers[2].stop()
     try:
-        # One that the others still know would be waited for (see the next test).
-        wait_for(lambda: known(tides.brokers[0].port) == known(tides.brokers[1].port) == {0, 1}, "broker 2 to be gone")
+        wait_gone(tides, 2)
         found = as_json(capsys, "--bootstrap", tides.bootstrap, "--topic", "t")
         assert {each["kind"] for each in found["findings"]} == {finding.UNREADABLE}
         found = as_json(capsys, "--bootstrap", tides.bootstrap, "--topic", "t", "--folder", tides.brokers[2].folder)

@@ -3,6 +3,7 @@ it has come back and cut its log."""
 
 import pytest
 
+from tests.audit.gone import wait_gone
 from tests.waiting import wait_for
 from tidelog.audit import finding
 from tidelog.cli.cluster import describe_topics
@@ -57,6 +58,7 @@ def test_what_an_unclean_election_lost_is_told_before_and_after_the_old_leader_i
         produce(tides, b"lost", b"lost, too")
         tides.brokers[leader].stop()
         tides.start(follower)
+        wait_gone(tides, leader)
         until(admin, lambda now: now.leader_id == follower)
         produce(tides, b"new")
         report = audited(tides, tides.brokers[leader].folder)

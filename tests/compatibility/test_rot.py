@@ -26,7 +26,8 @@ def told(supervisor: Supervisor, broker: int, kind: str) -> int:
 
 
 def started(exits: ExitStack, tmp_path: Path) -> Supervisor:
-    supervisor = Processes(tmp_path, overrides={"replica.lag.time.max.ms": "3000"}, port=0)
+    overrides = {"replica.lag.time.max.ms": "3000", "offsets.topic.num.partitions": "4"}
+    supervisor = Processes(tmp_path, overrides=overrides, port=0)
     for child in supervisor.children:
         child.log = child.folder.with_suffix(".log")
     return exits.enter_context(supervisor)

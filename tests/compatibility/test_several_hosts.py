@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 from functools import wraps
+from itertools import permutations
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.ensemble import Server
@@ -98,13 +100,26 @@ def hosts(tmp_path_factory):
             hosts.server.stop()
 
 
+@pytest.fixture(autouse=True)
+def mended(hosts):
+    """What a test that failed has cut is whole for the next one."""
+    yield
+    if hosts is not None:
+        for one, other in permutations(range(ZOOKEEPER + 1), 2):
+            hosts.network.mend(one, other)
+        for host in range(ZOOKEEPER + 1):
+            hosts.network.plug(host)
+
+
 PROMPT = {"request.timeout.ms": 2000, "socket.timeout.ms": 3000, "socket.connection.setup.timeout.ms": 2000}
 """A client that gives up soon what nobody will answer, and asks another broker."""
 
 
 def controller(hosts):
-    found = hosts.tree.exists("/controller") and json.loads(hosts.tree.get("/controller")[0])
-    return found["brokerid"] if found else None
+    try:
+        return json.loads(hosts.tree.get("/controller")[0])["brokerid"]
+    except NoNodeError:
+        return None
 
 
 def elected(hosts):

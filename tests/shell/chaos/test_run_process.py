@@ -15,7 +15,7 @@ from tidelog.cli import main
 from tidelog.history.text import parse
 from tidelog.shell.auditing import folders, plan
 from tidelog.shell.auditing.run import audit
-from tidelog.shell.chaos import run, schedule
+from tidelog.shell.chaos import network, run, schedule
 
 SECONDS = 12
 
@@ -34,20 +34,32 @@ def _brisk(monkeypatch):
     monkeypatch.setattr(run, "RECOVERY_S", 2.0)
 
 
-def left_behind():
-    """Names of namespaces, links and mounts that chaos makes."""
+@pytest.fixture
+def networks(monkeypatch):
+    """The names of the networks that are made; what other tests make at the same time is theirs."""
+    names, enter = [], network.Network.__enter__
+
+    def entered(self):
+        names.append(self._name)
+        return enter(self)
+
+    monkeypatch.setattr(network.Network, "__enter__", entered)
+    return names
+
+
+def left_behind(networks, folder):
+    """Namespaces, links and mounts that are there still."""
     links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=False).stdout
     mounts = Path("/proc/mounts").read_text(encoding="utf-8")
     spaces = Path("/run/netns")
+    found = [*links.splitlines(), *(space.name for space in (spaces.iterdir() if spaces.is_dir() else ()))]
     return [
-        *(line for line in links.splitlines() if line.startswith("tdl-")),
-        *(line for line in mounts.splitlines() if line.startswith("tidelog-chaos")),
-        *(space.name for space in (spaces.iterdir() if spaces.is_dir() else ()) if space.name.startswith("tdl-")),
+        *(line for line in found if line.startswith(tuple(networks))),
+        *(line for line in mounts.splitlines() if str(folder) in line),
     ]
 
 
-def test_faults_break_nothing_and_leave_nothing(tmp_path, told):
-    before = left_behind()
+def test_faults_break_nothing_and_leave_nothing(tmp_path, told, networks):
     report = run.run(
         run.Files(tmp_path), brokers=3, seconds=SECONDS, seed=11, rate=150, kinds=schedule.KINDS, tell=told.append
     )
@@ -57,7 +69,8 @@ def test_faults_break_nothing_and_leave_nothing(tmp_path, told):
     assert report.verdict.figures["values_certain"] > 100
     assert set(report.skipped) <= set(schedule.KINDS)
     assert [line for line in told if line.startswith("audited the replicas of ")]
-    assert left_behind() == before
+    assert len(networks) == 1
+    assert left_behind(networks, tmp_path) == []
 
 
 def test_without_rights_processes_are_still_killed_and_the_rest_is_told(tmp_path, capsys, monkeypatch):
