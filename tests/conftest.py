@@ -59,13 +59,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give the test its tier and its group, before xdist reads the groups."""
+    """Give the test its tier."""
     path, fixtures = _path(item), set(getattr(item, "fixturenames", ()))
     if wrong := tiers.misplaced(path, fixtures):
         raise pytest.UsageError(wrong)
     item.add_marker(tiers.tier_of(path))
-    if group := tiers.group_of(path, fixtures):
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -83,11 +81,16 @@ def _path(item: pytest.Item) -> str:
     return item.path.relative_to(ROOT).as_posix()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Reports name a test as pytest's arguments do, without the group that xdist puts behind it."""
-    if report.nodeid.rfind("@") > report.nodeid.rfind("]"):
-        report.nodeid = report.nodeid.rpartition("@")[0]
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Group tests by tests/tiers.py. Marks of pytest-xdist 3.8 would end in node ids, where pytest 9.2 does not look."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Scheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return tiers.group_of(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session")

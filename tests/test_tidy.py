@@ -265,6 +265,7 @@ def test_every_pattern_of_the_tiers_names_a_test():
     names = [f"{path}::{name}" for path, found in _tests().items() for name in found]
     placed = {next(pattern for pattern, _ in tiers.PLACES if fnmatch(path, pattern)) for path in paths}
     assert [pattern for pattern, _ in tiers.PLACES if pattern not in placed] == []
+    assert [pattern for pattern, _ in tiers.GROUPS if not any(fnmatch(path, pattern) for path in paths)] == []
     assert [pattern for pattern in tiers.ALONE if not any(fnmatch(path, pattern) for path in paths)] == []
     assert [pattern for pattern in tiers.STANDARD if not any(fnmatch(name, pattern) for name in names)] == []
 

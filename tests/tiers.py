@@ -49,14 +49,32 @@ PLACES = (
 STANDARD = ()
 """Patterns of the tests beyond `QUICK` that the standard selection runs, too: each dearer tier is represented."""
 
-SHARED = {"spark": "spark", "zookeeper": "zookeeper", "secured_kafka": "kafka"}
-"""Fixtures that start something costly, and the group of tests that share it. A group runs on one worker."""
+GROUPS = (
+    ("tests/spark/*", "spark"),
+    ("tests/cli/explain/test_explain_java.py", "kafka"),
+    ("tests/compatibility/test_history.py", "kafka"),
+    ("tests/compatibility/test_same_on_kafka.py", "kafka"),
+    ("tests/shell/test_secured_java.py", "kafka"),
+    ("tests/cli/test_metadata_java.py", "zookeeper"),
+    ("tests/cli/test_up_java.py", "zookeeper"),
+    ("tests/compatibility/test_documents.py", "zookeeper"),
+    ("tests/compatibility/test_moves_on_zookeeper.py", "zookeeper"),
+    ("tests/compatibility/test_tool_table.py", "zookeeper"),
+    ("tests/compatibility/test_zookeeper.py", "zookeeper"),
+    ("tests/store/*_java.py", "zookeeper"),
+)
+"""(pattern of paths, group): files that share something costly. A group runs on one worker."""
 
 ALONE = ("tests/simulation/*",)
 """Files whose tests share nothing: each of them may run on any worker. Elsewhere the tests of a file are a group."""
 
-LEAST = {"kafka_libs": "java", "zookeeper": "java", "spark": "spark"}
-"""Fixtures, and the least tier of a test that uses one, itself or through others."""
+NEEDS = {
+    "kafka_libs": ("java", None),
+    "secured_kafka": ("java", "kafka"),
+    "zookeeper": ("java", "zookeeper"),
+    "spark": ("spark", "spark"),
+}
+"""Fixtures, and the least tier and the group of a test that uses one, itself or through others."""
 
 
 def tier_of(path: str) -> str:
@@ -79,20 +97,23 @@ def may_be_selected(selection: str, path: str) -> bool:
     return selection == "standard" and any(fnmatch(path, pattern.partition("::")[0]) for pattern in STANDARD)
 
 
-def group_of(path: str, fixtures: "set[str]") -> str | None:
-    """The group that runs on one worker; None for a test that shares nothing."""
-    shared = next((group for fixture, group in SHARED.items() if fixture in fixtures), None)
-    if shared or any(fnmatch(path, pattern) for pattern in ALONE):
-        return shared
-    return path.removeprefix("tests/").removesuffix(".py")
+def group_of(name: str) -> str:
+    """The group of tests that runs on one worker with the test of this node id; itself if it shares nothing."""
+    path = name.partition("::")[0]
+    if any(fnmatch(path, pattern) for pattern in ALONE):
+        return name
+    return next((group for pattern, group in GROUPS if fnmatch(path, pattern)), path)
 
 
 def misplaced(path: str, fixtures: "set[str]") -> str | None:
-    """What is wrong with the tier of a test that uses these fixtures; None where nothing is."""
+    """What is wrong with the place of a test that uses these fixtures; None where nothing is."""
     order = list(TIERS)
-    for fixture in fixtures & LEAST.keys():
-        if order.index(tier_of(path)) < order.index(LEAST[fixture]):
-            return f"{path} uses {fixture}: tests/tiers.py must place it in the tier {LEAST[fixture]}"
+    for fixture in fixtures & NEEDS.keys():
+        tier, group = NEEDS[fixture]
+        if order.index(tier_of(path)) < order.index(tier):
+            return f"{path} uses {fixture}: tests/tiers.py must place it in the tier {tier}"
+        if group not in (None, group_of(path)):
+            return f"{path} uses {fixture}: tests/tiers.py must put it into the group {group}"
     return None
 
 
