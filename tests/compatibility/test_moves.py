@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.compatibility.support import Load, Topic, assert_exact, controller_of, stored
 from tests.processes import Processes
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 
 pytestmark = pytest.mark.timeout(900)
@@ -291,14 +292,20 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
     wait_for(lambda: held(folder, "leaving") == [], "its files go")
 
 
+def live(bootstrap):
+    """The brokers that the controller has told the others of."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=PATIENCE_S).brokers
+
+
 def test_kafkas_election_tool_elects_uncleanly(cluster, tool, tidelog):
     tidelog("topics", "--create", "--topic", "lost", "--replica-assignment", "2:3")
     fill(cluster, "lost", 10)
     cluster.kill(3)
     wait_for(lambda: "Isr: 2\t" in tidelog("topics", "--describe", "--topic", "lost"), "broker 3 is missed")
     cluster.kill(2)
-    cluster.start_broker(3)
     wait_for(lambda: "Leader: none" in tidelog("topics", "--describe", "--topic", "lost"), "nobody leads")
+    cluster.start_broker(3)
+    wait_for(lambda: 3 in live(cluster.bootstrap), "broker 3 is registered")
     chosen = ("--topic", "lost", "--partition", "0")
     done = tool("LeaderElectionCommand", "--election-type", "unclean", *chosen)
     assert "Successfully completed leader election (UNCLEAN) for partitions lost-0" in done
