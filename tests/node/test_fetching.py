@@ -6,6 +6,7 @@ from tests.log.support import read_batches
 from tests.node.one_broker import TOPIC_ID, values
 from tests.node.test_peers_that_hang import answer, asked, dial, registered
 from tidelog.errors import ErrorCode
+from tidelog.model import Time
 from tidelog.wire.messages.records.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -194,6 +195,14 @@ def test_a_follower_whose_folder_failed_stops_fetching():
     broker.passes(2_000)
     assert leader.requests <= before + 1, "but for the end of its session"
     assert broker.partition().log.log_end_offset == 0
+
+
+def test_a_lost_leader_is_asked_again_as_soon_on_a_machine_that_runs_for_months(broker):
+    """2^31 milliseconds are 25 days."""
+    broker.now = Time(2**31, broker.now.wall)
+    leader = Leader(broker)
+    broker.give("disconnected", leader.connection)
+    assert broker.node.broker.fetching.next_deadline == broker.now.mono + 100
 
 
 def test_a_topic_of_the_same_name_is_not_given_the_old_ones_records(broker):

@@ -27,9 +27,8 @@ def registered(**options):
 
 
 def led_by(broker, controller):
-    node = broker.node.broker.controller
-    node.reign = None
-    node.leader_id = controller
+    broker.give("store_silent")  # it does not lead itself
+    broker.node.broker.controller.leader_id = controller
     broker.give("wake")
 
 

@@ -206,14 +206,12 @@ class Link:
     def deadline(self) -> int | None:
         """When `wake` must be called at the latest, or a connection is to be tried again. Asked for after every input
         of the client, of every link."""
-        if self.state is State.READY:
-            return min([call.deadline for call in self._in_flight]) if self._in_flight else None
-        moments = [call.deadline for call in self._waiting]
-        if self.state is not State.IDLE:
-            moments.append(self._setup_deadline)
-        elif moments:
-            moments.append(self.retry_at)
-        return min(moments) if moments else None
+        calls = self._in_flight if self.state is State.READY else self._waiting
+        first = min([call.deadline for call in calls]) if calls else None
+        if self.state is State.READY or (self.state is State.IDLE and first is None):
+            return first
+        second = self.retry_at if self.state is State.IDLE else self._setup_deadline
+        return second if first is None else min(first, second)
 
     def _flush(self) -> None:
         while self._waiting:

@@ -76,8 +76,9 @@ class Network:
         usable = [link for link in self._links.values() if link.node < COORDINATOR_LINKS and link.is_usable(now_ms)]
         if not usable:
             return None
-        best = min(map(_reluctance, usable))
-        nodes = [link.node for link in usable if _reluctance(link) == best]
+        reluctances = [_reluctance(link) for link in usable]
+        best = min(reluctances)
+        nodes = [link.node for link, reluctance in zip(usable, reluctances, strict=True) if reluctance == best]
         return nodes[below(self._entropy, len(nodes))]
 
     def submit(self, node: int, call: Call, now_ms: int) -> None:
@@ -117,20 +118,21 @@ class Network:
 
     @property
     def deadline(self) -> int | None:
-        return earliest(*[link.deadline for link in self._links.values()])
+        return earliest(*[link.deadline for link in self._links.values() if link.state is not State.IDLE or link.load])
 
     def take_effects(self) -> list[Effect]:
         effects: list[Effect] = []
-        for link in (*self._retired, *self._links.values()):
+        for link in (*self._retired, *self._links.values()) if self._retired else self._links.values():
             if link.effects:
                 effects += link.effects
                 link.effects = []
-        self._retired = [link for link in self._retired if link.answers]
+        if self._retired:
+            self._retired = [link for link in self._retired if link.answers]
         return effects
 
     def take_answers(self) -> list[Answer]:
         answers, self._answers = self._answers, []
-        for link in (*self._retired, *self._links.values()):
+        for link in (*self._retired, *self._links.values()) if self._retired else self._links.values():
             if link.answers:
                 answers += link.answers
                 link.answers = []
@@ -162,5 +164,6 @@ class Network:
 
 def _reluctance(link: Link) -> tuple[Any, ...]:
     """Smaller is better: ready, then connecting, then idle; brokers before bootstrap addresses; little load."""
-    order = {State.READY: 0, State.ASKING: 1, State.CONNECTING: 1, State.IDLE: 2}
-    return (order[link.state], link.node < 0, link.load if link.state is State.READY else 0)
+    if link.state is State.READY:
+        return 0, link.node < 0, link.load
+    return 2 if link.state is State.IDLE else 1, link.node < 0, 0

@@ -8,6 +8,7 @@ it goes. Losing the session, or a multi that finds the epoch raised, is resignat
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.refusals import refuse
@@ -38,6 +39,7 @@ class Controller:
         self.reign: Reign | None = None
         self.session = 0
         self.retry_at: int | None = None
+        self.alarm = Alarm()
         self.last_token = 0
         self.waiting: dict[int, Callable[[StoreResult], None]] = {}
         self.now = Time(0, 0)
@@ -215,5 +217,6 @@ class Controller:
             if self.reign.deposed:
                 self._resign("another controller was elected")
                 self._inquire()
+        self.alarm.set(self.next_deadline)
         out, self.out = self.out, []
         return out

@@ -8,6 +8,7 @@ own file, gives the answer the shape of the request's version.
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
+from tidelog.alarms import Alarm
 from tidelog.coordinator.contract import Machine
 from tidelog.coordinator.gathering import Gatherings
 from tidelog.coordinator.shard import Desk, Shard
@@ -40,6 +41,7 @@ class Coordinator(Generic[M]):
     def __init__(self, desk: Desk, topic: str, build: Callable[[Shard], M]) -> None:
         self._shards = Shards[M](desk, topic, build)
         self._finish: dict[int, Finish] = {}
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._shards!r}>"
@@ -91,6 +93,7 @@ class Coordinator(Generic[M]):
         self._shards.desk.now = now
         function(*arguments)
         self._settle()
+        self.alarm.set(self.next_deadline)
         return [drained for effect in self._shards.drain() if (drained := self._finished(effect)) is not None]
 
     def _settle(self) -> None:

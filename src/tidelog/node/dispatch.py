@@ -16,7 +16,7 @@ from tidelog.api.context import Broker, Context, Handed
 from tidelog.api.registry import APIS
 from tidelog.effects import Close, Effect, Event, Later, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
-from tidelog.model import Time, earliest
+from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket, answerable
 from tidelog.node.quotas.billing import Billing
 from tidelog.node.quotas.muting import Muting
@@ -220,10 +220,6 @@ class Dispatch:
     def wake(self, now: int) -> None:
         self._waiting.expire(now)
         self.muting.wake(now)
-
-    @property
-    def next_deadline(self) -> int | None:
-        return earliest(self._waiting.next_deadline, self.muting.next_deadline)
 
     def resume(self, now: Time) -> None:
         """Carry on with whatever stopped waiting."""

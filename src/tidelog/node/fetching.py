@@ -5,10 +5,11 @@ when there is news), or `resting` after an error until a moment. A request is un
 it until it has news.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidelog.alarms import NEVER, Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import UNATTENDED, Ask, Effect, Event
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
@@ -105,6 +106,7 @@ class Fetching:
         self._fetchers: dict[int, Fetcher] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self.broker_epoch = -1
+        self.alarm = Alarm()  # set by `pump`, which comes last in every turn of the node
 
     def __repr__(self) -> str:
         return f"<Fetching {len(self._leaders)} partitions of {sorted(self._fetchers)}>"
@@ -123,9 +125,7 @@ class Fetching:
         known = fetcher.all.get(name)
         if known is None or known.partition is not partition or known.epoch != partition.epoch:
             held = name in fetcher.forgotten or (known is not None and known.in_session)
-            fetcher.all[name] = Following(
-                partition, in_session=held
-            )  # an answer under way is of another epoch, and void
+            fetcher.all[name] = Following(partition, in_session=held)  # an answer to another epoch is void
             fetcher.forgotten.pop(name, None)
         if in_sync:
             fetcher.all[name].behind = False
@@ -160,6 +160,7 @@ class Fetching:
                 fetcher.rest_until = 0
                 self._ask_epochs(fetcher)
                 self._fetch(fetcher, now.mono)
+        self.alarm.set(self.next_deadline)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
         """Nothing is fetched from it any more: end the session, or its partitions go on telling it their news."""
@@ -202,10 +203,8 @@ class Fetching:
         """For room, for an answer on epochs (older generations), for a flush that the topic demands (rule 2), or for
         the throttle."""
         partition = fetcher.all[name].partition
-        if partition.full:
-            return True
         asking = isinstance(partition.role, Follower) and partition.role.asking
-        if asking or partition.durable_end < partition.log.log_end_offset:
+        if partition.full or asking or partition.durable_end < partition.log.log_end_offset:
             return True
         return self._is_throttled(fetcher, name) and not self._throttle.room(now)
 
@@ -336,14 +335,13 @@ class Fetching:
         for name in fetcher.due:
             partition = fetcher.all[name].partition
             if isinstance(partition.role, Follower) and partition.role.asking:
-                asked = epochs.OffsetForLeaderPartition(
-                    partition=name.partition, leader_epoch=partition.log.epochs.latest
-                )
+                latest = partition.log.epochs.latest
+                asked = epochs.OffsetForLeaderPartition(partition=name.partition, leader_epoch=latest)
                 topics.append(epochs.OffsetForLeaderTopic(topic=name.topic, partitions=[asked]))
         if topics:
             request = epochs.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=topics)
             self._effects.append(Ask(fetcher.leader, request, ASKING, fetcher.leader))
-            fetcher.rest_until = LARGEST_EPOCH
+            fetcher.rest_until = NEVER
 
     def epochs_answered(self, leader: int, response: epochs.OffsetForLeaderEpochResponse | None, now: Time) -> None:
         fetcher = self._fetchers.get(leader)
@@ -371,13 +369,15 @@ class Fetching:
 
     @property
     def next_deadline(self) -> int | None:
-        if not self._fetchers:
-            return None
-        moments = [moment for fetcher in self._fetchers.values() for moment in fetcher.resting.values()]
-        moments += [f.rest_until for f in self._fetchers.values() if f.has_work and 0 < f.rest_until < LARGEST_EPOCH]
-        freed = [self._free_at(f) for f in self._fetchers.values() if not f.busy]
-        moments += [moment for moment in freed if moment is not None]
-        return min(moments, default=None)
+        return min([moment for fetcher in self._fetchers.values() for moment in self._moments(fetcher)], default=None)
+
+    def _moments(self, fetcher: Fetcher) -> Iterator[int]:
+        """When there is something to ask again."""
+        yield from fetcher.resting.values()
+        if fetcher.has_work and fetcher.rest_until:
+            yield fetcher.rest_until
+        if not fetcher.busy and (free_at := self._free_at(fetcher)) is not None:
+            yield free_at
 
 
 def _starts_over(log: Log, data: PartitionData) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from tidelog.alarms import Alarm
 from tidelog.api.context import HANDED, Context, Handed
 from tidelog.controller.refusals import not_controller
 from tidelog.effects import CONTROLLER, Ask, Close, Effect, Reply
@@ -26,6 +27,7 @@ class Forwarding:
         self._effects = effects
         self._pending: dict[int, Forwarded] = {}
         self._again: dict[int, int] = {}
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<Forwarding {len(self._pending)} requests, {len(self._again)} again>"
@@ -49,6 +51,7 @@ class Forwarding:
             return
         if (response is None or not_controller(response)) and now.mono < forwarded.deadline:
             self._again[token] = now.mono + RETRY_MS
+            self.alarm.set(self.next_deadline)
             return
         del self._pending[token]
         if response is None:
@@ -60,6 +63,7 @@ class Forwarding:
         for token in [token for token, moment in self._again.items() if moment <= now.mono]:
             del self._again[token]
             self._ask(token)
+        self.alarm.set(self.next_deadline)
 
     @property
     def next_deadline(self) -> int | None:

@@ -5,6 +5,7 @@ A proposal stays in force (the maximal ISR) until it is answered or the controll
 
 from collections.abc import Callable, Collection
 
+from tidelog.alarms import Alarm
 from tidelog.effects import CONTROLLER, Ask, Effect, Event
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
@@ -57,6 +58,7 @@ class InSyncChanges:
         self._wishes: dict[TopicPartition, Proposal] = {}
         self._sent: dict[TopicPartition, Proposal] = {}
         self._retry_at: int | None = None
+        self.alarm = Alarm()
         self.shrinks = 0
         self.expands = 0
 
@@ -65,6 +67,7 @@ class InSyncChanges:
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         self._wishes[partition] = proposal
+        self.alarm.set(self.next_deadline)
 
     def pump(self, now: Time) -> None:
         if self._sent or not self._wishes or (self._retry_at is not None and now.mono < self._retry_at):
@@ -80,6 +83,7 @@ class InSyncChanges:
             topic.partitions.append(_wish(partition, proposal))
             self._sent[name] = proposal
         self._wishes = {}
+        self.alarm.set(None)
         if topics:
             request = AlterPartitionRequest(
                 broker_id=self._broker_id, broker_epoch=self._epoch(), topics=list(topics.values())
@@ -105,6 +109,7 @@ class InSyncChanges:
         if unanswered:
             self._wishes = {**unanswered, **self._wishes}
             self._retry_at = now.mono + RETRY_MS
+            self.alarm.set(self._retry_at)
 
     def _take(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
         code = answer.error_code

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tidelog.alarms import Clocked
 from tidelog.api.context import HANDED, Context, Handed
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
@@ -148,16 +149,19 @@ class LocalBroker:
         self.folder_news.wake(now)
 
     @property
-    def deadlines(self) -> tuple[int | None, ...]:
-        """When `wake` is due, and when there is something to fetch or to ask again."""
-        return (
-            self.membership.retry_at,
-            self.forwarding.next_deadline,
-            self.throttles.next_deadline,
-            self.folder_news.next_deadline,
-            self.fetching.next_deadline,
-            self.in_sync.next_deadline,
-        )
+    def clocked(self) -> list[Clocked]:
+        """The parts that want to be woken, or that have something to fetch or to ask again by then."""
+        return [
+            self.membership,
+            self.forwarding,
+            self.throttles.leader,
+            self.folder_news,
+            self.fetching,
+            self.in_sync,
+            self.groups,
+            self.transactions,
+            self.controller,
+        ]
 
     # Configuration.
 

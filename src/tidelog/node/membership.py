@@ -6,6 +6,7 @@ where that ended cleanly (rule 8). A node left over from a session that is not e
 
 from collections.abc import Callable, Sequence
 
+from tidelog.alarms import NEVER, Alarm
 from tidelog.controller import tree
 from tidelog.effects import Effect, Event
 from tidelog.model import Endpoint, Time, id_text
@@ -42,7 +43,7 @@ class Membership:
         self.epoch = -1
         self.clean_epoch = -1
         self.session = 0
-        self.retry_at: int | None = None
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<Membership of broker {self._broker_id}, session {self.session}, epoch {self.epoch}>"
@@ -61,7 +62,7 @@ class Membership:
         self.session = 0
         self.epoch = -1
         self.clean_epoch = -1
-        self.retry_at = None
+        self.alarm.set(None)
 
     def _found_cluster(self, result: StoreResult) -> None:
         node = result.values[1] if result.outcome == "ok" else None
@@ -72,14 +73,14 @@ class Membership:
             content = tree.format_cluster_id(id_text(self._entropy(16)))
             self._submit([Create(tree.CLUSTER_ID, content)], lambda _: self._read_cluster())
         elif self.session:
-            self.retry_at = self._now.mono + RETRY_MS
+            self.alarm.set(self._now.mono + RETRY_MS)
 
     def _read_cluster(self) -> None:
         """Whoever created it, the one that stands counts."""
         self._submit([Watch(tree.BROKER_IDS), Read(tree.CLUSTER_ID)], self._found_cluster)
 
     def register(self) -> None:
-        self.retry_at = None
+        self.alarm.set(None)
         registration = tree.Registration(self._endpoints, self._rack, self.clean_epoch)
         content = tree.format_registration(registration, self._now.wall)
         self._submit([Create(self.path, content, ephemeral=True)], self._registered)
@@ -96,7 +97,7 @@ class Membership:
         if isinstance(node, Node) and node.session == self.session:
             self._stands(node)
         elif self.session:
-            self.retry_at = self._now.mono + RETRY_MS
+            self.alarm.set(self._now.mono + RETRY_MS)
 
     def _stands(self, node: Node) -> None:
         self.epoch = node.created
@@ -106,13 +107,13 @@ class Membership:
     def event(self, path: str, now: Time) -> None:
         """A node below `/brokers/ids` changed: an earlier life's may be gone now."""
         self._now = now
-        if path == self.path and self.retry_at is not None:
+        if path == self.path and self.alarm.at < NEVER:
             self.register()
 
     def wake(self, now: Time) -> None:
         self._now = now
-        if self.retry_at is not None and self.retry_at <= now.mono:
-            self.retry_at = None
+        if self.alarm.at <= now.mono:
+            self.alarm.set(None)
             if self.cluster_id:
                 self.register()
             else:

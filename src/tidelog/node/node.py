@@ -8,13 +8,14 @@ recursion and one order for everything. Waiting answers are resumed when their p
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tidelog.alarms import NEVER, Alarms
 from tidelog.api.records.sessions import ANY_NEWS, FOLLOWER_NEWS
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
 from tidelog.log.integrity.examination import Verdict
-from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time, earliest
+from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, forwarding, isr, verifying
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
@@ -78,6 +79,8 @@ class Node:
         self.coordinating = Coordinating(
             {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}, broker.replicas, self._effects
         )
+        own = (self.waiting, self.dispatch.muting, self.peers, self.stopping)
+        self._alarms = Alarms([*own, *broker.clocked, *self.upkeep.clocked])
         self.now = Time(0, 0)
         self._controller = -1
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
@@ -205,26 +208,17 @@ class Node:
         self.peers.expire(now.mono)
         broker.wake(now)
         self.stopping.wake(now)
-        self._effects.extend(broker.groups.wake(now))
-        self._effects.extend(broker.transactions.wake(now))
-        self._effects.extend(broker.controller.wake(now))
+        for actor in (broker.groups, broker.transactions, broker.controller):
+            if actor.alarm.at <= now.mono:
+                self._effects.extend(actor.wake(now))
         self.upkeep.wake(now)
         return self._finish()
 
     @property
     def next_deadline(self) -> int | None:
         """The monotonic millisecond at which `wake` is due."""
-        broker = self.broker
-        return earliest(
-            self.dispatch.next_deadline,
-            self.peers.next_deadline,
-            *broker.deadlines,
-            broker.groups.next_deadline,
-            broker.transactions.next_deadline,
-            broker.controller.next_deadline,
-            self.stopping.next_deadline,
-            self.upkeep.next_deadline,
-        )
+        first = self._alarms.first
+        return None if first == NEVER else first
 
     # Carrying out.
 
@@ -398,3 +392,4 @@ class Node:
         for partition in self.replicas:
             partition.check_invariants()
         self.broker.image.check_invariants()
+        self._alarms.check_invariants()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tidelog.alarms import Alarm
 from tidelog.effects import Ask, Close, Connect, Effect, Send
 from tidelog.model import Endpoint
 from tidelog.wire.codec import decode_response, encode_request
@@ -58,6 +59,7 @@ class Peers:
         self._channels: dict[tuple[int, str], Channel] = {}
         self._by_connection: dict[int, Channel] = {}
         self._last_connection = 0
+        self.alarm = Alarm()
         self.answers: list[Answer] = []
         """Answers to hand down; the node empties it."""
 
@@ -89,7 +91,10 @@ class Peers:
     def _send(self, channel: Channel, request: Any, version: int, token: int, now: int) -> None:
         channel.correlation_id = (channel.correlation_id + 1) & 0x7FFFFFFF
         key: int = request.__key__
-        channel.sent.append(Sent(channel.correlation_id, key, version, token, now + self._timeout_ms))
+        deadline = now + self._timeout_ms
+        channel.sent.append(Sent(channel.correlation_id, key, version, token, deadline))
+        if deadline < self.alarm.at:
+            self.alarm.set(deadline)
         parts = encode_request(key, version, channel.correlation_id, self._client_id, request)
         self._effects.append(Send(channel.connection, parts))
 
@@ -114,6 +119,7 @@ class Peers:
             self.close(connection, "an answer to something that was not asked")
             return
         channel.sent.popleft()
+        self._over(sent)
         yield Answer(channel.owner, sent.token, response)
 
     def lost(self, connection: int) -> None:
@@ -123,7 +129,14 @@ class Peers:
             return
         del self._channels[channel.target, channel.owner]
         self.answers.extend(Answer(channel.owner, sent.token, None) for sent in channel.sent)
+        if channel.sent:
+            self._over(channel.sent[0])
         self.answers.extend(Answer(channel.owner, token, None) for _, _, token in channel.queue)
+
+    def _over(self, sent: Sent) -> None:
+        """The oldest request of a channel is not waited for any more."""
+        if sent.deadline == self.alarm.at:
+            self.alarm.set(self.next_deadline)
 
     def close(self, connection: int, reason: str) -> None:
         self._effects.append(Close(connection, reason))
@@ -144,6 +157,4 @@ class Peers:
 
     @property
     def next_deadline(self) -> int | None:
-        if not self._by_connection:
-            return None
         return min([c.sent[0].deadline for c in self._by_connection.values() if c.sent], default=None)

@@ -68,6 +68,8 @@ class HeldReplicas:
         self.live_folders = list(config.folders)
         self.full: set[str] = set()
         """Live folders without room."""
+        self.on_room: Callable[[], None] = lambda: None
+        """Called when `full` is another set."""
         self.futures: dict[TopicPartition, tuple[Log, str]] = {}
         """Copies that are to take a replica's place, and the folders they are in."""
         self.preferred: dict[TopicPartition, str] = {}
@@ -314,6 +316,7 @@ class HeldReplicas:
         if home is None or home in self.full:
             return
         self.full.add(home)
+        self.on_room()
         self._effects.append(Event("folder.full", {"folder": home, "reason": reason}, level="warning"))
         for partition in self.within(home):
             partition.full = True
@@ -321,6 +324,7 @@ class HeldReplicas:
     def has_room(self, folder: str) -> None:
         """The controller hears of it, too: replicas that could not be created may be now."""
         self.full.discard(folder)
+        self.on_room()
         for partition in self.within(folder):
             partition.full = False
         self._tell_controller(failed=False)
@@ -336,6 +340,7 @@ class HeldReplicas:
             return
         self.live_folders.remove(home)
         self.full.discard(home)
+        self.on_room()
         if doubtful:
             doubt(self._disk, home)
         self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))

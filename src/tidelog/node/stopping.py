@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from tidelog.alarms import Alarm
 from tidelog.effects import CONTROLLER, Ask, Effect, Event, Stop
 from tidelog.model import Time
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
@@ -20,7 +21,7 @@ class Stopping:
         self._effects = effects
         self._attempts = ATTEMPTS
         self._request: ControlledShutdownRequest | None = None
-        self._retry_at: int | None = None
+        self.alarm = Alarm()
         self.done = False
 
     def __repr__(self) -> str:
@@ -36,7 +37,7 @@ class Stopping:
             self._end(now)
 
     def _ask(self, now: Time) -> None:
-        self._retry_at = now.mono + ANSWER_WITHIN_MS
+        self.alarm.set(now.mono + ANSWER_WITHIN_MS)
         self._attempts -= 1
         self._effects.append(Ask(CONTROLLER, self._request, self.OWNER, 0))
 
@@ -49,13 +50,13 @@ class Stopping:
         if response is not None and response.remaining_partitions:
             left = len(response.remaining_partitions)
             self._effects.append(Event("shutdown.leaders_left", {"partitions": left}))
-        self._retry_at = now.mono + RETRY_MS
+        self.alarm.set(now.mono + RETRY_MS)
 
     def wake(self, now: Time) -> None:
-        if self._retry_at is None or self._retry_at > now.mono:
+        if self.alarm.at > now.mono:
             return
         if self.done:
-            self._retry_at = None
+            self.alarm.set(None)
             self._effects.append(Stop())
         elif self._attempts > 0:
             self._ask(now)
@@ -65,8 +66,4 @@ class Stopping:
     def _end(self, now: Time) -> None:
         """Stop at the next turn: what this one has to say to others is sent before the logs are closed."""
         self.done = True
-        self._retry_at = now.mono
-
-    @property
-    def next_deadline(self) -> int | None:
-        return self._retry_at
+        self.alarm.set(now.mono)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidelog.alarms import Alarm
 from tidelog.effects import Committed, Later, Readable, Signal, Synced
 from tidelog.model import TopicPartition
 
@@ -52,9 +53,10 @@ class _Queue:
 
 
 class Waiting:
-    """All deferred answers of a broker."""
+    """All deferred answers of a broker. The first of `_deadlines` is of one that waits still."""
 
     def __init__(self) -> None:
+        self.alarm = Alarm()
         self._partitions: dict[TopicPartition, _Queue] = {}
         self._signals: dict[tuple[Any, ...], list[Wait]] = {}
         self._deadlines: list[tuple[int, int, Wait]] = []
@@ -92,6 +94,8 @@ class Waiting:
             self._sweep()
         self._count += 1
         heapq.heappush(self._deadlines, (wait.later.deadline, self._count, wait))
+        if self._deadlines[0][2] is wait:
+            self.alarm.set(wait.later.deadline)
 
     def _sweep(self) -> None:
         self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
@@ -145,14 +149,23 @@ class Waiting:
         while heap and (heap[0][2].done or heap[0][0] <= now_mono):
             wait = heapq.heappop(heap)[2]
             self._met(wait, at_once=True)
+        self.alarm.set(self.next_deadline)
 
     def _met(self, wait: Wait, *, at_once: bool) -> None:
         if wait.done:
             return
         wait.missing -= 1
         if at_once or wait.missing <= 0:
-            wait.done = True
+            self._done(wait)
             self._ready.append(wait)
+
+    def _done(self, wait: Wait) -> None:
+        wait.done = True
+        heap = self._deadlines
+        if heap and heap[0][2] is wait:
+            while heap and heap[0][2].done:
+                heapq.heappop(heap)
+            self.alarm.set(self.next_deadline)
 
     def ready(self) -> Iterator[Wait]:
         """Whoever can be resumed now, in the order in which they became so; more may be added meanwhile."""
@@ -162,13 +175,10 @@ class Waiting:
 
     def drop(self, wait: Wait) -> None:
         """Its connection is gone: nobody is there to be answered. What it holds goes at once."""
-        wait.done = True
+        self._done(wait)
         wait.context = None
         wait.later = _NOTHING
 
     @property
     def next_deadline(self) -> int | None:
-        heap = self._deadlines
-        while heap and heap[0][2].done:
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
+        return self._deadlines[0][0] if self._deadlines else None

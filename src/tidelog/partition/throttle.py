@@ -8,6 +8,7 @@ ends at `MOST_DEBT_MS`, and what they copy beyond it is above the rate.
 
 from collections.abc import Callable, Collection
 
+from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
 from tidelog.model import TopicPartition
@@ -24,12 +25,13 @@ ALL: Collection[int] = range(2**31)
 
 
 class Throttle:
-    """One direction of one broker. `listed`: which option of a topic names its throttled replicas. `held` collects the
+    """One direction of one broker. `listed`: which option of a topic names its throttled replicas. `held` are the
     partitions that were left out of an answer; their readers must be told when there is credit again."""
 
     def __init__(self, broker: int, listed: Callable[[TopicConfig], Collection[str]]) -> None:
         self.rate = NO_LIMIT
         self.held: dict[TopicPartition, None] = {}
+        self.alarm = Alarm()
         self._broker = broker
         self._listed = listed
         self._known: dict[str, tuple[TopicConfig, Collection[int]]] = {}
@@ -61,6 +63,7 @@ class Throttle:
         if rate != self.rate:
             self.rate = rate
             self._credit, self._at = 0.0, now
+            self._set_alarm()
 
     def room(self, now: int, spent: int = 0) -> int:
         """How many bytes may be copied now, `spent` being spoken for already; 0 while there is none."""
@@ -75,11 +78,22 @@ class Throttle:
             self._earn(now)
             before, floor = self._credit, -self.rate * MOST_DEBT_MS / 1000
             self._credit = before - count if before >= 0 else max(before - count, min(before, floor))
+            self._set_alarm()
 
     def _earn(self, now: int) -> None:
         earned = (now - self._at) * self.rate / 1000
         self._credit = min(self._credit + earned, self.rate * MOST_CREDIT_MS / 1000)
         self._at = now
+        self._set_alarm()
+
+    def hold(self, partition: TopicPartition) -> None:
+        """The partition was left out of an answer."""
+        self.held[partition] = None
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self.held:
+            self.alarm.set(self.next_deadline)
 
     @property
     def free_at(self) -> int | None:
@@ -100,6 +114,7 @@ class Throttle:
         if not self.held or not self.room(now):
             return []
         freed, self.held = list(self.held), {}
+        self.alarm.set(None)
         return freed
 
 
@@ -124,10 +139,6 @@ class ReplicationThrottles:
             partition = self._find(*name)
             if partition is not None:
                 partition.mark_news()
-
-    @property
-    def next_deadline(self) -> int | None:
-        return self.leader.next_deadline
 
 
 def _leaders(config: TopicConfig) -> Collection[str]:

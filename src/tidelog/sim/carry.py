@@ -49,7 +49,7 @@ class Carrier:
         return f"Carrier({self.life!r})"
 
     def carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Send):
+        if type(effect) is Send:
             self.send(effect.connection, effect.parts)
             return
         self.world.note(self.life.name, type(effect).__name__, effect)

@@ -63,7 +63,8 @@ class Host:
 
     def now(self) -> Time:
         millis = self.world.micros // 1000
-        return Time(self.mono_offset + millis, WALL_START + self.wall_offset + millis + millis * self.drift // 1000)
+        wall = WALL_START + self.wall_offset + millis
+        return Time(self.mono_offset + millis, wall + millis * self.drift // 1000 if self.drift else wall)
 
     def drifts(self, drift: int) -> None:
         """From now on; the clock itself does not jump."""

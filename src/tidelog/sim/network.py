@@ -237,30 +237,33 @@ class Network:
             self._arrive_later(end, end.other, data[:cut])
             self.clock.after(self.delay(), lambda: self.reset(end.link))
             return
+        if len(data) < 2 or self.random.random() >= weather.split_chance:
+            self._arrive_later(end, end.other, data)
+            return
         for piece in self._pieces(data):
             self._arrive_later(end, end.other, piece)
 
     def _pieces(self, data: bytes) -> list[bytes]:
-        if len(data) < 2 or self.random.random() >= self.weather.split_chance:
-            return [data]
         cuts = sorted(self.random.randrange(1, len(data)) for _ in range(self.random.randint(1, 3)))
         return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
 
     def _arrive_later(self, end: End, other: End, piece: bytes | None) -> None:
         """Deliver in order; None is the end of the stream."""
-        end.unsent += len(piece or b"")
-        delay = self.delay()
+        size = len(piece) if piece else 0
+        end.unsent += size
+        delay, now = self.delay(), self.clock.micros
         if self.slow and (way := self.slow.get((end.party.name, other.party.name))) is not None:
-            delay += way.takes(self.clock.micros, len(piece or b""))
-        end.last_arrival = max(end.last_arrival, self.clock.micros + delay)
-        self.clock.after(end.last_arrival - self.clock.micros, lambda: self._arrive(end, other, piece))
+            delay += way.takes(now, size)
+        end.last_arrival = max(end.last_arrival, now + delay)
+        self.clock.after(end.last_arrival - now, partial(self._arrive, end, other, piece))
 
     def _arrive(self, end: End, other: End, piece: bytes | None) -> None:
-        if end.held or (end.party.name, other.party.name) in self.blocked:
+        if end.held or (self.blocked and (end.party.name, other.party.name) in self.blocked):
             end.held.append(piece or b"")
             self.holding[end] = None
             return
-        end.unsent -= len(piece or b"")
+        size = len(piece) if piece else 0
+        end.unsent -= size
         if end.link.broken:
             return
         if not piece:
@@ -269,7 +272,7 @@ class Network:
             return
         other.waiting.append(piece)
         self.drain(other)
-        if end.unsent <= UNSENT_LIMIT < end.unsent + len(piece):
+        if end.unsent <= UNSENT_LIMIT < end.unsent + size:
             self.drain(end)
 
     def drain(self, end: End) -> None:

@@ -7,10 +7,9 @@ connections is the most of it and is digested by length and checksum; text for a
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from tidelog.effects import FileSlice
@@ -41,7 +40,7 @@ def _teller(kind: type) -> Callable[[Any], Any]:
     elif issubclass(kind, FileSlice):
         how = _slice
     elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        how = partial(_fields, kind.__name__, kind._fields)
+        how = partial(_fields, f"{kind.__name__}({', '.join(f'{name}={{}}' for name in kind._fields)})".format)
     elif issubclass(kind, set | frozenset):
         how = _unordered
     elif issubclass(kind, Mapping):
@@ -53,8 +52,8 @@ def _teller(kind: type) -> Callable[[Any], Any]:
     return _TELLERS.setdefault(kind, how)
 
 
-def _fields(name: str, names: tuple[str, ...], value: tuple[Any, ...]) -> str:
-    return f"{name}({', '.join([f'{n}={plain(item)}' for n, item in zip(names, value, strict=True)])})"
+def _fields(form: Callable[..., str], value: tuple[Any, ...]) -> str:
+    return form(*[plain(item) for item in value])
 
 
 def _slice(value: FileSlice) -> str:
@@ -82,53 +81,57 @@ def mark(data: Buffer) -> str:
     return f"{len(data)}B:{crc32(data):08x}"
 
 
-@dataclass(slots=True)
-class Entry:
-    """One line of the transcript. `step` counts delivered inputs, `mono` is the world's time in milliseconds."""
+class Entry(NamedTuple):
+    """One line of the transcript. `step` counts delivered inputs, `micros` is the world's time."""
 
     step: int
-    mono: float
+    micros: int
     who: str
     what: str
     detail: str
 
     def __str__(self) -> str:
         detail = self.detail if len(self.detail) <= _SHOWN else self.detail[:_SHOWN] + " …"
-        return f"{self.step:>7} {self.mono:>11.3f} ms  {self.who:<10} {self.what:<22} {detail}"
+        return f"{self.step:>7} {self.micros / 1000:>11.3f} ms  {self.who:<10} {self.what:<22} {detail}"
 
 
 class Trace:
     def __init__(self) -> None:
-        self.last: deque[tuple[int, int, str, str, str]] = deque(maxlen=TRANSCRIPT_EVENTS)
-        self.kept: list[Entry] | None = None
-        """All entries where someone wants the whole story; None keeps the last ones only."""
         self.step = 0
-        self.counts: dict[str, int] = {}
+        self._last: deque[tuple[int, int, str, str, str]] = deque(maxlen=TRANSCRIPT_EVENTS)
+        """Entries in the making."""
         self._hash = sha256()
         self._lines: list[str] = []
 
     def __repr__(self) -> str:
         return f"Trace({self.step} steps, {self.digest[:16]})"
 
+    def keep_all(self) -> None:
+        """Someone wants the whole story, not only its end."""
+        self._last = deque(self._last)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The last ones, or all."""
+        return [Entry(*entry) for entry in self._last]
+
     def add(self, micros: int, who: str, what: str, detail: Any) -> None:
         self.line(micros, who, what, str(plain(detail)))
 
     def talked(self, micros: int, who: str, what: str, connection: int, buffers: Iterable[Buffer]) -> None:
         """Bytes that came or went on a connection."""
-        self.line(micros, who, what, f"#{connection} {' '.join([mark(data) for data in buffers])}")
+        marks = [f"{len(data)}B:{crc32(data):08x}" for data in buffers]
+        self.line(micros, who, what, f"#{connection} {' '.join(marks)}")
 
     def line(self, micros: int, who: str, what: str, text: str) -> None:
         self._lines.append(f"{micros} {who} {what} {text}\n")
+        self._last.append((self.step, micros, who, what, text))
         if len(self._lines) >= _LINES:
             self._digest_lines()
-        self.counts[what] = self.counts.get(what, 0) + 1
-        self.remark(micros, who, what, text)
 
     def remark(self, micros: int, who: str, what: str, text: str) -> None:
         """For the reader only: the digest does not know of it."""
-        self.last.append((self.step, micros, who, what, text))
-        if self.kept is not None:
-            self.kept.append(Entry(self.step, micros / 1000, who, what, text))
+        self._last.append((self.step, micros, who, what, text))
 
     def _digest_lines(self) -> None:
         self._hash.update("".join(self._lines).encode())
@@ -140,6 +143,4 @@ class Trace:
         return self._hash.hexdigest()
 
     def transcript(self) -> str:
-        return "\n".join(
-            str(Entry(step, micros / 1000, who, what, text)) for step, micros, who, what, text in self.last
-        )
+        return "\n".join(map(str, self.entries[-TRANSCRIPT_EVENTS:]))

@@ -117,6 +117,14 @@ class FrameReader:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
         """The frames that are complete with `data`: the same for those who already have the bytes."""
+        size = len(data)
+        if _PREFIX.size < size <= _STRAIGHT_BYTES and self.is_between_frames and self._used is None:
+            length: int = _PREFIX.unpack_from(data)[0]
+            if length == size - _PREFIX.size and length <= self.limit:  # just one whole frame, as nearly always
+                scratch = self._buffers.scratch()
+                scratch[:size] = data
+                self._expects_long = False
+                return [scratch[_PREFIX.size : size]]
         frames: list[memoryview] = []
         rest = memoryview(data)
         while rest:

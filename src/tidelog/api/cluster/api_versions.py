@@ -4,6 +4,7 @@ A version that is not served is answered in version 0 with UNSUPPORTED_VERSION a
 """
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from tidelog.api.context import Context
@@ -46,17 +47,9 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=versions)
     if context.version >= 3 and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    callers = {"anyone"}
-    if context.listener == context.broker.inter_broker_listener:
-        callers.add("broker")
-    if request.client_software_name == OURS:
-        callers.add("tidelog")
+    among_brokers = context.listener == context.broker.inter_broker_listener
     return ApiVersionsResponse(
-        api_keys=[
-            ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
-            for api in APIS.values()
-            if api.caller in callers
-        ],
+        api_keys=_served(among_brokers=among_brokers, to_ours=request.client_software_name == OURS),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
             for feature in FEATURES
@@ -68,6 +61,17 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
             for feature in FEATURES
         ],
     )
+
+
+@cache
+def _served(*, among_brokers: bool, to_ours: bool) -> list[ApiVersion]:
+    """Every new connection asks for it, and nobody changes it."""
+    callers = {"anyone"} | ({"broker"} if among_brokers else set()) | ({"tidelog"} if to_ours else set())
+    return [
+        ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
+        for api in APIS.values()
+        if api.caller in callers
+    ]
 
 
 def _is_named(request: ApiVersionsRequest) -> bool:

@@ -231,7 +231,7 @@ def _pace(context: Context, partition: Partition, reader: Reader, wanted: Wanted
     if reader.replica not in partition.leading().isr and wanted.offset < end:
         room = throttle.room(context.now.mono, outcome.throttled)
         if not room:
-            throttle.held[partition.name] = None
+            throttle.hold(partition.name)
             return b""
     before = outcome.size
     records = _take(context, partition, reader, wanted, outcome, end, room)

@@ -24,15 +24,17 @@ UNREADABLE = frozenset(
 def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[Entry]"]:
     """Run it with all its transcript kept; `listen`: with every message, made readable."""
     from tidelog.sim.run import run
+    from tidelog.sim.trace import Trace
 
-    entries: list[Entry] = []
+    trace = Trace()
+    trace.keep_all()
 
     def prepared(cluster: "Cluster") -> None:
-        cluster.world.trace.kept = entries
+        cluster.world.trace = trace
         if listen:
             cluster.world.listen_in()
 
-    return run(plan, prepared), entries
+    return run(plan, prepared), trace.entries
 
 
 def readable(entries: "Sequence[Entry]") -> list[str]:

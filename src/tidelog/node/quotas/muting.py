@@ -1,5 +1,6 @@
 """Connections that are not read from for a while, because their clients are over a quota (KIP-219)."""
 
+from tidelog.alarms import Alarm
 from tidelog.effects import Effect, Pause
 from tidelog.node.connections import Connection
 
@@ -10,6 +11,7 @@ class Muting:
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         self._until: dict[Connection, int] = {}
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<Muting {len(self._until)} connections>"
@@ -22,15 +24,18 @@ class Muting:
         if connection not in self._until and not connection.paused:
             self._effects.append(Pause(connection.number, paused=True))
         self._until[connection] = max(until, self._until.get(connection, 0))
+        self.alarm.set(self.next_deadline)
 
     def forget(self, connection: Connection) -> None:
-        self._until.pop(connection, None)
+        if self._until.pop(connection, None) is not None:
+            self.alarm.set(self.next_deadline)
 
     def wake(self, now: int) -> None:
         for connection in [each for each, until in self._until.items() if until <= now]:
             del self._until[connection]
             if not connection.paused:
                 self._effects.append(Pause(connection.number, paused=False))
+        self.alarm.set(self.next_deadline)
 
     @property
     def next_deadline(self) -> int | None:

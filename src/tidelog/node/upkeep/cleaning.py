@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import NamedTuple
 
+from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect, Event, Remove, Sync
 from tidelog.errors import CorruptLog, DiskFailed, DiskFull
@@ -55,7 +56,7 @@ class Cleaning:
         self._tokens = count(-1, -1)
         self._pass: Pass | None = None
         self._waiting_for: int | None = None
-        self._due: int | None = None
+        self.alarm = Alarm()
         self.served = 0
         """Requests of others so far."""
         self._served_before = 0
@@ -78,16 +79,12 @@ class Cleaning:
     def uncleanable(self) -> Mapping[TopicPartition, Uncleanable]:
         return self._uncleanable
 
-    @property
-    def next_deadline(self) -> int | None:
-        return None if self._waiting_for is not None else self._due
-
     def start(self, now: Time) -> None:
         if self._enabled:
-            self._due = now.mono + self._backoff_ms
+            self.alarm.set(now.mono + self._backoff_ms)
 
     def wake(self, now: Time) -> None:
-        if self._due is None or self._due > now.mono or self._waiting_for is not None:
+        if self.alarm.at > now.mono:
             return
         if self._pass is None:
             self._choose(now)
@@ -96,7 +93,7 @@ class Cleaning:
 
     def _choose(self, now: Time) -> None:
         """Begin with the dirtiest log, or look again after a while."""
-        self._due = now.mono + self._backoff_ms
+        self.alarm.set(now.mono + self._backoff_ms)
         by_log = {partition.log: partition for partition in self._compacted(now)}
         try:
             found = dirtiest(self._judged(partition, now) for partition in by_log.values())
@@ -132,6 +129,7 @@ class Cleaning:
                 step = next(current.steps)
                 if isinstance(step, Flush):
                     self._waiting_for = next(self._tokens)
+                    self.alarm.set(None)
                     self._out.append(Sync(self._waiting_for, step.files))
                     return
                 if isinstance(step, Unneeded):
@@ -165,15 +163,15 @@ class Cleaning:
         self._worked = 0
         pause = int(self._owed_ms)
         self._owed_ms -= pause
-        self._due = now.mono + pause
+        self.alarm.set(now.mono + pause)
 
     def _ended(self, current: Pass, result: Compacted | None, now: Time) -> None:
         self._pass = None
-        self._due = now.mono
+        self.alarm.set(now.mono)
         name = current.partition.name
         if result is None:
             self._out.append(Event("log.compaction.abandoned", {"partition": str(name)}, level="debug"))
-            self._due = now.mono + self._backoff_ms
+            self.alarm.set(now.mono + self._backoff_ms)
             return
         fields = {
             "partition": str(name),
@@ -193,7 +191,7 @@ class Cleaning:
 
     def _give_up(self, now: Time) -> None:
         self._pass = self._waiting_for = None
-        self._due = now.mono + self._backoff_ms
+        self.alarm.set(now.mono + self._backoff_ms)
 
     # Syncs.
 
@@ -213,4 +211,4 @@ class Cleaning:
         if self._pass is not None:
             self._pass.steps.close()
             self._pass = None
-        self._due = None
+        self.alarm.set(None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import count
 
+from tidelog.alarms import Alarm
 from tidelog.effects import Ask, Effect, Event, Examine, Stretch
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.examination import Fault, Verdict
@@ -76,24 +77,20 @@ class Integrity:
         self._examining: dict[int, tuple[Place, Stretch]] = {}
         self._asking: dict[int, Repair] = {}
         self._examined: set[Segment] = set()
-        self._due: int | None = None
+        self.alarm = Alarm()
         self.repairs: dict[tuple[Segment, int], Repair] = {}
 
     def __repr__(self) -> str:
         return f"<Integrity {len(self._examining)} examined, {len(self.repairs)} faults>"
 
-    @property
-    def next_deadline(self) -> int | None:
-        return self._due
-
     def start(self, now: Time) -> None:
-        self._due = now.mono + TRUST_MS
+        self.alarm.set(now.mono + TRUST_MS)
 
     def wake(self, now: Time) -> None:
         """From time to time nothing old is trusted any more."""
-        if self._due is None or self._due > now.mono:
+        if self.alarm.at > now.mono:
             return
-        self._due = now.mono + TRUST_MS
+        self.alarm.set(now.mono + TRUST_MS)
         for segment in self._examined:
             segment.sound.age(segment.size)
         active = {partition.log.segments.active for partition in self._replicas}

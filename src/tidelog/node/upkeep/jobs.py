@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect, Event, Remove, Replace
 from tidelog.errors import DiskFailed
@@ -39,8 +40,8 @@ class Jobs:
         self._expiration_ms = config.producer_id_expiration_ms
         self._written: dict[str, bytes] = {}
         self._due: dict[str, int] = {}
-        self._next: int | None = None
-        """The first of them: it is asked for after every input."""
+        self.alarm = Alarm()
+        """Set to the first of them."""
         self.table = (
             Job("check in-sync sets", max(1, config.replica_lag_time_max_ms // 2), self._shrink),
             Job(
@@ -70,20 +71,16 @@ class Jobs:
 
     def start(self, now: Time) -> None:
         self._due = {job.name: now.mono + job.every_ms for job in self.table}
-        self._next = min(self._due.values())
+        self.alarm.set(min(self._due.values()))
 
     def wake(self, now: Time) -> None:
-        if self._next is None or now.mono < self._next:
+        if now.mono < self.alarm.at:
             return
         for job in self.table:
             if self._due.get(job.name, now.mono + 1) <= now.mono:
                 self._due[job.name] = now.mono + job.every_ms
                 job.run(now)
-        self._next = min(self._due.values())
-
-    @property
-    def next_deadline(self) -> int | None:
-        return self._next
+        self.alarm.set(min(self._due.values()))
 
     def _shrink(self, now: Time) -> None:
         for partition in self._replicas:

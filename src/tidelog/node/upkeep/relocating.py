@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
+from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect, Event, Remove, Sync
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
@@ -65,14 +66,13 @@ class Relocations:
         self._examine = examine
         self._tokens = count(FIRST_TOKEN)
         self._moves: dict[TopicPartition, Relocation] = {}
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<Relocations of {sorted(map(str, self._moves))}>"
 
     @property
     def next_deadline(self) -> int | None:
-        if not self._moves:
-            return None
         return min((move.due for move in self._moves.values() if move.token is None), default=None)
 
     # What operators ask for.
@@ -105,6 +105,7 @@ class Relocations:
         source = partition.log
         self._replicas.futures[partition.name] = copy, folder
         self._moves[partition.name] = Relocation(partition, source, copy, folder, mark, cuts=-1, due=now.mono)
+        self.alarm.set(self.next_deadline)
         self._tell("replica.moving", partition.name, folder)
 
     def _tell(self, kind: str, name: TopicPartition, folder: str, level: str = "info", **more: str) -> None:
@@ -116,6 +117,7 @@ class Relocations:
         for move in list(self._moves.values()):
             if move.token is None and move.due <= now.mono:
                 self._step(move, now)
+        self.alarm.set(self.next_deadline)
 
     def _step(self, move: Relocation, now: Time) -> None:
         if not self._stands(move):
@@ -173,6 +175,7 @@ class Relocations:
             if move.token == token:
                 move.token, move.synced, move.due = None, True, now.mono
                 move.copy.mark_synced(move.copy.log_end_offset)
+                self.alarm.set(self.next_deadline)
         return token >= FIRST_TOKEN
 
     def sync_failed(self, token: int) -> None:
@@ -203,6 +206,7 @@ class Relocations:
         """The copy goes, if its folder lets it."""
         name = move.partition.name
         self._moves.pop(name, None)
+        self.alarm.set(self.next_deadline)
         self._replicas.futures.pop(name, None)
         try:
             doomed = move.copy.retire(f"{name}.{move.mark}{FUTURE}{DELETING}")

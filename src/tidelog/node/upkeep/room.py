@@ -4,6 +4,7 @@ is room again. A full disk is no broken one: what did not fit was taken back, an
 
 from collections.abc import Callable
 
+from tidelog.alarms import Alarm
 from tidelog.effects import Effect, Event
 from tidelog.errors import DiskFailed
 from tidelog.model import Time
@@ -27,6 +28,8 @@ class Room:
         self._effects = effects
         self._on_room = on_room
         self._due: int | None = None
+        self.alarm = Alarm()
+        replicas.on_room = self._room_changed
 
     def __repr__(self) -> str:
         return f"<Room in all but {sorted(self._replicas.full)}>"
@@ -35,6 +38,9 @@ class Room:
     def next_deadline(self) -> int | None:
         """0, the past, from when a folder is full until the next `wake`, which knows what time it is."""
         return (self._due or 0) if self._replicas.full else None
+
+    def _room_changed(self) -> None:
+        self.alarm.set(self.next_deadline)
 
     def wake(self, now: Time) -> None:
         if not self._replicas.full:
@@ -45,6 +51,7 @@ class Room:
             self._due = now.mono + LOOK_EVERY_MS
             for folder in list(self._replicas.full):
                 self._look(folder)
+        self.alarm.set(self.next_deadline)
 
     def _look(self, folder: str) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from itertools import count
 
+from tidelog.alarms import Alarm
 from tidelog.effects import Effect, Sync
 from tidelog.errors import DiskFailed
 from tidelog.model import Time, TopicPartition
@@ -19,6 +20,7 @@ class Syncing:
         self._under_way: dict[int, tuple[Partition, int]] = {}
         self._busy: set[Partition] = set()
         self._timed: dict[TopicPartition, int] = {}
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<Syncing {len(self._busy)} partitions, {len(self._timed)} due by time>"
@@ -29,10 +31,12 @@ class Syncing:
             return
         log = partition.log
         if log.flush_due(now):
-            self._timed.pop(partition.name, None)
+            if self._timed.pop(partition.name, None) is not None:
+                self.alarm.set(self.next_deadline)
             self._sync(partition)
         elif partition.config.flush_ms < NEVER and log.recovery_point < log.log_end_offset:
             self._timed.setdefault(partition.name, now.mono + partition.config.flush_ms)
+            self.alarm.set(self.next_deadline)
 
     def _sync(self, partition: Partition) -> None:
         end = partition.log.log_end_offset
@@ -70,6 +74,7 @@ class Syncing:
             partition = self._replicas.get(*name)
             if partition is not None:
                 self.check(partition, now)
+        self.alarm.set(self.next_deadline)
 
     @property
     def busy(self) -> bool:

@@ -6,6 +6,7 @@ A broker whose failed folder the controller does not hear of in time stops: the 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tidelog.alarms import NEVER, Alarm
 from tidelog.controller import tree
 from tidelog.effects import Effect, Stop
 from tidelog.model import Time
@@ -38,29 +39,25 @@ class FolderNews:
         self._effects = effects
         self._entropy = entropy
         self._now = now
-        self._due: int | None = None
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
-        return f"<FolderNews{'' if self._due is None else f' untold, until {self._due}'}>"
-
-    @property
-    def next_deadline(self) -> int | None:
-        return self._due
+        return f"<FolderNews{'' if self.alarm.at == NEVER else f' untold, until {self.alarm.at}'}>"
 
     def tell(self, *, failed: bool) -> None:
-        if failed and self._due is None:
-            self._due = self._now().mono + self._timeout_ms
+        if failed and self.alarm.at == NEVER:
+            self.alarm.set(self._now().mono + self._timeout_ms)
         path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
 
         def told(result: StoreResult) -> None:
             if result.outcome == "unknown":
                 self.tell(failed=failed)
             else:
-                self._due = None
+                self.alarm.set(None)
 
         self._submit([Create(path, self._content)], told)
 
     def wake(self, now: Time) -> None:
-        if self._due is not None and self._due <= now.mono:
-            self._due = None
+        if self.alarm.at <= now.mono:
+            self.alarm.set(None)
             self._effects.append(Stop("the controller did not hear of a failed log folder in time"))

@@ -23,7 +23,7 @@ class Upkeep:
         self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
         self.room = Room(replicas, disk, effects, self._has_room)
         self.relocations = broker.relocations
-        self._clocked = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations, broker.integrity)
+        self.clocked = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations, broker.integrity)
 
     def __repr__(self) -> str:
         return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.room!r}>"
@@ -40,17 +40,8 @@ class Upkeep:
         self.cleaning.configure(config)
 
     def wake(self, now: Time) -> None:
-        for part in self._clocked:
+        for part in self.clocked:
             part.wake(now)
-
-    @property
-    def next_deadline(self) -> int | None:
-        first = None
-        for part in self._clocked:
-            moment = part.next_deadline
-            if moment is not None and (first is None or moment < first):
-                first = moment
-        return first
 
     def synced(self, token: int, now: Time) -> None:
         """By a sync that a partition waited for, its high watermark may move, and it may fetch on."""

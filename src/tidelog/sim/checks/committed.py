@@ -6,11 +6,15 @@ I10 (S): the leader holds every acknowledged record at its offset.
 After a loss that is allowed, all of this is held to what the next leader has (`losses`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from tidelog.model import TopicPartition
 from tidelog.sim.checks import losses
 from tidelog.sim.checks.ghosts import Acked, Ghost, Ghosts
 from tidelog.sim.checks.replica import Replica, State
+
+All = Callable[[TopicPartition], Iterable[Replica]]
+"""All replicas of a partition."""
 
 
 def is_current_leader(ghosts: Ghosts, replica: Replica) -> bool:
@@ -19,7 +23,7 @@ def is_current_leader(ghosts: Ghosts, replica: Replica) -> bool:
     return state is not None and state.leading and given is not None and given.leader_epoch == state.epoch
 
 
-def check(ghosts: Ghosts, replica: Replica, before: State | None, others: Iterable[Replica], *, cut: bool) -> None:
+def check(ghosts: Ghosts, replica: Replica, before: State | None, all_of: All, *, cut: bool) -> None:
     name, state = replica.partition.name, replica.state
     ghost = ghosts.of(name)
     assert state is not None
@@ -37,13 +41,13 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, others: Iterab
     same = replica.log.agrees(ghost.committed, common)
     assert same, f"I4: {replica!r} differs from what was committed below {common}: {difference(replica, ghost)}"
     if leads:
-        check_leader(ghosts, ghost, replica, before, others, cut=cut)
+        check_leader(ghosts, ghost, replica, before, all_of, cut=cut)
     if ghosts.in_sync(name, replica.broker):
         check_member(ghost, replica)
 
 
 def check_leader(
-    ghosts: Ghosts, ghost: Ghost, replica: Replica, before: State | None, others: Iterable[Replica], *, cut: bool
+    ghosts: Ghosts, ghost: Ghost, replica: Replica, before: State | None, all_of: All, *, cut: bool
 ) -> None:
     state = replica.state
     assert state is not None
@@ -51,7 +55,7 @@ def check_leader(
         told = ghost.true_high_watermark
         assert state.high_watermark >= told, f"I5: {replica!r} is past its epoch's start but below TrueHW {told}"
     if commit(ghost, replica):
-        check_members(ghosts, ghost, others)
+        check_members(ghosts, ghost, all_of(ghost.name))
     if cut or before is None or not before.leading or before.epoch != state.epoch:
         for acked in ghost.acked.values():
             check_holds(replica, acked)

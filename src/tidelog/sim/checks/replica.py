@@ -19,6 +19,7 @@ from tidelog.wire.records import NO_SEQUENCE, BatchHeader, batches
 NO_PLACE = (-1, 0)
 MASK = 2**64 - 1
 NOBODY = (-1, -1, NO_SEQUENCE, NO_SEQUENCE)
+NOBODY_COUNTS: frozenset[int] = frozenset()
 
 
 class Batch(NamedTuple):
@@ -66,9 +67,6 @@ class State(NamedTuple):
         return {*self.isr, *(self.proposal.isr if self.proposal else ())}
 
 
-NOT_LEADING: tuple[Any, ...] = ((), frozenset(), None)
-
-
 def numbers_of(partition: Partition) -> tuple[Any, ...]:
     """The fields of a `State`."""
     role, log = partition.role, partition.log
@@ -81,7 +79,9 @@ def numbers_of(partition: Partition) -> tuple[Any, ...]:
         log.log_end_offset,
         log.log_start_offset,
         log.recovery_point,
-        *((role.isr, role.maximal_isr, role.proposal) if leads else NOT_LEADING),  # type: ignore[union-attr]
+        role.isr if leads else (),  # type: ignore[union-attr]
+        role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
+        role.proposal if leads else None,  # type: ignore[union-attr]
     )
 
 

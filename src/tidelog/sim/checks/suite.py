@@ -1,7 +1,7 @@
 """All checks together: what is looked at when, and what each look is told of the one before."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Event
@@ -88,22 +88,22 @@ class Suite:
             world.witnesses.append(self)
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
-        ids = self.ghosts.topic_ids
+        looked, cut, ids = self._looked, self._cut, self.ghosts.topic_ids
         for partition in partitions_of(host):
             numbers = numbers_of(partition)
-            same = self._looked.get(partition) == numbers and not self._cut
-            if not same and partition.log.topic_id == ids.get(partition.name.topic):
+            if (cut or looked.get(partition) != numbers) and partition.log.topic_id == ids.get(partition.name.topic):
                 self.look(host, partition, numbers)
-                self._looked[partition] = numbers
+                looked[partition] = numbers
         if host.broker_id in self._fresh:
             self._fresh.discard(host.broker_id)
             if host.broker_id not in self._ailing:
                 self.crashes.check_gone(self.ghosts, host)
         if host.life is not None and host.life.session is not None:
             self.registrations.opened(host.life.session.session, host.lives)
-        self.listen(host)
-        self.overheard.step_over()
-        self._cut.clear()
+        if self.overheard.has_heard:
+            self.listen(host)
+            self.overheard.step_over()
+        cut.clear()
 
     def happened(self, world: World, host: Host, event: Event) -> None:
         """Where a log was cut must be known even if it grew again within the same step."""
@@ -204,7 +204,7 @@ class Suite:
         self.check_numbers(replica, before, new, cut=cut)
         if isinstance(partition.role, Leader):
             strangers.check_remote(ghosts, replica, list(partition.role.remote))
-        committed.check(ghosts, replica, before, self.of(partition.name), cut=cut)
+        committed.check(ghosts, replica, before, self.of, cut=cut)
         stable.check(ghosts, replica)
         transactions.follow(ghosts, replica, host.disk)
 
@@ -229,7 +229,7 @@ class Suite:
         gone = replica.cut(end)
         truncation.check(self.ghosts, replica, gone, source)
         new = replica.catch_up(host.disk)
-        if before is not None and any(not gone or batch.end > end for batch in new):  # or it is read again
+        if new and before is not None and any(not gone or batch.end > end for batch in new):  # or it is read again
             replica.appended_in = replica.partition.epoch
         recovered = before is None and host.broker_id in self._fresh
         if recovered:
@@ -328,5 +328,5 @@ def named(event: Event) -> TopicPartition:
 
 
 def partitions_of(host: Host) -> Iterable[Partition]:
-    node = cast("Any", host.node)
-    return () if node is None else cast("Iterable[Partition]", node.replicas)
+    node: Any = host.node
+    return () if node is None else node.replicas

@@ -65,6 +65,11 @@ class Overheard:
         for key in [key for key in self.fetched if key[0] == broker]:
             del self.fetched[key]
 
+    @property
+    def has_heard(self) -> bool:
+        """Whether there is anything of the present step."""
+        return bool(self.sources or self.successes or self.given or self.latest or self.strangers)
+
     def step_over(self) -> None:
         self.sources.clear()
         self.successes.clear()
