@@ -9,11 +9,6 @@ from tests.spark.beside import batch, streamed
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.processes]
 
 
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
-
-
 @pytest.mark.parametrize("case", beside.REFUSED)
 def test_what_the_connector_refuses_is_refused(spark, bootstrap, case):
     options, ours, theirs = beside.REFUSED[case]
