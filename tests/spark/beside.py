@@ -70,7 +70,7 @@ def _transact(bootstrap: str) -> None:
                 producer.send("transacted", b"%d" % (10 * number + n), partition=0)
             producer.flush()  # what is not sent yet is not aborted but dropped
             (producer.commit if commits else producer.abort)()
-    hanging = TransactionalProducer(bootstrap, "hanging", transaction_timeout_ms=600_000)
+    hanging = TransactionalProducer(bootstrap, "hanging", transaction_timeout_ms=900_000)
     hanging.begin()
     hanging.send("transacted", b"30", partition=0)
     hanging.flush()

@@ -1,56 +1,73 @@
-"""Pipelines as their users run them, `tidelog pipeline run`, in processes that die by SIGKILL with a broker.
+"""Pipelines as their users run them, `tidelog pipeline run`, in processes that die by SIGKILL with a broker. What is left
+to do then is done by the same command in the session that the tests share, which spares the start of one more JVM.
 
 TIDELOG_PIPELINE_KILLS says how often (once by default).
 """
 
+import io
 import os
 import random
 import selectors
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 
 import pandas as pd
+import pytest
 
 from tests.spark.flights_data import flights, send_spread, values
-from tests.spark.records import send
+from tests.spark.records import in_sync, make_topic, send
+from tests.spark.settings import configured
 from tests.spark.test_pipelines_mirror import read
-from tidelog.shell.transport import Admin
-from tidelog.spark.pipelines import ground
+from tidelog.cli.main import run as command
+from tidelog.spark.pipelines import session
 
 KILLS = int(os.environ.get("TIDELOG_PIPELINE_KILLS", "1"))
 PARTITIONS, REPLICAS = 3, 3
 DAYS = 6
 BATCH = "700"
 """So that there are eight batches."""
-ENDS_WITHIN_S = 600
 LONGEST_WAIT_S = 1.0
 
 
 class Driver:
     """One pipeline with one checkpoint, in a process of its own each time."""
 
-    def __init__(self, bootstrap, folder, name, **options):
+    def __init__(self, spark, bootstrap, folder, name, **options):
+        self._spark = spark
         self.checkpoint = folder / "checkpoint"
         self.log = self.checkpoint / "spark.log"
         self._options = options
         self._groups = []
-        self._command = [sys.executable, "-m", "tidelog.cli.main", "pipeline", "run", name, "--bootstrap", bootstrap]
+        self._command = ["pipeline", "run", name, "--bootstrap", bootstrap]
         self._command += ["--checkpoint", str(self.checkpoint), "--every", "100 milliseconds"]
 
     def finish(self, **options):
         """Go on after the kills until everything is done; what is told of the way."""
-        done = subprocess.run(
-            [*self._with(options), "--once"], stderr=subprocess.PIPE, text=True, timeout=ENDS_WITHIN_S, check=False
-        )
-        assert done.returncode == 0, done.stderr + self._said()
-        return done.stderr
+        told, terminating = io.StringIO(), signal.getsignal(signal.SIGTERM)
+        with pytest.MonkeyPatch.context() as patch, redirect_stderr(told):
+            patch.setattr(session, "session", self._shared)
+            try:
+                assert command([*self._with(options), "--once"]) == 0, told.getvalue()
+            finally:
+                signal.signal(signal.SIGTERM, terminating)
+        return told.getvalue()
+
+    @contextmanager
+    def _shared(self, _log, _settings):
+        """In place of a session of its own."""
+        needed = {**session.NEEDED, "spark.sql.shuffle.partitions": session.CHOSEN["spark.sql.shuffle.partitions"]}
+        with ExitStack() as changes:
+            for name, value in needed.items():
+                changes.enter_context(configured(self._spark, name, value))
+            yield self._spark
 
     def run_and_be_killed(self, cluster, chance, *, alone):
         """Until it is a batch on, and then some time, or until the next. A process that is killed `alone` leaves its JVM,
         and that its workers, as orphans, which may still be at work when the next one starts."""
-        process = subprocess.Popen(self._with({}), stderr=subprocess.PIPE, process_group=0)
+        started = [sys.executable, "-m", "tidelog.cli.main", *self._with({})]
+        process = subprocess.Popen(started, stderr=subprocess.PIPE, process_group=0)
         try:
             assert b"batch" in process.stderr.readline(), self._said()
             with selectors.DefaultSelector() as waiting:
@@ -81,19 +98,19 @@ class Driver:
 
 def fill(cluster, others):
     """A topic of flights on three brokers, with other records at the end of its first partition."""
-    with Admin(cluster.bootstrap) as admin:
-        ground.make(admin, {"flights": ground.Shape(PARTITIONS, REPLICAS, {"min.insync.replicas": "2"})})
-        ground.wait_for(admin, ["flights"])
-    send_spread(cluster.bootstrap, "flights", values(flights(DAYS)), PARTITIONS)
-    send(cluster.bootstrap, "flights", others, 0)
+    topic = make_topic(cluster.bootstrap, PARTITIONS, replicas=REPLICAS, min_insync_replicas="2")
+    send_spread(cluster.bootstrap, topic, values(flights(DAYS)), PARTITIONS)
+    send(cluster.bootstrap, topic, others, 0)
+    in_sync(cluster.bootstrap, topic, REPLICAS)  # a broker that the test before killed is back
+    return topic
 
 
 @contextmanager
-def disturbed(cluster, folder, name, seed, *, alone=False, **options):
+def disturbed(spark, cluster, folder, name, seed, *, alone=False, **options):
     """The driver after its kills, which has still to finish: what it had read until then is chance, up to everything, so
     more should be sent."""
     chance = random.Random(seed)
-    driver = Driver(cluster.bootstrap, folder, name, **options)
+    driver = Driver(spark, cluster.bootstrap, folder, name, **options)
     try:
         for _ in range(KILLS):
             driver.run_and_be_killed(cluster, chance, alone=alone)

@@ -1,6 +1,6 @@
 """A query from one topic to another, exactly once, in a process that can be killed: it ends when its input has ended and
 everything that is there is written. `python -m tests.spark.sink_query BOOTSTRAP SOURCE TARGET CHECKPOINT`; a line for
-each batch that it sees the end of."""
+each batch that it sees the end of. Its session has no jar besides Spark's own."""
 
 import os
 import select
@@ -24,6 +24,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
+    assert spark.sparkContext._jsc.sc().listJars().isEmpty(), "the source and the sink need no jar"
     reader = spark.readStream.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
     reader = reader.option("subscribe", source).option("startingOffsets", "earliest")
     frame = reader.option("maxOffsetsPerTrigger", PER_BATCH).load().select("key", "value")

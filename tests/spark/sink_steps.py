@@ -1,12 +1,15 @@
 """What Spark does with the sink for one batch, in a process that can be ended at a named point: two tasks, then the
-driver. `python -m tests.spark.sink_steps BOOTSTRAP TOPIC QUERY BATCH POINT` ends itself by SIGKILL there.
+driver. `python -m tests.spark.sink_steps` reads lines of JSON, [BOOTSTRAP, TOPIC, QUERY, BATCH, POINT]; for each it forks a
+process that ends itself by SIGKILL there, and writes its exit code. `Steps` is the other side.
 
 The points are outside the product's code: its functions are wrapped here.
 """
 
+import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -128,5 +131,23 @@ def main(bootstrap: str, topic: str, query: str, batch: str, point: str) -> None
     running.commit(messages(options(bootstrap, topic), job), job)
 
 
+def serve() -> None:
+    """This process itself does no step, and has no thread and no connection that a fork would share."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                main(*json.loads(line))
+                code = 0
+            finally:
+                if code:
+                    traceback.print_exc()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.write(f"{code}\n")
+        sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve()

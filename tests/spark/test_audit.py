@@ -20,6 +20,7 @@ from tests.audit.logs import (
     write_cluster,
     write_replica,
 )
+from tests.spark.records import create
 from tidelog.audit import finding
 from tidelog.audit.acknowledged import Acknowledged, of_history
 from tidelog.cli.main import run as command
@@ -64,15 +65,15 @@ def test_spark_and_one_process_find_the_same(spark, damaged, compacted):
 
 
 def test_a_running_cluster_is_fetched_by_the_executors(spark, tides):
-    tides.create_topic("audited", 2)
+    topic = create(tides, "audited", 2)
     with Producer(tides.bootstrap, acks="all", batch_size=300) as producer:
         for number in range(400):
-            producer.send("audited", b"v%d" % number, partition=number % 2)
+            producer.send(topic, b"v%d" % number, partition=number % 2)
         producer.flush()
     reports = []
     for runner in (run.here, on(spark.sparkContext)):
         with Admin(tides.bootstrap) as admin:
-            made = cluster.plan(admin, cluster.Way(tides.bootstrap, piece_bytes=1), topics=["audited"], acknowledged={})
+            made = cluster.plan(admin, cluster.Way(tides.bootstrap, piece_bytes=1), topics=[topic], acknowledged={})
         reports.append(run.audit(made, runner))
     fetching.close()
     here, there = reports

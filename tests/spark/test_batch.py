@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.spark.records import delete_before, numbers, send, values
+from tests.spark.records import create, delete_before, numbers, send, values
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
@@ -29,10 +29,10 @@ def load(spark, cluster, topic, **options):
 @pytest.fixture(scope="module")
 def counted(tides):
     """Two partitions: 0 to 9 and 100 to 104."""
-    tides.create_topic("counted", 2)
-    send(tides.bootstrap, "counted", numbers(0, 10), 0)
-    send(tides.bootstrap, "counted", numbers(100, 105), 1)
-    return "counted"
+    topic = create(tides, "counted", 2)
+    send(tides.bootstrap, topic, numbers(0, 10), 0)
+    send(tides.bootstrap, topic, numbers(100, 105), 1)
+    return topic
 
 
 def test_everything_is_read_where_nothing_else_is_said(spark, tides, counted):
@@ -59,18 +59,18 @@ def test_offsets_are_names_or_places(spark, tides, counted, starting, ending, wa
 
 
 def test_several_topics_are_read_together(spark, tides, counted):
-    tides.create_topic("another")
-    send(tides.bootstrap, "another", [b"1000"])
-    found = load(spark, tides, f"{counted}, another").groupBy("topic").count().collect()
-    assert {row.topic: row["count"] for row in found} == {"counted": 15, "another": 1}
+    another = create(tides, "another")
+    send(tides.bootstrap, another, [b"1000"])
+    found = load(spark, tides, f"{counted}, {another}").groupBy("topic").count().collect()
+    assert {row.topic: row["count"] for row in found} == {counted: 15, another: 1}
 
 
 def test_each_column_holds_what_was_sent(spark, tides):
-    tides.create_topic("columns")
-    send(tides.bootstrap, "columns", [b"\xff\x00"], key=b"k", timestamp=1_700_000_000_123, headers=[("h", b"1")])
-    send(tides.bootstrap, "columns", [None], timestamp=1_700_000_000_124)
-    first, second = load(spark, tides, "columns", includeHeaders="true").orderBy("offset").collect()
-    assert (bytes(first.key), bytes(first.value), first.topic, first.partition) == (b"k", b"\xff\x00", "columns", 0)
+    topic = create(tides, "columns")
+    send(tides.bootstrap, topic, [b"\xff\x00"], key=b"k", timestamp=1_700_000_000_123, headers=[("h", b"1")])
+    send(tides.bootstrap, topic, [None], timestamp=1_700_000_000_124)
+    first, second = load(spark, tides, topic, includeHeaders="true").orderBy("offset").collect()
+    assert (bytes(first.key), bytes(first.value), first.topic, first.partition) == (b"k", b"\xff\x00", topic, 0)
     assert (first.offset, second.offset, first.timestampType) == (0, 1, 0)
     assert [(header.key, bytes(header.value)) for header in first.headers] == [("h", b"1")]
     assert (second.key, second.value, second.headers) == (None, None, None)
@@ -78,30 +78,32 @@ def test_each_column_holds_what_was_sent(spark, tides):
 
 def test_times_are_those_of_the_records_or_of_the_log(spark, tides):
     moment = 1_700_000_000_123
-    tides.create_topic("created")
-    tides.create_topic("appended", message_timestamp_type="LogAppendTime")
-    for topic in ("created", "appended"):
+    created = create(tides, "created")
+    appended = create(tides, "appended", message_timestamp_type="LogAppendTime")
+    for topic in (created, appended):
         send(tides.bootstrap, topic, [b"1"], timestamp=moment)
     found = {
         row.topic: row
-        for row in load(spark, tides, "created,appended")
+        for row in load(spark, tides, f"{created},{appended}")
         .selectExpr("topic", "timestampType", "unix_millis(timestamp) as millis")
         .collect()
     }
-    assert (found["created"].timestampType, found["created"].millis) == (0, moment)
-    assert found["appended"].timestampType == 1
-    assert found["appended"].millis > datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000
+    assert (found[created].timestampType, found[created].millis) == (0, moment)
+    assert found[appended].timestampType == 1
+    assert found[appended].millis > datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000
 
 
 def test_records_that_were_deleted_fail_the_query_unless_it_may_lose_them(spark, tides):
-    tides.create_topic("deleted")
-    send(tides.bootstrap, "deleted", numbers(0, 10))
-    delete_before(tides.bootstrap, "deleted", 6)
-    from_the_first = {"startingOffsets": json.dumps({"deleted": {"0": 2}})}
-    with pytest.raises(Exception, match="deleted-0: option 'startingOffsets' says 2, but offsets below 6 were deleted"):
-        load(spark, tides, "deleted", **from_the_first).collect()
-    assert values(load(spark, tides, "deleted", **from_the_first, failOnDataLoss="false")) == [6, 7, 8, 9]
-    assert values(load(spark, tides, "deleted")) == [6, 7, 8, 9]
+    topic = create(tides, "deleted")
+    send(tides.bootstrap, topic, numbers(0, 10))
+    delete_before(tides.bootstrap, topic, 6)
+    from_the_first = {"startingOffsets": json.dumps({topic: {"0": 2}})}
+    with pytest.raises(
+        Exception, match=f"{topic}-0: option 'startingOffsets' says 2, but offsets below 6 were deleted"
+    ):
+        load(spark, tides, topic, **from_the_first).collect()
+    assert values(load(spark, tides, topic, **from_the_first, failOnDataLoss="false")) == [6, 7, 8, 9]
+    assert values(load(spark, tides, topic)) == [6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -110,15 +112,16 @@ def test_records_that_were_deleted_fail_the_query_unless_it_may_lose_them(spark,
         ({"startingOffsets": "yesterday"}, "option 'startingOffsets' is expected as earliest, latest or"),
         ({"endingOffsets": "earliest"}, "option 'endingOffsets'"),
         ({"startingOffsets": "latest"}, "option 'startingOffsets': a starting offset cannot be latest"),
-        ({"startingOffsets": '{"counted":{"0":1}}'}, "option 'startingOffsets': nothing is said of counted-1"),
-        ({"startingOffsets": '{"counted":{"0":1,"1":1,"2":1}}'}, "counted-2 is not there to be read"),
+        ({"startingOffsets": '{"COUNTED":{"0":1}}'}, "option 'startingOffsets': nothing is said of COUNTED-1"),
+        ({"startingOffsets": '{"COUNTED":{"0":1,"1":1,"2":1}}'}, "COUNTED-2 is not there to be read"),
         ({"subscribePattern": "c.*"}, "only one of the options assign, subscribe, subscribePattern"),
         ({"includeHeaders": "perhaps"}, "option 'includeHeaders' is true or false, not 'perhaps'"),
     ],
 )
 def test_a_wrong_option_fails_with_its_name(spark, tides, counted, options, told):
-    with pytest.raises(Exception, match=told):
-        load(spark, tides, counted, **options).collect()
+    given = {name: text.replace("COUNTED", counted) for name, text in options.items()}
+    with pytest.raises(Exception, match=told.replace("COUNTED", counted)):
+        load(spark, tides, counted, **given).collect()
 
 
 def test_a_topic_that_is_not_there_fails_and_is_not_made(spark, tides):

@@ -7,11 +7,6 @@ from tests.spark import beside
 from tests.spark.beside import batch, both, rows
 
 
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
-
-
 @pytest.mark.parametrize("case", beside.BATCHES)
 def test_a_batch_has_the_same_rows(spark, bootstrap, case):
     frames = [batch(spark, source, bootstrap, beside.BATCHES[case]) for source in ("tidelog", "kafka")]

@@ -1,56 +1,24 @@
 """Tidelog's source beside Spark's own Kafka connector over two runs of one query: between them partitions are added,
 records go, a topic goes or is another. Topics with holes that compaction made. On Tidelog and on a real Kafka."""
 
-import time
 from itertools import count
 
 import pytest
 
-from tests.compatibility.differential import brokers
 from tests.spark import beside
-from tests.spark.records import add_partitions, delete_before, delete_topic, led, numbers, send, values
+from tests.spark.records import add_partitions, delete_before, delete_topic, make_topic, numbers, send, values
+from tests.waiting import wait_for
 from tidelog.errors import ApiError
-from tidelog.shell.transport import Admin, Consumer
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.shell.transport import Consumer
 
 WITHIN_S = 240
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "200"}
-QUICK = {"log.cleaner.backoff.ms": "100"}
 LOST = {"tidelog": "'failOnDataLoss' to false", "kafka": "(?i)data.?loss|may have been lost"}
 """What each says where records are gone that a query should have read."""
 
-_names = (f"topic-{number}" for number in count())
-
-
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
-
-
-@pytest.fixture(scope="module", params=["tidelog", "kafka"])
-def bootstrap(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param) / "data"
-    if request.param == "kafka":
-        running = brokers.kafka(folder, request.getfixturevalue("kafka_libs"), options=QUICK)
-    else:
-        running = brokers.tidelog(folder, options=QUICK)
-    with running as port:
-        yield f"127.0.0.1:{port}"
-
-
-def create(bootstrap, name, **configs):
-    given = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=given)
-    until = time.monotonic() + WITHIN_S
-    with Admin(bootstrap) as admin:  # a name is free again once its topic's deletion is over
-        while admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code:
-            assert time.monotonic() < until
-    led(bootstrap, name)
-    return name
-
 
 def filled(bootstrap, sent):
-    name = create(bootstrap, next(_names))
+    name = make_topic(bootstrap)
     send(bootstrap, name, sent)
     return name
 
@@ -112,7 +80,7 @@ def test_a_topic_that_was_made_anew_and_is_shorter_fails_both(bootstrap, queries
     both = queries(subscribe=topic)
     assert [each.run() for each in both.values()] == [[0, 1, 2, 3, 4]] * 2
     delete_topic(bootstrap, topic)
-    create(bootstrap, topic)
+    make_topic(bootstrap, name=topic)
     send(bootstrap, topic, numbers(20, 22))
     for source, query in both.items():
         with pytest.raises(Exception, match=LOST[source]):
@@ -136,13 +104,16 @@ def test_a_topic_that_goes_fails_both_and_ours_goes_on_where_it_may(bootstrap, q
 
 
 def test_holes_that_compaction_made_are_passed_over_by_both(spark, bootstrap, queries):
-    topic = create(bootstrap, next(_names), **COMPACTED)
-    sent, until = 0, time.monotonic() + WITHIN_S
-    while len(there(bootstrap, topic)) == sent:
-        assert time.monotonic() < until, "nothing was compacted"
+    topic = make_topic(bootstrap, **COMPACTED)
+    sent = count()
+
+    def is_compacted():
         for key in (b"a", b"b", b"a"):
-            send(bootstrap, topic, numbers(sent, sent + 1), key=key)
-            sent += 1
+            last = next(sent)
+            send(bootstrap, topic, numbers(last, last + 1), key=key)
+        return len(there(bootstrap, topic)) <= last
+
+    wait_for(is_compacted, f"{topic} is compacted")
     options = {"subscribe": topic, "maxRecordsPerPartition": "4"}
     found, streamed, before, rounds = {}, [], [], count()
     while not found or before != there(bootstrap, topic):  # it was still being compacted

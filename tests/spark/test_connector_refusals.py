@@ -7,11 +7,6 @@ from tests.spark import beside
 from tests.spark.beside import batch, streamed
 
 
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
-
-
 @pytest.mark.parametrize("case", beside.REFUSED)
 def test_what_the_connector_refuses_is_refused(spark, bootstrap, case):
     options, ours, theirs = beside.REFUSED[case]

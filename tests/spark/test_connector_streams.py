@@ -5,17 +5,13 @@ import pytest
 
 from tests.spark import beside
 from tests.spark.beside import both, streamed
-
-
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
+from tests.spark.records import unique
 
 
 @pytest.mark.parametrize("case", beside.STREAMS)
 def test_a_stream_has_the_same_rows(spark, bootstrap, case, tmp_path):
     def read(source):
-        name = f"{source}_{abs(hash((case, bootstrap)))}"
+        name = unique(source).replace("-", "_")
         return streamed(spark, source, bootstrap, beside.STREAMS[case], tmp_path, name)
 
     (ours, our_batches), (theirs, their_batches) = both(read)

@@ -2,19 +2,13 @@
 real time, through a leader that dies. What it reads is compared in `test_connector_batches` and `test_connector_streams`.
 """
 
-import time
-
 import pytest
 
 from tests.spark.records import numbers, send, values
+from tests.waiting import wait_for
 from tidelog.testing import Cluster
 
 WITHIN_S = 240
-
-
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +78,11 @@ def test_real_time_mode_copies_what_comes_while_it_runs(spark, tides, tmp_path):
     try:
         for partition in range(2):
             send(tides.bootstrap, "live", numbers(10 * partition, 10 * partition + 10), partition)
-        until = time.monotonic() + WITHIN_S
-        while values(read(spark, tides, "copied")) != [*range(20)]:
-            assert time.monotonic() < until
-            assert not query.awaitTermination(1), query.exception()
+
+        def is_copied():
+            assert query.isActive, query.exception()
+            return values(read(spark, tides, "copied")) == [*range(20)]
+
+        wait_for(is_copied, "both partitions are copied", WITHIN_S)
     finally:
         query.stop()

@@ -10,10 +10,10 @@ from tests.spark.records import send
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_flights_end_with_the_hours_of_pandas(cluster, tmp_path):
-    fill(cluster, [*MALFORMED])
-    with disturbed(cluster, tmp_path, "flights", 4, alone=True, batch=BATCH) as driver:
-        send(cluster.bootstrap, "flights", [TICK], 1)
+def test_flights_end_with_the_hours_of_pandas(spark, cluster, tmp_path):
+    topic = fill(cluster, [*MALFORMED])
+    with disturbed(spark, cluster, tmp_path, "flights", 4, alone=True, topic=topic, batch=BATCH) as driver:
+        send(cluster.bootstrap, topic, [TICK], 1)
         driver.finish(batch="")
     wanted = expected(flights(DAYS))
     told = records(cluster.bootstrap, "flights.delays")

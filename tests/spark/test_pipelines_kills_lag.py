@@ -9,25 +9,24 @@ import pytest
 
 from tests.spark.flights_data import flights
 from tests.spark.kills import DAYS, PARTITIONS, disturbed, fill, records, same
-from tests.spark.records import send
+from tests.spark.records import send, unique
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
 from tidelog.spark.pipelines.lag.watching import LAG, STOPPED
 
 pytestmark = pytest.mark.timeout(900)
 KEY = ["name", "partition"]
-BEFORE = [("behind", number, 10) for number in range(PARTITIONS)] + [
-    ("ahead", number, 20) for number in range(PARTITIONS)
-]
-AFTER = [("behind", 0, 30), ("ahead", 2, 25)]
+BEHIND, AHEAD = unique("behind"), unique("ahead")
+BEFORE = [(name, number, offset) for name, offset in ((BEHIND, 10), (AHEAD, 20)) for number in range(PARTITIONS)]
+AFTER = [(BEHIND, 0, 30), (AHEAD, 2, 25)]
 MORE = 7
 """Records that come to partition 1 between the kills and the end."""
 
 
-def commit(bootstrap, commits):
+def commit(bootstrap, topic, commits):
     for name, partition, offset in commits:
         with Consumer(bootstrap, name) as consumer:
-            consumer.commit({TopicPartition("flights", partition): offset})
+            consumer.commit({TopicPartition(topic, partition): offset})
 
 
 def expected():
@@ -39,14 +38,14 @@ def expected():
     return last.assign(lag=last.end - last.committed)
 
 
-def test_the_lag_ends_with_that_of_pandas(cluster, tmp_path):
+def test_the_lag_ends_with_that_of_pandas(spark, cluster, tmp_path):
     bootstrap = cluster.bootstrap
-    fill(cluster, [])
-    commit(bootstrap, BEFORE)
-    options = {"topics": "flights", "groups": "behind|ahead", "stopped-after": "1 millisecond"}
-    with disturbed(cluster, tmp_path, "lag", 3, **options) as driver:
-        commit(bootstrap, AFTER)
-        send(bootstrap, "flights", [b"{}"] * MORE, 1)
+    topic = fill(cluster, [])
+    commit(bootstrap, topic, BEFORE)
+    options = {"topics": topic, "groups": f"{BEHIND}|{AHEAD}", "stopped-after": "1 millisecond"}
+    with disturbed(spark, cluster, tmp_path, "lag", 3, **options) as driver:
+        commit(bootstrap, topic, AFTER)
+        send(bootstrap, topic, [b"{}"] * MORE, 1)
         driver.finish()
     told = pd.DataFrame([json.loads(record.value) for record in records(bootstrap, "groups.lag")])
     assert set(told.kind) == {LAG}
@@ -64,7 +63,7 @@ def check_alerts(alerts):
     found = {}
     for key, rows in groupby(alerts, key=lambda row: (row["name"], row["partition"])):
         found[key] = [row["kind"] for row in rows]
-    assert found.keys() == {(name, number) for name in ("behind", "ahead") for number in range(PARTITIONS)}
+    assert found.keys() == {(name, number) for name in (BEHIND, AHEAD) for number in range(PARTITIONS)}
     for key, kinds in found.items():
         assert kinds[0] == STOPPED
         assert all(before != after for before, after in pairwise(kinds))

@@ -15,11 +15,11 @@ OTHERS = [b"no JSON at all", b'{"carrier":"UA"', b"[1]", b"\xc3\xa4 is none eith
 PLACE = ["_partition", "_offset"]
 
 
-def expected(bootstrap):
+def expected(bootstrap, topic):
     """The topic's records as pandas reads them."""
     rows = [
         {"_partition": record.partition, "_offset": record.offset, **parsed(record.value)}
-        for record in records(bootstrap, "flights")
+        for record in records(bootstrap, topic)
     ]
     return pd.DataFrame(rows, columns=[*PLACE, *COLUMNS, "_malformed"])
 
@@ -40,16 +40,11 @@ def table(folder, kind):
     return DeltaTable(folder).to_pandas()
 
 
-@pytest.fixture(scope="module")
-def filled(cluster):
-    fill(cluster, OTHERS)
-    return cluster
-
-
 @pytest.mark.parametrize(("kind", "seed"), [("delta", 2), ("parquet", 5)])
-def test_a_lake_ends_with_every_record(filled, tmp_path, kind, seed):
-    options = {"topic": "flights", "path": tmp_path / "table", "batch": BATCH, "compact": 3, "partition": "origin"}
-    with disturbed(filled, tmp_path, "lake", seed, alone=True, format=kind, schema=SCHEMA, **options) as driver:
-        send(filled.bootstrap, "flights", OTHERS, 1)
+def test_a_lake_ends_with_every_record(spark, cluster, tmp_path, kind, seed):
+    topic = fill(cluster, OTHERS)
+    options = {"topic": topic, "path": tmp_path / "table", "batch": BATCH, "compact": 3, "partition": "origin"}
+    with disturbed(spark, cluster, tmp_path, "lake", seed, alone=True, format=kind, schema=SCHEMA, **options) as driver:
+        send(cluster.bootstrap, topic, OTHERS, 1)
         assert "lake: batch" in driver.finish(), "there was still something to write"
-    same(table(tmp_path / "table", kind), expected(filled.bootstrap), PLACE)
+    same(table(tmp_path / "table", kind), expected(cluster.bootstrap, topic), PLACE)

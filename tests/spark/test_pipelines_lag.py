@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.spark.flights_data import TICK
-from tests.spark.records import numbers, send
+from tests.spark.records import create, numbers, send, unique
 from tests.spark.test_pipelines_mirror import read
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
@@ -87,37 +87,37 @@ def test_other_times_are_refused(text):
 
 
 def test_a_batch_of_ends_is_told_again_as_it_was(tides):
-    tides.create_topic("ends", 2)
-    send(tides.bootstrap, "ends", numbers(0, 3), 1)
-    reader = EndsReader(Access(tides.bootstrap), "en.*")
+    topic = create(tides, "ends", 2)
+    send(tides.bootstrap, topic, numbers(0, 3), 1)
+    reader = EndsReader(Access(tides.bootstrap), f".*{topic[1:]}")
     offset = json.loads(json.dumps(reader.latestOffset(reader.initialOffset(), None)))
-    send(tides.bootstrap, "ends", numbers(0, 3), 1)
+    send(tides.bootstrap, topic, numbers(0, 3), 1)
     (part,) = reader.partitions(reader.initialOffset(), offset)
-    assert [row[:3] for row in reader.read(part)] == [("ends", 0, 0), ("ends", 1, 3)]
+    assert [row[:3] for row in reader.read(part)] == [(topic, 0, 0), (topic, 1, 3)]
     assert reader.partitions(offset, offset) == []
 
 
-def test_groups_are_watched(spark, tides, tmp_path):
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-    tides.create_topic("watched", 2)
+def test_groups_are_watched(spark, conf, tides, tmp_path):
+    conf("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
+    topic, slow, quick = create(tides, "watched", 2), unique("slow"), unique("quick")
     for partition, count in enumerate((10, 20)):
-        send(tides.bootstrap, "watched", numbers(0, count), partition)
-    options = {"topics": "watched", "groups": "slow|quick", "stopped-after": "1 millisecond"}
+        send(tides.bootstrap, topic, numbers(0, count), partition)
+    options = {"topics": topic, "groups": f"{slow}|{quick}", "stopped-after": "1 millisecond"}
     plan = Plan(tides.bootstrap, tmp_path, PIPELINE.complete(options), once=True)
 
     def commit(name, *offsets):
         with Consumer(tides.bootstrap, name) as consumer:
-            consumer.commit({TopicPartition("watched", partition): offset for partition, offset in enumerate(offsets)})
+            consumer.commit({TopicPartition(topic, partition): offset for partition, offset in enumerate(offsets)})
 
     def watch():
         run(PIPELINE.stages(spark, plan), once=True, tell=lambda _: None)
 
-    commit("slow", 4, 20)
-    commit("quick", 10, 20)
-    commit("other", 0, 0)
+    commit(slow, 4, 20)
+    commit(quick, 10, 20)
+    commit(unique("other"), 0, 0)
     watch()
     watch()
-    commit("slow", 5, 20)
+    commit(slow, 5, 20)
     watch()
 
     def told(topic):
@@ -126,11 +126,11 @@ def test_groups_are_watched(spark, tides, tmp_path):
 
     looks = [(row["name"], row["partition"], row["lag"]) for row in told("groups.lag")]
     assert sorted(looks) == sorted(
-        2 * [("slow", 0, 6)] + [("slow", 0, 5)] + 3 * [("slow", 1, 0), ("quick", 0, 0), ("quick", 1, 0)]
+        2 * [(slow, 0, 6)] + [(slow, 0, 5)] + 3 * [(slow, 1, 0), (quick, 0, 0), (quick, 1, 0)]
     )
     alerts = [(row["kind"], row["name"], row["partition"], row["committed"]) for row in told("groups.alerts")]
-    assert alerts[:2] == [(STOPPED, "slow", 0, 4), (RESUMED, "slow", 0, 5)]
-    assert {alert[1:3] for alert in alerts} == {("slow", 0)}
+    assert alerts[:2] == [(STOPPED, slow, 0, 4), (RESUMED, slow, 0, 5)]
+    assert {alert[1:3] for alert in alerts} == {(slow, 0)}
     table = spark.read.parquet(str(tmp_path / "lags"))
     assert table.count() == len(looks)
     assert dict(table.dtypes)["at"] == "timestamp"

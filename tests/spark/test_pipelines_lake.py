@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.spark.flights_data import flights, send_spread, values
-from tests.spark.records import send
+from tests.spark.records import create, send
 from tidelog.spark.pipelines.lake import parquet
 from tidelog.spark.pipelines.lake.delta import DeltaLake
 from tidelog.spark.pipelines.lake.parquet import ParquetLake
@@ -152,10 +152,10 @@ def test_a_json_schema_names_columns():
 
 @pytest.fixture(scope="module")
 def topic(tides):
-    tides.create_topic("lake", 2)
-    send_spread(tides.bootstrap, "lake", values(flights(3)), 2)
-    send(tides.bootstrap, "lake", [b"no JSON", b"\xff", b'{"carrier":"UA","flight":"x"}'], 0)
-    return "lake"
+    topic = create(tides, "lake", 2)
+    send_spread(tides.bootstrap, topic, values(flights(3)), 2)
+    send(tides.bootstrap, topic, [b"no JSON", b"\xff", b'{"carrier":"UA","flight":"x"}'], 0)
+    return topic
 
 
 def fill(spark, tides, folder, **options):

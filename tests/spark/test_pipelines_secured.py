@@ -25,22 +25,22 @@ OPTIONS = {
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory, kafka_libs):
+def kafka(secured_kafka):
     """Two addresses, behind TLS and SASL and not; a topic with five records of which a group has read three; and the
     options of who may read them."""
-    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs) as (ports, certificate):
-        behind, plain = f"127.0.0.1:{ports['SASL_SSL']}", f"127.0.0.1:{ports['PLAINTEXT']}"
-        send(plain, "home", numbers(0, 5))
-        with Consumer(plain, "readers") as consumer:
-            consumer.commit({TopicPartition("home", 0): 3})
-        options = {
-            "kafka.security.protocol": "SASL_SSL",
-            "kafka.ssl.truststore.type": "PEM",
-            "kafka.ssl.truststore.location": str(certificate),
-            "kafka.sasl.jaas.config": secured.CLIENT,
-            "kafka.fetch.max.bytes": "1000000",  # of consumers alone
-        }
-        yield behind, plain, options
+    ports, certificate = secured_kafka
+    behind, plain = f"127.0.0.1:{ports['SASL_SSL']}", f"127.0.0.1:{ports['PLAINTEXT']}"
+    send(plain, "home", numbers(0, 5))
+    with Consumer(plain, "readers") as consumer:
+        consumer.commit({TopicPartition("home", 0): 3})
+    options = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(certificate),
+        "kafka.sasl.jaas.config": secured.CLIENT,
+        "kafka.fetch.max.bytes": "1000000",  # of consumers alone
+    }
+    return behind, plain, options
 
 
 def plan_of(name, kafka, folder, **more):
@@ -58,8 +58,8 @@ def test_a_mirror_reads_what_is_secured(spark, kafka, tmp_path):
     assert [record.value for record in told(kafka[1], "copy.home")] == numbers(0, 5)
 
 
-def test_a_lag_is_told_to_what_is_secured(spark, kafka, tmp_path):
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
+def test_a_lag_is_told_to_what_is_secured(spark, conf, kafka, tmp_path):
+    conf("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
     run(PIPELINES["lag"].stages(spark, plan_of("lag", kafka, tmp_path)), once=True, tell=lambda _: None)
     rows = [json.loads(record.value) for record in told(kafka[1], "groups.lag")]
     assert [(row["name"], row["committed"], row["lag"]) for row in rows] == [("readers", 3, 2)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as f
 
-from tests.spark.records import numbers, send
+from tests.spark.records import create, numbers, send
 from tidelog.client.reading.lookups import Found
 from tidelog.model import TopicPartition
 from tidelog.spark.reading.pushdown import bounds_of
@@ -105,25 +105,22 @@ def test_any_comparisons_leave_the_offsets_for_which_all_hold(chosen):
     assert (found, left) == ({place for place in every if holds(*place)}, [])
 
 
-def test_a_batch_with_filters_reads_the_same_rows_in_fewer_tasks(spark, tides):
-    tides.create_topic("pushed", 4)
+def test_a_batch_with_filters_reads_the_same_rows_in_fewer_tasks(spark, conf, tides):
+    topic = create(tides, "pushed", 4)
     for partition in range(4):
         for n in range(10):
-            send(tides.bootstrap, "pushed", numbers(n, n + 1), partition, timestamp=MS + n)
+            send(tides.bootstrap, topic, numbers(n, n + 1), partition, timestamp=MS + n)
     reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", tides.bootstrap)
-    frame = reader.option("subscribe", "pushed").load()
+    frame = reader.option("subscribe", topic).load()
     wanted = (
         "partition in (1, 3) and offset >= 4 and offset < 9 "
-        "and timestamp > timestamp'2023-11-14 00:00:00.005' and topic = 'pushed'"
+        f"and timestamp > timestamp'2023-11-14 00:00:00.005' and topic = '{topic}'"
     )
     found = []
     for enabled in ("false", "true"):
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", enabled)
-        try:
-            filtered = frame.where(wanted)
-            found.append((sorted(filtered.collect()), filtered.rdd.getNumPartitions()))
-        finally:
-            spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        conf("spark.sql.python.filterPushdown.enabled", enabled)
+        filtered = frame.where(wanted)
+        found.append((sorted(filtered.collect()), filtered.rdd.getNumPartitions()))
     (rows, tasks), (pushed_rows, pushed_tasks) = found
     assert sorted((row.partition, row.offset) for row in rows) == [(p, n) for p in (1, 3) for n in (6, 7, 8)]
     assert pushed_rows == rows

@@ -1,11 +1,12 @@
 """The streaming reader as Spark calls it, without Spark: what was read is gone, not what it was, or not there yet."""
 
-import time
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
-from tests.spark.records import add_partitions, delete_before, delete_topic, numbers, send
+from tests.spark.records import add_partitions, create, delete_before, delete_topic, numbers, send, unique
+from tests.waiting import wait_for
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
@@ -16,8 +17,6 @@ from tidelog.spark.reading.loss import DataLost
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
-
-WITHIN_S = 120
 
 
 class Query:
@@ -61,55 +60,60 @@ def reading(bootstrap, start=None, **options):
 
 def remake(cluster, name, values):
     delete_topic(cluster.bootstrap, name)
-    until = time.monotonic() + WITHIN_S
-    while True:  # the name is free once every broker has let it go
+
+    def is_made():
         try:
             cluster.create_topic(name)
-            break
         except ApiError:
-            assert time.monotonic() < until
+            return False
+        return True
+
+    wait_for(is_made, "every broker has let the name go")
     send(cluster.bootstrap, name, values)
 
 
 def test_a_topic_that_was_made_anew_is_known_by_its_id_whatever_its_length(tides):
-    tides.create_topic("remade")
-    send(tides.bootstrap, "remade", numbers(0, 5))
-    with reading(tides.bootstrap, subscribe="remade") as strict:
+    topic = create(tides, "remade")
+    send(tides.bootstrap, topic, numbers(0, 5))
+    with reading(tides.bootstrap, subscribe=topic) as strict:
         assert strict.batch() == [0, 1, 2, 3, 4]
-        remake(tides, "remade", numbers(10, 20))
-        with pytest.raises(DataLost, match=r"topic remade was deleted and created again .* 'failOnDataLoss' to false"):
+        remake(tides, topic, numbers(10, 20))
+        with pytest.raises(
+            DataLost, match=rf"topic {topic} was deleted and created again .* 'failOnDataLoss' to false"
+        ):
             strict.batch()
-        with reading(tides.bootstrap, strict.start, subscribe="remade", failOnDataLoss="false") as loose:
+        with reading(tides.bootstrap, strict.start, subscribe=topic, failOnDataLoss="false") as loose:
             assert loose.batch() == [*range(10, 20)]
             assert loose.batch() == []
 
 
 def test_a_task_planned_before_its_topic_was_made_anew_does_not_read_the_new_one(tides):
-    tides.create_topic("swapped")
-    send(tides.bootstrap, "swapped", numbers(0, 5))
-    with reading(tides.bootstrap, subscribe="swapped") as query:
+    topic = create(tides, "swapped")
+    send(tides.bootstrap, topic, numbers(0, 5))
+    with reading(tides.bootstrap, subscribe=topic) as query:
         (part,) = query.reader.partitions(query.start, query.reader.latestOffset(query.start, None))
         assert sum(batch.num_rows for batch in query.reader.read(part)) == 5
-        remake(tides, "swapped", numbers(10, 20))
-        with pytest.raises(DataLost, match="topic swapped was deleted and created again"):
+        remake(tides, topic, numbers(10, 20))
+        with pytest.raises(DataLost, match=f"topic {topic} was deleted and created again"):
             list(query.reader.read(part))
 
 
 def test_a_topic_that_goes_is_told_of_and_the_others_are_read_on(tides):
-    for name in ("stays", "goes"):
-        tides.create_topic(name)
+    stays, goes = create(tides, "stays"), create(tides, "goes")
+    both = f"{stays},{goes}"
+    for name in (stays, goes):
         send(tides.bootstrap, name, numbers(0, 2))
-    with reading(tides.bootstrap, subscribe="stays,goes") as strict:
+    with reading(tides.bootstrap, subscribe=both) as strict:
         assert strict.batch() == [0, 0, 1, 1]
-        delete_topic(tides.bootstrap, "goes")
-        send(tides.bootstrap, "stays", numbers(2, 3))
-        with pytest.raises(DataLost, match="partitions goes-0 are gone"):
+        delete_topic(tides.bootstrap, goes)
+        send(tides.bootstrap, stays, numbers(2, 3))
+        with pytest.raises(DataLost, match=f"partitions {goes}-0 are gone"):
             strict.batch()
-        with reading(tides.bootstrap, strict.start, subscribe="stays,goes", failOnDataLoss="false") as loose:
+        with reading(tides.bootstrap, strict.start, subscribe=both, failOnDataLoss="false") as loose:
             assert loose.batch() == [2]
-        with reading(tides.bootstrap, strict.start, subscribe="stays,goes") as bounded:
+        with reading(tides.bootstrap, strict.start, subscribe=both) as bounded:
             bounded.reader.prepareForTriggerAvailableNow()
-            with pytest.raises(DataLost, match="partitions goes-0 are gone"):
+            with pytest.raises(DataLost, match=f"partitions {goes}-0 are gone"):
                 bounded.batch()
 
 
@@ -135,88 +139,88 @@ def test_a_log_that_was_cut_back_is_known_by_its_epochs():
 
 
 def test_partitions_and_topics_that_come_while_a_query_runs(tides):
-    tides.create_topic("grow-a")
-    send(tides.bootstrap, "grow-a", numbers(0, 2))
-    with reading(tides.bootstrap, subscribePattern="grow-.*") as query:
+    stem = unique("grow")
+    one, two, three = (f"{stem}-{letter}" for letter in "abc")
+    tides.create_topic(one)
+    send(tides.bootstrap, one, numbers(0, 2))
+    with reading(tides.bootstrap, subscribePattern=f"{stem}-.*") as query:
         assert query.batch() == [0, 1]
-        add_partitions(tides.bootstrap, "grow-a", 2)
-        send(tides.bootstrap, "grow-a", numbers(10, 12), 1)
-        tides.create_topic("grow-b")
-        send(tides.bootstrap, "grow-b", numbers(20, 22))
+        add_partitions(tides.bootstrap, one, 2)
+        send(tides.bootstrap, one, numbers(10, 12), 1)
+        tides.create_topic(two)
+        send(tides.bootstrap, two, numbers(20, 22))
         assert query.batch() == [10, 11, 20, 21]
-        tides.create_topic("grow-c")
-        send(tides.bootstrap, "grow-c", numbers(30, 34))
-        delete_before(tides.bootstrap, "grow-c", 2)
-        with pytest.raises(DataLost, match="grow-c-0 is new and starts at 2 instead of 0"):
+        tides.create_topic(three)
+        send(tides.bootstrap, three, numbers(30, 34))
+        delete_before(tides.bootstrap, three, 2)
+        with pytest.raises(DataLost, match=f"{three}-0 is new and starts at 2 instead of 0"):
             query.batch()
 
 
 def test_a_batch_waits_for_its_least_number_until_the_delay_is_over(tides):
-    tides.create_topic("slow")
-    send(tides.bootstrap, "slow", numbers(0, 1))
-    with reading(tides.bootstrap, subscribe="slow", minOffsetsPerTrigger="3") as query:
+    topic = create(tides, "slow")
+    send(tides.bootstrap, topic, numbers(0, 1))
+    with reading(tides.bootstrap, subscribe=topic, minOffsetsPerTrigger="3") as query:
         assert query.batch() == [0]  # the first one does not wait
-        send(tides.bootstrap, "slow", numbers(1, 3))
+        send(tides.bootstrap, topic, numbers(1, 3))
         assert query.batch() == []
         query.reader._last_batch_ms -= 15 * 60_000
         assert query.batch() == [1, 2]
-        send(tides.bootstrap, "slow", numbers(3, 6))
+        send(tides.bootstrap, topic, numbers(3, 6))
         assert query.batch() == [3, 4, 5]
-        send(tides.bootstrap, "slow", numbers(6, 7))
+        send(tides.bootstrap, topic, numbers(6, 7))
         query.reader.prepareForTriggerAvailableNow()
         assert query.batch() == [6]
 
 
 def test_a_group_sees_how_far_the_query_is(tides):
-    tides.create_topic("shown", 2)
-    send(tides.bootstrap, "shown", numbers(0, 3), 1)
-    with reading(tides.bootstrap, subscribe="shown", commitGroup="dashboards") as query:
+    topic, group = create(tides, "shown", 2), unique("dashboards")
+    send(tides.bootstrap, topic, numbers(0, 3), 1)
+    with reading(tides.bootstrap, subscribe=topic, commitGroup=group) as query:
         assert query.batch() == [0, 1, 2]
         assert query.batch() == []  # what was done is shown without anything new to do
-        with Consumer(tides.bootstrap, group="dashboards") as consumer:
-            found = consumer.committed([("shown", 0), ("shown", 1)])
+        with Consumer(tides.bootstrap, group=group) as consumer:
+            found = consumer.committed([(topic, 0), (topic, 1)])
             assert {place.partition: committed.offset for place, committed in found.items()} == {0: 0, 1: 3}
-            send(tides.bootstrap, "shown", numbers(3, 4), 1)
+            send(tides.bootstrap, topic, numbers(3, 4), 1)
             query.batch()
-            consumer.subscribe(["shown"])
-            while not consumer.assignment:
-                consumer.poll(0.1)
-            with pytest.raises(BadOption, match=r"'commitGroup': .* group 'dashboards'.* no consumer is a member of"):
+            consumer.subscribe([topic])
+            wait_for(lambda: consumer.poll() or consumer.assignment, "the consumer is a member")
+            with pytest.raises(BadOption, match=rf"'commitGroup': .* group '{group}'.* no consumer is a member of"):
                 query.reader.commit(query.start)
 
 
 def test_holes_of_transactions_are_passed_over_and_nothing_behind_an_open_one_is_read(tides):
-    tides.create_topic("holes")
-    with TransactionalProducer(tides.bootstrap, "holes") as producer:
+    topic = create(tides, "holes")
+    with TransactionalProducer(tides.bootstrap, topic) as producer:
         committed = {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": "2"}
         for commits in (True, False, True):
             producer.begin()
-            producer.send("holes", b"%d" % commits, partition=0)
+            producer.send(topic, b"%d" % commits, partition=0)
             producer.flush()  # what is not sent yet is not aborted but dropped
             (producer.commit if commits else producer.abort)()
         producer.begin()
-        producer.send("holes", b"7", partition=0)
+        producer.send(topic, b"7", partition=0)
         producer.flush()
-        with reading(tides.bootstrap, subscribe="holes", **committed) as query:
+        with reading(tides.bootstrap, subscribe=topic, **committed) as query:
             assert [query.batch() for _ in range(4)] == [[1], [], [1], []]
             producer.commit()
-            found, until = [], time.monotonic() + WITHIN_S
-            while not found:  # the marker is written after the answer
-                assert time.monotonic() < until
-                found = query.batch()
-            assert found == [7]
+            assert wait_for(query.batch, "the marker is written, which comes after the answer") == [7]
 
 
 def test_holes_of_compaction_are_passed_over():
     options = {"min_cleanable_dirty_ratio": "0.01", "segment_ms": 200, "delete_retention_ms": 0}
     with Cluster(brokers=1, log_cleaner_backoff_ms=50) as cluster:
         cluster.create_topic("compacted", cleanup_policy="compact", **options)
-        sent, found, until = 0, [], time.monotonic() + WITHIN_S
-        while len(found) == sent:
-            assert time.monotonic() < until, "nothing was compacted"
+        sent = count()
+
+        def compacted():
             for key in (b"a", b"b"):
-                send(cluster.bootstrap, "compacted", numbers(sent, sent + 1), key=key)
-                sent += 1
+                last = next(sent)
+                send(cluster.bootstrap, "compacted", numbers(last, last + 1), key=key)
             with reading(cluster.bootstrap, subscribe="compacted", maxRecordsPerPartition="3") as query:
                 found = query.batch()
-        assert found[-2:] == [sent - 2, sent - 1]
+            assert found[-2:] == [last - 1, last]
+            return len(found) <= last
+
+        wait_for(compacted, "something is compacted")

@@ -2,16 +2,13 @@
 partition, and what one refuses the other refuses; on Tidelog and on a real Kafka."""
 
 from collections import Counter
-from itertools import count
 
 import pytest
 
-from tests.spark.records import led
+from tests.spark.records import make_topic
 from tests.spark.test_sink_kills import committed
-from tidelog.shell.transport import Admin, Consumer
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.shell.transport import Consumer
 
-_numbers = count()
 HEADERS = "array<struct<key:string,value:binary>>"
 BINARY = "cast(cast(id as string) as binary)"
 NO_HEADERS = f"cast(null as {HEADERS})"
@@ -33,18 +30,8 @@ WRITTEN = {
 """Frames of which every row has a place of its own: both sinks must agree on it."""
 
 
-@pytest.fixture(scope="module")
-def jars(connector):
-    return connector
-
-
-def topic_of(bootstrap, partitions=3):
-    name = f"sink-{next(_numbers)}"
-    with Admin(bootstrap) as admin:
-        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
-    led(bootstrap, name)
-    return name
+def topic_of(bootstrap):
+    return make_topic(bootstrap, 3)
 
 
 def write(frame, bootstrap, sink="tidelog", **options):
@@ -194,7 +181,7 @@ def test_brokers_that_do_not_answer_are_told_of_on_the_driver(spark, once):
 
 
 def test_a_topic_that_is_not_there_and_may_not_be_made_fails(spark, bootstrap):
-    options = {"topic": "not a name", "kafka.max.block.ms": "6000"}
+    options = {"topic": "not a name", "kafka.max.block.ms": "3000"}
     with pytest.raises(Exception, match="there is no topic not a name"):
         write(spark.range(1).selectExpr("'v' as value"), bootstrap, **options)
 

@@ -2,74 +2,31 @@
 not. On Tidelog and on a real Kafka, with transaction version 2."""
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
-from tests.compatibility.differential import brokers
-from tests.spark.records import led
+from tests.spark.records import make_topic
 from tests.spark.sink_steps import NOWHERE, POINTS, messages, options, prepared, rows
+from tests.spark.steps import Steps
+from tests.waiting import wait_for
 from tidelog.client.admin import Coordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
-from tidelog.spark.writing import ending, ledger
+from tidelog.spark.writing import ending
 from tidelog.spark.writing.driver import Driver, TransactionsLost
 from tidelog.spark.writing.entries import Entry, State
 from tidelog.spark.writing.ledger import Ledger
 from tidelog.spark.writing.task import Job, Prepared, Recorded
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 
-ROOT = Path(__file__).parent.parent.parent
-WITHIN_S = 240
 SHORT = {"kafka.transaction.timeout.ms": "8000"}
 """What is to be done before a transaction's time is over takes a tenth of this, and longer on a slow machine."""
-QUICK = {
-    "transaction.state.log.num.partitions": "4",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
-}
 
 
-@pytest.fixture(scope="module", params=["tidelog", "kafka"])
-def bootstrap(request: Any, tmp_path_factory: Any) -> Iterator[str]:
-    """One broker that notices soon that a transaction's time is over."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(brokers, "OPTIONS", {**brokers.OPTIONS, **QUICK})
-        folder = tmp_path_factory.mktemp(request.param) / "data"
-        if request.param == "kafka":
-            running = brokers.kafka(folder, request.getfixturevalue("kafka_libs"))
-        else:
-            running = brokers.tidelog(folder)
-        with running as port:
-            address = f"127.0.0.1:{port}"
-            make_ledger(address)
-            yield address
-
-
-def make_ledger(bootstrap: str) -> None:
-    """As a query does before its first task, which else looks for it until its patience is over."""
-    with Admin(bootstrap) as admin:
-        ledger.create(admin)
-
-
-@pytest.fixture
-def topic(bootstrap: str, request: Any) -> str:
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    with Admin(bootstrap) as admin:
-        wanted = CreatableTopic(name=name, num_partitions=3, replication_factor=1)
-        assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
-    led(bootstrap, name)
-    return name
-
-
-def step(bootstrap: str, topic: str, batch: int, point: str = NOWHERE) -> int:
-    command = [sys.executable, "-m", "tests.spark.sink_steps", bootstrap, topic, f"query-{topic}", str(batch), point]
-    return subprocess.run(command, cwd=ROOT, timeout=WITHIN_S, check=False).returncode
+def step(steps: Steps, bootstrap: str, topic: str, batch: int, point: str = NOWHERE) -> int:
+    return steps.run(bootstrap, topic, f"query-{topic}", str(batch), point)
 
 
 def values(bootstrap: str, topic: str) -> list[bytes]:
@@ -95,33 +52,40 @@ def wait_until_gone(bootstrap: str, message: Prepared | Recorded) -> None:
     assert isinstance(message, Prepared)
     assert message.transaction is not None
     name = message.transaction.id
+    asked = DescribeTransactionsRequest(transactional_ids=[name])
     with Admin(bootstrap) as admin:
-        while True:
-            answer = admin.ask(DescribeTransactionsRequest(transactional_ids=[name]), Coordinator(name, 1))
-            if answer.transaction_states[0].transaction_state == "CompleteAbort":
-                return
+
+        def state() -> str:
+            return admin.ask(asked, Coordinator(name, 1)).transaction_states[0].transaction_state
+
+        wait_for(lambda: state() == "CompleteAbort", f"the coordinator aborts {name}")
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_each_row_is_there_once_wherever_the_process_was_killed(bootstrap: str, topic: str, point: str) -> None:
-    assert step(bootstrap, topic, 0) == 0
-    assert step(bootstrap, topic, 1, point) == -signal.SIGKILL
-    assert step(bootstrap, topic, 1) == 0
-    assert step(bootstrap, topic, 2) == 0
+def test_each_row_is_there_once_wherever_the_process_was_killed(
+    steps: Steps, bootstrap: str, topic: str, point: str
+) -> None:
+    assert step(steps, bootstrap, topic, 0) == 0
+    assert step(steps, bootstrap, topic, 1, point) == -signal.SIGKILL
+    assert step(steps, bootstrap, topic, 1) == 0
+    assert step(steps, bootstrap, topic, 2) == 0
     assert values(bootstrap, topic) == expected(0, 1, 2)
     with Admin(bootstrap) as admin:
         assert ending.left_open(admin, f"query-{topic}") == []
 
 
-def test_each_row_is_there_once_after_one_kill_at_every_point_in_turn(bootstrap: str, topic: str) -> None:
+def test_each_row_is_there_once_after_one_kill_at_every_point_in_turn(steps: Steps, bootstrap: str, topic: str) -> None:
     for point in POINTS:
-        assert step(bootstrap, topic, 0, point) in (-signal.SIGKILL, 0)  # a point that is passed already kills nobody
-    assert step(bootstrap, topic, 0) == 0
+        assert step(steps, bootstrap, topic, 0, point) in (
+            -signal.SIGKILL,
+            0,
+        )  # a point that is passed already kills nobody
+    assert step(steps, bootstrap, topic, 0) == 0
     assert values(bootstrap, topic) == expected(0)
 
 
-def test_a_rerun_of_a_batch_that_has_its_entry_writes_nothing(bootstrap: str, topic: str) -> None:
-    assert step(bootstrap, topic, 0, "after the entry") == -signal.SIGKILL
+def test_a_rerun_of_a_batch_that_has_its_entry_writes_nothing(steps: Steps, bootstrap: str, topic: str) -> None:
+    assert step(steps, bootstrap, topic, 0, "after the entry") == -signal.SIGKILL
     found = messages(options(bootstrap, topic), Job(f"query-{topic}", 0))
     assert all(isinstance(message, Recorded) for message in found)
     driver = Driver(Access(bootstrap), f"query-{topic}")
@@ -182,66 +146,97 @@ def test_a_batch_that_failed_is_aborted_unless_it_has_its_entry(bootstrap: str, 
     assert values(bootstrap, topic) == expected(0)
 
 
-def test_transactions_that_ran_out_of_time_before_the_entry_cost_nothing(bootstrap: str, topic: str) -> None:
+class _Killed(Exception):
+    """Stands for the end of the driver's process."""
+
+
+def _kill(*_: object) -> None:
+    raise _Killed
+
+
+class Expired(NamedTuple):
+    """A batch whose transactions may have run out of time."""
+
+    topic: str
+    job: Job
+    messages: list[Prepared | Recorded]
+
+
+_expiring: dict[str, dict[str, Expired]] = {}
+"""By broker."""
+
+
+@pytest.fixture(autouse=True)
+def expiring(bootstrap: str) -> dict[str, Expired]:
+    """Three batches with short transactions, whose time runs out during the tests that do not need them: the first before
+    its driver had recorded it, the second after that, the third when its driver had ended one of two transactions."""
+    if bootstrap not in _expiring:
+        found = _expiring[bootstrap] = {name: _prepared(bootstrap) for name in ("before", "after", "in part")}
+        _commit_until_killed(bootstrap, found["after"], 0)
+        _commit_until_killed(bootstrap, found["in part"], 1)
+    return _expiring[bootstrap]
+
+
+@pytest.fixture
+def expired(bootstrap: str, expiring: dict[str, Expired]) -> dict[str, Expired]:
+    """The same when their time is over."""
+    for name, batch in expiring.items():
+        for message in batch.messages[1 if name == "in part" else 0 :]:
+            wait_until_gone(bootstrap, message)
+    return expiring
+
+
+def _prepared(bootstrap: str) -> Expired:
+    topic = make_topic(bootstrap, 3)
     job = Job(f"query-{topic}", 0)
-    found = messages(options(bootstrap, topic, **SHORT), job)
-    wait_until_gone(bootstrap, found[0])
+    return Expired(topic, job, messages(options(bootstrap, topic, **SHORT), job))
+
+
+def _commit_until_killed(bootstrap: str, batch: Expired, ended: int) -> None:
+    """The driver dies when it has recorded the batch and ended so many of its transactions."""
+    driver = Driver(Access(bootstrap), batch.job.key)
+    commit = ending.commit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ending, "commit", lambda admin, listed: [commit(admin, listed[:ended]), _kill()])
+        with pytest.raises(_Killed):
+            driver.commit(batch.messages, batch.job)
+    driver.close()
+
+
+def test_transactions_that_ran_out_of_time_before_the_entry_cost_nothing(
+    steps: Steps, bootstrap: str, expired: dict[str, Expired]
+) -> None:
+    topic, job, found = expired["before"]
     driver = Driver(Access(bootstrap), job.key)
     with pytest.raises(TransactionsLost, match="nothing of the batch is in the topic"):
         driver.commit(found, job)
     driver.abort([one.transaction for one in found if isinstance(one, Prepared) and one.transaction], job)
     driver.close()
     assert values(bootstrap, topic) == []
-    assert step(bootstrap, topic, 0) == 0
+    assert step(steps, bootstrap, topic, 0) == 0
     assert values(bootstrap, topic) == expected(0)
 
 
-class _Killed(Exception):
-    """Stands for the end of the driver's process."""
-
-
 def test_transactions_that_all_ran_out_of_time_after_the_entry_are_written_anew(
-    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+    steps: Steps, bootstrap: str, expired: dict[str, Expired]
 ) -> None:
-    job = Job(f"query-{topic}", 0)
-    found = messages(options(bootstrap, topic, **SHORT), job)
-    driver = Driver(Access(bootstrap), job.key)
-    with monkeypatch.context() as patch:
-        patch.setattr(ending, "commit", _kill)
-        with pytest.raises(_Killed):
-            driver.commit(found, job)
-    driver.close()
-    for message in found:
-        wait_until_gone(bootstrap, message)
-    assert step(bootstrap, topic, 0) != 0  # it says that nothing of the batch is there
+    topic = expired["after"].topic
+    assert step(steps, bootstrap, topic, 0) != 0  # it says that nothing of the batch is there
     assert values(bootstrap, topic) == []
-    assert step(bootstrap, topic, 0) == 0
+    assert step(steps, bootstrap, topic, 0) == 0
     assert values(bootstrap, topic) == expected(0)
 
 
 def test_a_batch_of_which_a_part_ran_out_of_time_stops_the_query_again_and_again(
-    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, expired: dict[str, Expired]
 ) -> None:
-    job = Job(f"query-{topic}", 0)
-    found = messages(options(bootstrap, topic, **SHORT), job)
-    driver = Driver(Access(bootstrap), job.key)
-    commit = ending.commit
-    with monkeypatch.context() as patch:
-        patch.setattr(ending, "commit", lambda admin, listed: [commit(admin, listed[:1]), _kill()])
-        with pytest.raises(_Killed):
-            driver.commit(found, job)
-    driver.close()
-    wait_until_gone(bootstrap, found[1])
+    topic, job, _ = expired["in part"]
     for _ in range(2):
         driver = Driver(Access(bootstrap), job.key)
         with pytest.raises(TransactionsLost, match=r"1 of 2 transactions of batch 0 .* rows are missing in"):
             driver.commit(messages(options(bootstrap, topic), job), job)
         driver.close()
     assert values(bootstrap, topic) == sorted(rows(0, 0))
-
-
-def _kill(*_: object) -> None:
-    raise _Killed
 
 
 def test_what_the_coordinator_forgot_stands_in_the_log(bootstrap: str, topic: str) -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.records import led, send
+from tests.spark.records import make_topic, send
 from tidelog.shell.supervisor import Supervisor
-from tidelog.shell.transport import Admin, Consumer
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.shell.transport import Consumer
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS = int(os.environ.get("TIDELOG_SINK_KILLS", "3"))
@@ -44,8 +43,8 @@ STARTS = 5
 class Query:
     """The query's process; what Spark starts for it are its descendants."""
 
-    def __init__(self, bootstrap: str, target: str, checkpoint: Path) -> None:
-        command = [sys.executable, "-m", "tests.spark.sink_query", bootstrap, "source", target, str(checkpoint)]
+    def __init__(self, bootstrap: str, source: str, target: str, checkpoint: Path) -> None:
+        command = [sys.executable, "-m", "tests.spark.sink_query", bootstrap, source, target, str(checkpoint)]
         self._errors = checkpoint.with_suffix(".log")
         with self._errors.open("ab") as errors:
             self.process = subprocess.Popen(
@@ -160,38 +159,31 @@ def figures() -> Iterator[dict[str, Counter[str]]]:
 
 
 @pytest.fixture(scope="module")
-def source(cluster: Supervisor) -> Counter[bytes]:
-    """What the queries read."""
-    create(cluster.bootstrap, "source")
+def source(cluster: Supervisor) -> tuple[str, Counter[bytes]]:
+    """The topic that the queries read, and what is in it."""
+    topic = make_topic(cluster.bootstrap, PARTITIONS, replicas=3)
     for partition in range(PARTITIONS):
         values = [b"%d-%d" % (partition, number) for number in range(EACH)]
-        send(cluster.bootstrap, "source", values, partition)
-    return committed(cluster.bootstrap, "source")
-
-
-def create(bootstrap: str, topic: str) -> None:
-    with Admin(bootstrap) as admin:
-        wanted = CreatableTopic(name=topic, num_partitions=PARTITIONS, replication_factor=3)
-        assert not admin.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code
-    led(bootstrap, topic)
+        send(cluster.bootstrap, topic, values, partition)
+    return topic, committed(cluster.bootstrap, topic)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(RUNS))
 def test_each_row_is_there_once_whatever_was_killed(
     cluster: Supervisor,
-    source: Counter[bytes],
+    source: tuple[str, Counter[bytes]],
     figures: dict[str, Counter[str]],
     tmp_path: Path,
     number: int,
 ) -> None:
     chance = random.Random(SEED * 1_000 + number)
     what = VICTIMS[number]
-    target = f"target-{number}"
-    create(cluster.bootstrap, target)
+    topic, wanted = source
+    target = make_topic(cluster.bootstrap, PARTITIONS, replicas=3)
     codes, killed = [], ""
     while (not codes or codes[-1] != 0) and len(codes) < STARTS:
-        query = Query(cluster.bootstrap, target, tmp_path / "checkpoint")
+        query = Query(cluster.bootstrap, topic, target, tmp_path / "checkpoint")
         if not killed and query.wait_for_a_batch() and query.goes_on_for(chance.random() * LONGEST_S):
             killed = kill(what, query, cluster, chance)
         codes.append(query.end())
@@ -201,15 +193,15 @@ def test_each_row_is_there_once_whatever_was_killed(
     its = {
         "runs": 1,
         "rows": found.total(),
-        "lost": (source - found).total(),
-        "doubled": (found - source).total(),
+        "lost": (wanted - found).total(),
+        "doubled": (found - wanted).total(),
         "started again": len(codes) > 1,
         "record found": FOUND in query.errors,
         "rows written in vain": written(cluster.bootstrap, target) - found.total(),
     }
     figures.setdefault(killed, Counter()).update(its)
     sys.stderr.write(f"run {number}: {killed} killed, exit codes {codes}, {its}\n")
-    assert found == source
+    assert found == wanted
 
 
 def kill(what: str, query: Query, cluster: Supervisor, chance: random.Random) -> str:

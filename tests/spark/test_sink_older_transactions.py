@@ -7,12 +7,14 @@ import pytest
 
 from tests.compatibility.differential import brokers
 from tests.spark import test_sink_crashes as crashes
+from tests.spark.settings import QUICK
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 SAFE_DOWNGRADE = 2
 
-topic = crashes.topic
+expiring = crashes.expiring
+expired = crashes.expired
 test_each_row_is_there_once_wherever_the_process_was_killed = (
     crashes.test_each_row_is_there_once_wherever_the_process_was_killed
 )
@@ -27,18 +29,18 @@ test_what_the_coordinator_forgot_stands_in_the_log = crashes.test_what_the_coord
 
 @pytest.fixture(scope="module")
 def bootstrap(kafka_libs: str, tmp_path_factory: Any) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(brokers, "OPTIONS", {**brokers.OPTIONS, **crashes.QUICK})
-        with brokers.kafka(tmp_path_factory.mktemp("older") / "data", kafka_libs) as port:
-            address = f"127.0.0.1:{port}"
-            older = FeatureUpdateKey(
-                feature="transaction.version", max_version_level=1, allow_downgrade=True, upgrade_type=SAFE_DOWNGRADE
-            )
-            with Admin(address) as admin:
-                answer = admin.ask(UpdateFeaturesRequest(feature_updates=[older]))
-                assert not answer.error_code, answer
-            crashes.make_ledger(address)
-            yield address
+    from tidelog.spark.writing import ledger
+
+    with brokers.kafka(tmp_path_factory.mktemp("older") / "data", kafka_libs, options=QUICK) as port:
+        address = f"127.0.0.1:{port}"
+        older = FeatureUpdateKey(
+            feature="transaction.version", max_version_level=1, allow_downgrade=True, upgrade_type=SAFE_DOWNGRADE
+        )
+        with Admin(address) as admin:
+            answer = admin.ask(UpdateFeaturesRequest(feature_updates=[older]))
+            assert not answer.error_code, answer
+            ledger.create(admin)
+        yield address
 
 
 def test_the_version_is_the_older_one(bootstrap: str, topic: str) -> None:

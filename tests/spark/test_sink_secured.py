@@ -15,15 +15,15 @@ ROWS = 200
 
 
 @pytest.fixture(scope="module")
-def reached(tmp_path_factory, kafka_libs):
+def reached(secured_kafka):
     """The options that lead to the cluster, without those of a user."""
-    with secured.kafka(tmp_path_factory.mktemp("secured"), kafka_libs) as (ports, certificate):
-        yield {
-            "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
-            "kafka.security.protocol": "SASL_SSL",
-            "kafka.ssl.truststore.type": "PEM",
-            "kafka.ssl.truststore.location": str(certificate),
-        }
+    ports, certificate = secured_kafka
+    return {
+        "kafka.bootstrap.servers": f"127.0.0.1:{ports['SASL_SSL']}",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(certificate),
+    }
 
 
 def read(spark, options, topic):

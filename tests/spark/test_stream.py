@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.records import add_partitions, in_sync, numbers, send, values
+from tests.spark.records import add_partitions, create, in_sync, numbers, send, values
 from tidelog.spark.reading.options import ReadOptions
 from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
@@ -42,40 +42,40 @@ class Stream:
 
 
 def test_available_now_reads_in_limited_batches_and_a_second_run_only_what_is_new(spark, tides, tmp_path):
-    tides.create_topic("limited", 2)
-    send(tides.bootstrap, "limited", numbers(0, 20), 0)
-    send(tides.bootstrap, "limited", numbers(20, 25), 1)
-    stream = Stream(spark, tmp_path, tides.bootstrap, "limited", startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    topic = create(tides, "limited", 2)
+    send(tides.bootstrap, topic, numbers(0, 20), 0)
+    send(tides.bootstrap, topic, numbers(20, 25), 1)
+    stream = Stream(spark, tmp_path, tides.bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger="10")
     batches = stream.run()
     assert (sum(batches), max(batches)) == (25, 10)
     assert stream.values == [*range(25)]
 
-    send(tides.bootstrap, "limited", numbers(25, 32), 1)
+    send(tides.bootstrap, topic, numbers(25, 32), 1)
     assert stream.run() == [7]
     assert stream.values == [*range(32)]
     assert stream.run() == []
 
 
 def test_partitions_that_are_added_between_two_runs_are_read_from_their_start(spark, tides, tmp_path):
-    tides.create_topic("growing", 1)
-    send(tides.bootstrap, "growing", numbers(0, 5), 0)
-    stream = Stream(spark, tmp_path, tides.bootstrap, "growing", startingOffsets="earliest")
+    topic = create(tides, "growing", 1)
+    send(tides.bootstrap, topic, numbers(0, 5), 0)
+    stream = Stream(spark, tmp_path, tides.bootstrap, topic, startingOffsets="earliest")
     assert stream.run() == [5]
-    add_partitions(tides.bootstrap, "growing", 3)
+    add_partitions(tides.bootstrap, topic, 3)
     for partition in range(3):
-        send(tides.bootstrap, "growing", numbers(10 * (partition + 1), 10 * (partition + 1) + 2), partition)
+        send(tides.bootstrap, topic, numbers(10 * (partition + 1), 10 * (partition + 1) + 2), partition)
     assert sum(stream.run()) == 6
     assert stream.values == [0, 1, 2, 3, 4, 10, 11, 20, 21, 30, 31]
 
 
 def test_a_stream_starts_at_the_end_where_nothing_else_is_said(spark, tides, tmp_path):
-    tides.create_topic("ended")
-    send(tides.bootstrap, "ended", numbers(0, 5))
-    query = Stream(spark, tmp_path, tides.bootstrap, "ended")
+    topic = create(tides, "ended")
+    send(tides.bootstrap, topic, numbers(0, 5))
+    query = Stream(spark, tmp_path, tides.bootstrap, topic)
     running = query.start()
     try:
         running.processAllAvailable()
-        send(tides.bootstrap, "ended", numbers(5, 8))
+        send(tides.bootstrap, topic, numbers(5, 8))
         running.processAllAvailable()
     finally:
         running.stop()

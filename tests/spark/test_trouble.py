@@ -2,11 +2,12 @@
 batches that are none, a checkpoint of something else. One error each, with the option and the remedy."""
 
 import json
+from dataclasses import replace
 
 import crc32c
 import pytest
 
-from tests.spark.records import delete_before, delete_topic, numbers, send
+from tests.spark.records import create, delete_before, delete_topic, numbers, send
 from tests.spark.test_reader import reading
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.options import BadOption
@@ -22,7 +23,11 @@ UNREACHED = r"no broker of option 'kafka.bootstrap.servers' \(127.0.0.1:1\) answ
 PROMPT = {"fetchOffset.retryIntervalMs": "10"}
 QUICK = {**PROMPT, "kafka.default.api.timeout.ms": "300"}
 """Where nobody is to answer; a broker that is there may be kept waiting for longer."""
-SOON = {**PROMPT, "kafka.default.api.timeout.ms": "5000"}
+
+
+def impatient(parts, ms):
+    """The same tasks with a client that gives up after so long."""
+    return [replace(part, client=replace(part.client, default_api_timeout_ms=ms)) for part in parts]
 
 
 def batch(bootstrap, **options):
@@ -52,8 +57,8 @@ def test_brokers_that_go_before_a_task_are_named():
     with Cluster(brokers=1) as cluster:
         cluster.create_topic("left")
         send(cluster.bootstrap, "left", numbers(0, 3))
-        with reading(cluster.bootstrap, subscribe="left", **SOON) as query:
-            parts = planned(query)
+        with reading(cluster.bootstrap, subscribe="left") as query:
+            parts = impatient(planned(query), 300)
             cluster.kill(0)
             with pytest.raises(ConnectionError, match=r"no broker of option 'kafka.bootstrap.servers' .* answered"):
                 rows(query, parts)
@@ -69,8 +74,7 @@ def test_brokers_that_go_before_a_task_are_named():
     ],
 )
 def test_offsets_out_of_range_fail_unless_they_may(tides, option, offset, told, left):
-    topic = f"range-{option}-{offset}"
-    tides.create_topic(topic)
+    topic = create(tides, "range")
     send(tides.bootstrap, topic, numbers(0, 5))
     delete_before(tides.bootstrap, topic, 2)
     given = {"subscribe": topic, option: json.dumps({topic: {"0": offset}})}
@@ -85,45 +89,45 @@ def test_offsets_out_of_range_fail_unless_they_may(tides, option, offset, told, 
 
 
 def test_a_topic_that_goes_before_a_task_reads_it_fails_the_task_unless_it_may(tides):
-    tides.create_topic("leaving")
-    send(tides.bootstrap, "leaving", numbers(0, 3))
-    options = {"subscribe": "leaving", **SOON}
+    topic = create(tides, "leaving")
+    send(tides.bootstrap, topic, numbers(0, 3))
+    options = {"subscribe": topic}
     with (
         reading(tides.bootstrap, **options) as strict,
         reading(tides.bootstrap, **options, failOnDataLoss="false") as loose,
     ):
-        of_strict, of_loose = planned(strict), planned(loose)
-        delete_topic(tides.bootstrap, "leaving")
-        with pytest.raises(DataLost, match=r"leaving-0 is gone, and with it offsets 0 to 3, .*'failOnDataLoss'"):
+        of_strict, of_loose = (impatient(planned(each), 2_000) for each in (strict, loose))
+        delete_topic(tides.bootstrap, topic)
+        with pytest.raises(DataLost, match=rf"{topic}-0 is gone, and with it offsets 0 to 3, .*'failOnDataLoss'"):
             rows(strict, of_strict)
         assert rows(loose, of_loose) == 0
 
 
 def test_a_partition_that_cannot_be_looked_up_is_named(tides, monkeypatch):
-    tides.create_topic("locked")
-    send(tides.bootstrap, "locked", numbers(0, 3))
-    with reading(tides.bootstrap, subscribe="locked") as query:
+    topic = create(tides, "locked")
+    send(tides.bootstrap, topic, numbers(0, 3))
+    with reading(tides.bootstrap, subscribe=topic) as query:
         parts = planned(query)
 
         def refused(*_):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no rights")
 
         monkeypatch.setattr(task.Consumer, "beginning_offsets", refused)
-        with pytest.raises(ApiError, match="locked-0 cannot be read at offset 0: no rights"):
+        with pytest.raises(ApiError, match=f"{topic}-0 cannot be read at offset 0: no rights"):
             rows(query, parts)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD])
 def test_what_is_no_batch_of_records_is_told_with_its_place(monkeypatch, tides, code):
-    tides.create_topic(f"broken{code}")
-    send(tides.bootstrap, f"broken{code}", numbers(0, 3))
+    topic = create(tides, "broken")
+    send(tides.bootstrap, topic, numbers(0, 3))
 
     def refused(*_):
         raise ApiError(code, "the CRC is another")
 
     monkeypatch.setattr(task.columns, "columns", refused)
-    told = rf"broken{code}-0: what stands at offset 0 .* CRC .*'startingOffsets'"
-    with reading(tides.bootstrap, subscribe=f"broken{code}") as query, pytest.raises(Undecodable, match=told):
+    told = rf"{topic}-0: what stands at offset 0 .* CRC .*'startingOffsets'"
+    with reading(tides.bootstrap, subscribe=topic) as query, pytest.raises(Undecodable, match=told):
         query.batch()
 
 
@@ -172,11 +176,11 @@ def spoil(folder, *, checksum):
 
 @pytest.mark.parametrize("fails", ["true", "false"])
 def test_a_checkpoint_of_another_topic_is_refused(tides, fails):
-    tides.create_topic(f"mine-{fails}")
+    topic = create(tides, "mine")
     elsewhere = {"theirs": {"0": 5}}
     told = "the checkpoint is of topic theirs, which option 'subscribe' does not name: .*checkpointLocation"
     with (
-        reading(tides.bootstrap, elsewhere, subscribe=f"mine-{fails}", failOnDataLoss=fails) as query,
+        reading(tides.bootstrap, elsewhere, subscribe=topic, failOnDataLoss=fails) as query,
         pytest.raises(BadOption, match=told),
     ):
         query.batch()

@@ -31,6 +31,8 @@ WRITING_TIMEOUT_MS = 10_000
 PATIENCE_S = 60.0
 APPEARS_WITHIN_S = 20.0
 """The driver creates the ledger before it plans a batch; a task may hear of it a moment later."""
+FETCH_WAIT_MS = 10
+"""A reader that is at the end has a fetch under way; what it asks next, at the next task, waits behind that."""
 _TOPIC_RESOURCE = 2
 _LATEST = -1
 
@@ -42,7 +44,10 @@ class Reader:
         self.entry: Entry | None = None
         self._key = key.encode()
         self._consumer = access.consumer(
-            isolation_level="read_committed", auto_offset_reset="earliest", allow_auto_create_topics=False
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            allow_auto_create_topics=False,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         self._place: TopicPartition | None = None
 
