@@ -19,6 +19,17 @@ QUICK = ("unit", "cluster")
 
 PLACES = (
     ("tests/simulation/*", "soak"),
+    ("tests/spark/test_access.py", "cluster"),
+    ("tests/spark/test_columns.py", "cluster"),
+    ("tests/spark/test_offsets.py", "cluster"),
+    ("tests/spark/test_options.py", "cluster"),
+    ("tests/spark/test_reader.py", "cluster"),
+    ("tests/spark/test_sink_encoding.py", "cluster"),
+    ("tests/spark/test_spreading.py", "cluster"),
+    ("tests/spark/test_trouble.py", "cluster"),
+    ("tests/spark/test_sink_brokers.py", "process"),
+    ("tests/spark/test_sink_crashes.py", "java"),
+    ("tests/spark/test_sink_older_transactions.py", "java"),
     ("tests/spark/*", "spark"),
     ("*_java.py", "java"),
     ("*_as_kafka.py", "java"),
@@ -46,10 +57,43 @@ PLACES = (
 )
 """(pattern of paths, tier): the first that fits counts."""
 
-STANDARD = ()
+STANDARD = (
+    "tests/compatibility/test_clients.py::*",
+    "tests/compatibility/test_leader_kills.py::*",
+    "tests/fuzz/*",
+    "tests/*_process.py::*",
+    "tests/cli/*_java.py::*",
+    "tests/log/test_kafka_tools.py::*",
+    "tests/shell/*_java.py::*",
+    "tests/store/*_java.py::*",
+    "tests/compatibility/test_kafka_tools.py::*",
+    "tests/compatibility/test_same_on_kafka.py::*",
+    "tests/compatibility/test_tool_server.py::*",
+    "tests/compatibility/test_tool_table.py::*",
+    "tests/compatibility/test_transactions.py::*",
+    "tests/spark/test_batch.py::*",
+    "tests/spark/test_stream.py::*",
+    "tests/spark/test_sink.py::*",
+    "tests/spark/test_connector_batches.py::*",
+    "tests/spark/test_pipelines_mirror.py::*",
+    "tests/spark/test_pipelines_kills_mirror.py::*",
+    "tests/spark/test_demo.py::*",
+    "tests/simulation/test_seeds.py::test_a_seed_*",
+    "tests/simulation/test_seeds.py::test_drawn_*",
+    "tests/simulation/test_seeds.py::test_the_same_*",
+    "tests/simulation/test_mutants.py::*",
+    "tests/simulation/test_generations.py::*",
+    "tests/simulation/test_stopped_followers.py::*",
+)
 """Patterns of the tests beyond `QUICK` that the standard selection runs, too: each dearer tier is represented."""
 
+ALONE_ON_SPARK = ("test_demo", "test_pipelines_declarative", "test_pipelines_notebook", "test_sink_kills")
+"""They start Spark in processes of their own."""
+
 GROUPS = (
+    ("tests/spark/test_sink_crashes.py", "sink"),
+    ("tests/spark/test_sink_older_transactions.py", "sink"),
+    *((f"tests/spark/{name}.py", name) for name in ALONE_ON_SPARK),
     ("tests/spark/*", "spark"),
     ("tests/cli/explain/test_explain_java.py", "kafka"),
     ("tests/compatibility/test_history.py", "kafka"),
