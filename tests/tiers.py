@@ -113,12 +113,12 @@ ALONE = ("tests/simulation/*",)
 """Files whose tests share nothing: each of them may run on any worker. Elsewhere the tests of a file are a group."""
 
 NEEDS = {
-    "kafka_libs": ("java", None),
-    "secured_kafka": ("java", "kafka"),
-    "zookeeper": ("java", "zookeeper"),
-    "spark": ("spark", "spark"),
+    "kafka_libs": ("java", ()),
+    "secured_kafka": ("java", ("kafka", "spark")),
+    "zookeeper": ("java", ("zookeeper",)),
+    "spark": ("spark", ("spark",)),
 }
-"""Fixtures, and the least tier and the group of a test that uses one, itself or through others."""
+"""Fixtures, and the least tier and the groups of tests that use one, themselves or through others; no group: any."""
 
 
 def tier_of(path: str) -> str:
@@ -153,11 +153,11 @@ def misplaced(path: str, fixtures: "set[str]") -> str | None:
     """What is wrong with the place of a test that uses these fixtures; None where nothing is."""
     order = list(TIERS)
     for fixture in fixtures & NEEDS.keys():
-        tier, group = NEEDS[fixture]
+        tier, groups = NEEDS[fixture]
         if order.index(tier_of(path)) < order.index(tier):
             return f"{path} uses {fixture}: tests/tiers.py must place it in the tier {tier}"
-        if group not in (None, group_of(path)):
-            return f"{path} uses {fixture}: tests/tiers.py must put it into the group {group}"
+        if groups and group_of(path) not in groups:
+            return f"{path} uses {fixture}: tests/tiers.py must put it into the group {' or '.join(groups)}"
     return None
 
 

@@ -1,5 +1,6 @@
 """Pipelines as their users run them, `tidelog pipeline run`, in processes that die by SIGKILL with a broker. What is left
-to do then is done by the same command in the session that the tests share, which spares the start of one more JVM.
+to do then is done by the same command in the session that the tests share, which spares the start of one more JVM; of the
+mirror it is done by one more process.
 
 TIDELOG_PIPELINE_KILLS says how often (once by default).
 """
@@ -29,6 +30,7 @@ DAYS = 6
 BATCH = "700"
 """So that there are eight batches."""
 LONGEST_WAIT_S = 1.0
+ENDS_WITHIN_S = 600
 
 
 class Driver:
@@ -53,6 +55,13 @@ class Driver:
             finally:
                 signal.signal(signal.SIGTERM, terminating)
         return told.getvalue()
+
+    def finish_alone(self):
+        """The same in a process and a session of its own, as users run it."""
+        command_line = [sys.executable, "-m", "tidelog.cli.main", *self._with({}), "--once"]
+        done = subprocess.run(command_line, stderr=subprocess.PIPE, text=True, timeout=ENDS_WITHIN_S, check=False)
+        assert done.returncode == 0, done.stderr + self._said()
+        return done.stderr
 
     @contextmanager
     def _shared(self, _log, _settings):
