@@ -67,7 +67,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not selected, and put the dearest first."""
+    """Leave out what is not selected, and put the longest groups first."""
     selection = config.getoption("selection")
     left = [item for item in items if not tiers.is_selected(selection, _path(item), item.name)]
     if left:

@@ -16,6 +16,8 @@ TIERS = {
 """From the cheapest to the dearest. A test belongs to the dearest tier that it needs."""
 
 QUICK = ("unit", "cluster")
+FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
+"""In which order the tiers begin: Spark's session is the longest group, seeds fill what is left."""
 
 PLACES = (
     ("tests/simulation/*", "soak"),
@@ -162,5 +164,5 @@ def misplaced(path: str, fixtures: "set[str]") -> str | None:
 
 
 def order_of(path: str) -> int:
-    """Dear tiers begin first, so that no worker is left alone with them at the end."""
-    return -list(TIERS).index(tier_of(path))
+    """What takes longest in one group begins first, so that no worker is left alone with it at the end."""
+    return FIRST.index(tier_of(path))
