@@ -51,9 +51,18 @@ class Topic:
         else:
             order = [leader, *(number for number in range(copies) if number != leader)]
             topic = NewTopic(name, partitions, replica_assignment=[order] * partitions, config=options)
-        made = self._admin.create_topics([topic])
-        made[name].result(PATIENCE_S)
+        wait_for(lambda: self._made(topic), f"enough brokers for {name}")
         wait_for(lambda: all(len(isr) == copies for isr in self.isrs().values()), f"all replicas of {name}")
+
+    def _made(self, topic: NewTopic) -> bool:
+        """False where the controller misses brokers: one that the test before killed may not be registered again."""
+        try:
+            self._admin.create_topics([topic])[self.name].result(PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
 
     def _partitions(self) -> dict[int, Any]:
         try:
