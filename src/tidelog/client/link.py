@@ -206,12 +206,14 @@ class Link:
     def deadline(self) -> int | None:
         """When `wake` must be called at the latest, or a connection is to be tried again. Asked for after every input
         of the client, of every link."""
-        calls = self._in_flight if self.state is State.READY else self._waiting
-        first = min([call.deadline for call in calls]) if calls else None
-        if self.state is State.READY or (self.state is State.IDLE and first is None):
+        state = self.state
+        calls = self._in_flight if state is State.READY else self._waiting
+        if not calls:
+            return self._setup_deadline if state is State.CONNECTING or state is State.ASKING else None
+        first = calls[0].deadline if len(calls) == 1 else min([call.deadline for call in calls])
+        if state is State.READY:
             return first
-        second = self.retry_at if self.state is State.IDLE else self._setup_deadline
-        return second if first is None else min(first, second)
+        return min(first, self.retry_at if state is State.IDLE else self._setup_deadline)
 
     def _flush(self) -> None:
         while self._waiting:

@@ -118,7 +118,7 @@ class Network:
 
     @property
     def deadline(self) -> int | None:
-        return earliest(*[link.deadline for link in self._links.values() if link.state is not State.IDLE or link.load])
+        return earliest(*[link.deadline for link in self._links.values()])
 
     def take_effects(self) -> list[Effect]:
         effects: list[Effect] = []

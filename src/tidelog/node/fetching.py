@@ -152,11 +152,11 @@ class Fetching:
         self._throttle.room(now.mono)
         for fetcher in list(self._fetchers.values()):
             self._wake_resting(fetcher, now.mono)
-            if not fetcher.all:
-                if not fetcher.busy:
-                    self._leave_leader(fetcher)
+            if fetcher.busy:
                 continue
-            if fetcher.has_work and fetcher.rest_until <= now.mono:
+            if not fetcher.all:
+                self._leave_leader(fetcher)
+            elif fetcher.has_work and fetcher.rest_until <= now.mono:
                 fetcher.rest_until = 0
                 self._ask_epochs(fetcher)
                 self._fetch(fetcher, now.mono)
@@ -369,10 +369,10 @@ class Fetching:
 
     @property
     def next_deadline(self) -> int | None:
-        return min([moment for fetcher in self._fetchers.values() for moment in self._moments(fetcher)], default=None)
+        waiting = [fetcher for fetcher in self._fetchers.values() if fetcher.resting or not fetcher.busy]
+        return min([moment for fetcher in waiting for moment in self._moments(fetcher)], default=None)
 
     def _moments(self, fetcher: Fetcher) -> Iterator[int]:
-        """When there is something to ask again."""
         yield from fetcher.resting.values()
         if fetcher.has_work and fetcher.rest_until:
             yield fetcher.rest_until

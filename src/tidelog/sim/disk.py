@@ -122,8 +122,7 @@ def within(names: dict[str, Entry], path: str) -> list[str]:
 
 def concerns(change: Change, folder: str) -> bool:
     kind, path, _ = change
-    source = kind.removeprefix("rename:")
-    return folder in (parent_of(path), parent_of(source))
+    return parent_of(path) == folder or (kind not in ("link", "unlink") and parent_of(kind[len("rename:") :]) == folder)
 
 
 class SimFile:
@@ -380,6 +379,8 @@ class SimDisk:
 
     def settle(self, folder: str) -> None:
         """What was done in the folder is durable; elsewhere it stays pending."""
+        if not self.pending:
+            return
         left: Changes = []
         for change in self.pending:
             if concerns(change, folder):

@@ -93,11 +93,8 @@ class Chain:
 
     bases: list[int] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    end: int = 0
     deleted_to: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.batches[-1].end if self.batches else 0
 
     def append(self, base: int, end: int, epoch: int, crc: int, producer: tuple[int, int, int, int] = NOBODY) -> Batch:
         previous = self.batches[-1].chain if self.batches else 0
@@ -106,6 +103,7 @@ class Chain:
     def add(self, batch: Batch) -> Batch:
         self.bases.append(batch.base)
         self.batches.append(batch)
+        self.end = batch.end
         return batch
 
     def skip_to(self, base: int) -> None:
@@ -152,6 +150,7 @@ class Chain:
         keep = bisect_right(self.batches, offset, key=lambda batch: batch.end)
         gone = self.batches[keep:]
         del self.batches[keep:], self.bases[keep:]
+        self.end = self.batches[-1].end if self.batches else 0
         return gone
 
 
