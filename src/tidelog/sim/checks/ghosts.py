@@ -112,9 +112,10 @@ class Ghosts:
         return f"Ghosts({len(self.partitions)} partitions)"
 
     def of(self, name: TopicPartition) -> Ghost:
-        if name not in self.partitions:
-            self.partitions[name] = Ghost(name)
-        return self.partitions[name]
+        found = self.partitions.get(name)
+        if found is None:
+            found = self.partitions[name] = Ghost(name)
+        return found
 
     def read(self, tree: Tree, sessions: set[int]) -> list[TopicPartition]:
         """Take over what changed in the tree; returns the partitions whose state did. A registration counts only if it

@@ -31,8 +31,8 @@ CLOSING = -1
 
 
 def partition_of(host: Host, name: TopicPartition) -> Partition | None:
-    node = cast("Any", host.node)
-    return None if node is None else cast("Partition | None", node.replicas.get(*name))
+    node: Any = host.node
+    return None if node is None else node.replicas.get(*name)
 
 
 class Overheard:
@@ -66,11 +66,6 @@ class Overheard:
         """The broker's life is over, and with it all that it had heard."""
         for key in [key for key in self.fetched if key[0] == broker]:
             del self.fetched[key]
-
-    @property
-    def has_heard(self) -> bool:
-        """Whether there is anything of the present step."""
-        return bool(self.sources or self.successes or self.given or self.latest or self.strangers)
 
     def step_over(self) -> None:
         self.sources.clear()
