@@ -70,8 +70,8 @@ class Link:
         self.retry_at = 0
         self._client_id = client_id
         self._backoff = backoff
-        self._waiting: deque[Call] = deque()
-        self._in_flight: deque[Call] = deque()
+        self.waiting: deque[Call] = deque()
+        self.in_flight: deque[Call] = deque()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self.features: Mapping[str, int] = {}
         """The levels of the cluster's features, as far as the broker tells them."""
@@ -79,12 +79,12 @@ class Link:
         self._setup_deadline = 0
 
     def __repr__(self) -> str:
-        return f"<Link {self.node} {self.host}:{self.port} {self.state.name} in flight {len(self._in_flight)}>"
+        return f"<Link {self.node} {self.host}:{self.port} {self.state.name} in flight {len(self.in_flight)}>"
 
     @property
     def load(self) -> int:
         """Calls that are not answered."""
-        return len(self._waiting) + len(self._in_flight)
+        return len(self.waiting) + len(self.in_flight)
 
     def is_usable(self, now_ms: int) -> bool:
         """Whether a call would be sent, or at least a connection tried, at once."""
@@ -101,7 +101,7 @@ class Link:
 
     def submit(self, call: Call) -> None:
         """Send the call when the link is ready."""
-        self._waiting.append(call)
+        self.waiting.append(call)
         if self.state is State.READY:
             self._flush()
 
@@ -114,7 +114,7 @@ class Link:
 
     @property
     def wants_connection(self) -> bool:
-        return self.state is State.IDLE and bool(self._waiting)
+        return self.state is State.IDLE and bool(self.waiting)
 
     def connected(self) -> None:
         self.state = State.ASKING
@@ -132,10 +132,10 @@ class Link:
         self.state = State.IDLE
         self.connection = 0
         self.retry_at = now_ms + self._backoff.next_ms()
-        calls = [(call, ErrorCode.NETWORK_EXCEPTION) for call in self._in_flight if call.token is not _HANDSHAKE]
-        calls += [(call, ErrorCode.BROKER_NOT_AVAILABLE) for call in self._waiting]
-        self._in_flight.clear()
-        self._waiting.clear()
+        calls = [(call, ErrorCode.NETWORK_EXCEPTION) for call in self.in_flight if call.token is not _HANDSHAKE]
+        calls += [(call, ErrorCode.BROKER_NOT_AVAILABLE) for call in self.waiting]
+        self.in_flight.clear()
+        self.waiting.clear()
         for call, fault in calls:
             self._answer(call, fault=fault)
 
@@ -144,26 +144,26 @@ class Link:
         if self.state is not State.IDLE:
             self.effects.append(Close(self.connection))
         self.state = State.IDLE
-        self._waiting.clear()
-        self._in_flight.clear()
+        self.waiting.clear()
+        self.in_flight.clear()
 
     def received(self, frame: memoryview, now_ms: int) -> None:
         """One answer. A frame that is not the next answer loses the connection."""
-        if not self._in_flight:
+        if not self.in_flight:
             self.lost(now_ms, close_reason="an answer to no request")
             return
-        call = self._in_flight.popleft()
+        call = self.in_flight.popleft()
         try:
             if call.token is _HANDSHAKE:
                 self._learn_versions(call, frame, now_ms)
                 return
             correlation_id, response = codec.decode_response(call.key, call.version, frame)
         except ProtocolViolation as violation:
-            self._in_flight.appendleft(call)
+            self.in_flight.appendleft(call)
             self.lost(now_ms, close_reason=str(violation))
             return
         if correlation_id != call.correlation_id:
-            self._in_flight.appendleft(call)
+            self.in_flight.appendleft(call)
             self.lost(now_ms, close_reason="an answer out of order")
             return
         self._answer(call, response=response)
@@ -191,14 +191,14 @@ class Link:
         if self.state in (State.CONNECTING, State.ASKING) and now_ms >= self._setup_deadline:
             self.lost(now_ms, close_reason="it took too long to connect")
             return
-        late = [call for call in self._in_flight if now_ms >= call.deadline and call.token is not _HANDSHAKE]
+        late = [call for call in self.in_flight if now_ms >= call.deadline and call.token is not _HANDSHAKE]
         for call in late:
-            self._in_flight.remove(call)
+            self.in_flight.remove(call)
             self._answer(call, fault=ErrorCode.REQUEST_TIMED_OUT)
         if late:
             self.lost(now_ms, close_reason="an answer took too long")
-        if any(now_ms >= call.deadline for call in self._waiting):
-            waiting, self._waiting = self._waiting, deque()
+        if any(now_ms >= call.deadline for call in self.waiting):
+            waiting, self.waiting = self.waiting, deque()
             for call in waiting:
                 self._answer(call, fault=ErrorCode.BROKER_NOT_AVAILABLE)
 
@@ -206,16 +206,18 @@ class Link:
     def deadline(self) -> int | None:
         """When `wake` must be called at the latest, or a connection is to be tried again. Asked for after every input
         of the client, of every link."""
-        calls = self._in_flight if self.state is State.READY else self._waiting
-        first = min([call.deadline for call in calls]) if calls else None
-        if self.state is State.READY or (self.state is State.IDLE and first is None):
+        state = self.state
+        calls = self.in_flight if state is State.READY else self.waiting
+        if not calls:
+            return self._setup_deadline if state is State.CONNECTING or state is State.ASKING else None
+        first = calls[0].deadline if len(calls) == 1 else min([call.deadline for call in calls])
+        if state is State.READY:
             return first
-        second = self.retry_at if self.state is State.IDLE else self._setup_deadline
-        return second if first is None else min(first, second)
+        return min(first, self.retry_at if state is State.IDLE else self._setup_deadline)
 
     def _flush(self) -> None:
-        while self._waiting:
-            call = self._waiting.popleft()
+        while self.waiting:
+            call = self.waiting.popleft()
             both = self.versions_of(call.key)
             if both is None or both[0] > call.newest:
                 self._answer(call, fault=ErrorCode.UNSUPPORTED_VERSION)
@@ -229,7 +231,7 @@ class Link:
         parts = codec.encode_request(call.key, version, call.correlation_id, self._client_id, call.request)
         self.effects.append(Send(self.connection, parts))
         if call.expects_answer:
-            self._in_flight.append(call)
+            self.in_flight.append(call)
         else:
             self._answer(call)
 

@@ -118,7 +118,9 @@ class Network:
 
     @property
     def deadline(self) -> int | None:
-        return earliest(*[link.deadline for link in self._links.values() if link.state is not State.IDLE or link.load])
+        links = self._links.values()  # most of them have nothing to do
+        opening = State.CONNECTING
+        return earliest(*[each.deadline for each in links if each.in_flight or each.waiting or each.state is opening])
 
     def take_effects(self) -> list[Effect]:
         effects: list[Effect] = []

@@ -59,12 +59,12 @@ class Contents:
         self._cut = active.size > 0 and loaded.marks.is_above(active.base_offset)
         self._disk = segments.disk
         self._doomed: list[str] = []
-        self._durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)
-        self._durability.dirty = loaded.dirty
+        self.durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)
+        self.durability.dirty = loaded.dirty
         if loaded.repaired:
-            self._durability.roll(loaded.repaired, due=False)
+            self.durability.roll(loaded.repaired, due=False)
         if loaded.epochs_changed:
-            self._durability.save_epochs(self.epochs)
+            self.durability.save_epochs(self.epochs)
 
     def __repr__(self) -> str:
         state = " failed" if self.failed else ""
@@ -91,7 +91,7 @@ class Contents:
 
     @property
     def recovery_point(self) -> int:
-        return self._durability.recovery_point
+        return self.durability.recovery_point
 
     # Appending.
 
@@ -109,12 +109,12 @@ class Contents:
                 segment.note_aborted(aborted(ended, self.producers))
         else:
             self.producers.end_offset = last_offset + 1
-        self._durability.dirty = True
+        self.durability.dirty = True
 
     def _write(self, segment: Segment, data: Buffer) -> None:
         """All bytes or none: a torn tail would be read as corrupt."""
-        if self._durability.epochs_lag:
-            self._durability.save_epochs(self.epochs)
+        if self.durability.epochs_lag:
+            self.durability.save_epochs(self.epochs)
         try:
             segment.write(data)
         except DiskFailed:
@@ -163,7 +163,7 @@ class Contents:
             raise
         self._cut = False
         old.deactivate()
-        self._durability.roll(paths)
+        self.durability.roll(paths)
 
     def _maybe_roll(self, now: Time) -> bool:
         """Whether there was room to."""
@@ -197,7 +197,7 @@ class Contents:
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
             self._begin_anew()
-            self._durability.truncate(end)
+            self.durability.truncate(end)
             self.log_end_offset = end
             self.cleaned_to = min(self.cleaned_to, end)
             self.log_start_offset = min(self.log_start_offset, end)
@@ -227,7 +227,7 @@ class Contents:
             created = self.segments.active.created
             self._discard(self.segments.retire_from(0))
             self.segments.create(offset, created)
-            self._durability.truncate(offset)
+            self.durability.truncate(offset)
             self.log_start_offset = self.log_end_offset = start
             self.epochs.clear()
             self._write_epochs()
@@ -294,7 +294,7 @@ class Contents:
         with self._all_or_failed():
             new, self.replacing = self.replacing, ()
             renamed = self.segments.replace(old, new)
-            self._durability.forget([path.removesuffix(names.DELETED) for path in renamed])
+            self.durability.forget([path.removesuffix(names.DELETED) for path in renamed])
             bases = {segment.base_offset for segment in new}
             self.snapshots.remove([segment.base_offset for segment in old if segment.base_offset not in bases])
         return renamed
@@ -308,39 +308,39 @@ class Contents:
 
     def _discard(self, renamed: list[str]) -> None:
         self._doomed += renamed
-        self._durability.forget([path.removesuffix(".deleted") for path in renamed])
+        self.durability.forget([path.removesuffix(".deleted") for path in renamed])
 
     # Durability.
 
     def flush_due(self, now: Time) -> bool:
         """Whether what was appended is to be synced: by flush.messages, by flush.ms, or since a segment was rolled."""
         rules = self._rules
-        return self._durability.is_due(self.log_end_offset, rules.flush_messages, rules.flush_ms, now.mono)
+        return self.durability.is_due(self.log_end_offset, rules.flush_messages, rules.flush_ms, now.mono)
 
     def unsynced(self) -> list[File]:
         """The files to sync, in this order, so that everything up to the present log_end_offset is durable. When that
         has happened, the caller says `mark_synced` with that offset; if it fails, the folder is offline."""
-        durability = self._durability
+        durability = self.durability
         active = self.segments.active.file if durability.dirty else None
         return durability.collect(self.log_end_offset, active)
 
     def mark_synced(self, offset: int) -> bool:
         """The files given out when the log ended at `offset` were synced; whether the recovery point moved."""
-        return self._durability.complete(offset, self.log_end_offset)
+        return self.durability.complete(offset, self.log_end_offset)
 
     def changed_in_place(self, segment: Segment) -> None:
         """Bytes of an old segment were mended; they are synced with the next flush."""
-        self._durability.change(segment.path(names.LOG))
+        self.durability.change(segment.path(names.LOG))
 
     def close(self, *, clean: bool = True) -> None:
         """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
         if clean and not self.failed:
             self._settle()
-        self._durability.close()
+        self.durability.close()
         self.segments.cool()
 
     def _settle(self) -> None:
-        durability = self._durability
+        durability = self.durability
         active = self.segments.active
         has_snapshot = self.log_end_offset in self.snapshots.offsets
         is_written = active.size == 0 or (has_snapshot and not active.has_aborted)  # recovery writes only the former
@@ -368,7 +368,7 @@ class Contents:
     def _write_epochs(self) -> None:
         """Where there is no room, before the next append."""
         with suppress(DiskFull):
-            self._durability.save_epochs(self.epochs)
+            self.durability.save_epochs(self.epochs)
 
     def _check_usable(self) -> None:
         if self.failed:

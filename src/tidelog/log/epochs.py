@@ -37,7 +37,7 @@ class EpochCache:
         return len(self._epochs)
 
     def __iter__(self) -> Iterator[EpochEntry]:
-        return (EpochEntry(*entry) for entry in zip(self._epochs, self._starts, strict=True))
+        return map(EpochEntry, self._epochs, self._starts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EpochCache) and list(self) == list(other)

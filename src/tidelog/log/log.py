@@ -92,8 +92,8 @@ class Log(Contents):
         )
         log = cls(segments, partition=partition, topic_id=topic_id, config=config, loaded=loaded, now=now)
         if created or not clean:
-            log._durability.change(f"{folder}/{PARTITION_METADATA}")
-            log._durability.change(f"{folder}/{LEADER_EPOCHS}")
+            log.durability.change(f"{folder}/{PARTITION_METADATA}")
+            log.durability.change(f"{folder}/{LEADER_EPOCHS}")
         return log
 
     # What it is.

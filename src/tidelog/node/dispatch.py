@@ -265,9 +265,9 @@ class Dispatch:
 
     def flush(self, out: list[Effect]) -> None:
         """One Send for each connection that has answers."""
-        for number, parts in self._outgoing.items():
-            out.append(Send(number, parts))
-        self._outgoing.clear()
+        if self._outgoing:
+            out += [Send(number, parts) for number, parts in self._outgoing.items()]
+            self._outgoing.clear()
 
 
 def _place(error: Exception) -> str:

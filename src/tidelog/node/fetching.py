@@ -5,7 +5,7 @@ when there is news), or `resting` after an error until a moment. A request is un
 it until it has news.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,12 +151,13 @@ class Fetching:
         """Send a request on every fetcher that has something to ask and none under way."""
         self._throttle.room(now.mono)
         for fetcher in list(self._fetchers.values()):
-            self._wake_resting(fetcher, now.mono)
-            if not fetcher.all:
-                if not fetcher.busy:
-                    self._leave_leader(fetcher)
+            if fetcher.resting:
+                self._wake_resting(fetcher, now.mono)
+            if fetcher.busy:
                 continue
-            if fetcher.has_work and fetcher.rest_until <= now.mono:
+            if not fetcher.all:
+                self._leave_leader(fetcher)
+            elif fetcher.has_work and fetcher.rest_until <= now.mono:
                 fetcher.rest_until = 0
                 self._ask_epochs(fetcher)
                 self._fetch(fetcher, now.mono)
@@ -171,10 +172,9 @@ class Fetching:
             self._effects.append(Ask(fetcher.leader, end, UNATTENDED, 0))
 
     def _wake_resting(self, fetcher: Fetcher, now: int) -> None:
-        if fetcher.resting:
-            for name in [name for name, until in fetcher.resting.items() if until <= now]:
-                del fetcher.resting[name]
-                fetcher.due[name] = None
+        for name in [name for name, until in fetcher.resting.items() if until <= now]:
+            del fetcher.resting[name]
+            fetcher.due[name] = None
 
     def _fetch(self, fetcher: Fetcher, now: int) -> None:
         asked = [name for name in fetcher.due if not self._must_wait(fetcher, name, now)]
@@ -369,15 +369,15 @@ class Fetching:
 
     @property
     def next_deadline(self) -> int | None:
-        return min([moment for fetcher in self._fetchers.values() for moment in self._moments(fetcher)], default=None)
-
-    def _moments(self, fetcher: Fetcher) -> Iterator[int]:
-        """When there is something to ask again."""
-        yield from fetcher.resting.values()
-        if fetcher.has_work and fetcher.rest_until:
-            yield fetcher.rest_until
-        if not fetcher.busy and (free_at := self._free_at(fetcher)) is not None:
-            yield free_at
+        moments: list[int] = []
+        for fetcher in self._fetchers.values():
+            moments += fetcher.resting.values()
+            if not fetcher.busy:
+                if fetcher.has_work and fetcher.rest_until:
+                    moments.append(fetcher.rest_until)
+                if (free_at := self._free_at(fetcher)) is not None:
+                    moments.append(free_at)
+        return min(moments, default=None)
 
 
 def _starts_over(log: Log, data: PartitionData) -> bool:

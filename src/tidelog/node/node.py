@@ -227,7 +227,8 @@ class Node:
 
     def _finish(self) -> list[Effect]:
         """Carry out what is the node's own business until nothing of it is left."""
-        self._follow_controller()
+        if self.broker.controller.leader_id != self._controller:
+            self._follow_controller(self.broker.controller.leader_id)
         while True:
             if self._effects:
                 self._carry_out()
@@ -236,7 +237,8 @@ class Node:
             elif self.replicas.changed:
                 self._tell_news()
             else:
-                self.dispatch.resume(self.now)
+                if self.waiting.resumable:
+                    self.dispatch.resume(self.now)
                 self.broker.in_sync.pump(self.now)
                 self.broker.fetching.pump(self.now)
                 if self.replicas.truncated:
@@ -251,14 +253,12 @@ class Node:
         self._out.clear()
         return out
 
-    def _follow_controller(self) -> None:
+    def _follow_controller(self, leader: int) -> None:
         """What was asked of a controller that is none any more is asked of the next one: it may hang, and its answer
         would say so only."""
-        leader = self.broker.controller.leader_id
-        if leader != self._controller:
-            self.peers.drop(self._controller, of=ASK_THE_NEXT)
-            self._controller = leader
-            self.broker.look_for_strays()
+        self.peers.drop(self._controller, of=ASK_THE_NEXT)
+        self._controller = leader
+        self.broker.look_for_strays()
 
     def _carry_out(self) -> None:
         batch = self._effects[:]

@@ -63,7 +63,7 @@ class Waiting:
         self._count = 0
         self._added = 0
         self._sweep_at = _SMALL
-        self._ready: list[Wait] = []
+        self.resumable: list[Wait] = []
 
     def __repr__(self) -> str:
         return f"<Waiting {self.held} entries>"
@@ -157,7 +157,7 @@ class Waiting:
         wait.missing -= 1
         if at_once or wait.missing <= 0:
             self._done(wait)
-            self._ready.append(wait)
+            self.resumable.append(wait)
 
     def _done(self, wait: Wait) -> None:
         wait.done = True
@@ -169,8 +169,8 @@ class Waiting:
 
     def ready(self) -> Iterator[Wait]:
         """Whoever can be resumed now, in the order in which they became so; more may be added meanwhile."""
-        while self._ready:
-            batch, self._ready = self._ready, []
+        while self.resumable:
+            batch, self.resumable = self.resumable, []
             yield from batch
 
     def drop(self, wait: Wait) -> None:

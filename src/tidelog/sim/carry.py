@@ -87,7 +87,8 @@ class Carrier:
             self.world.note(self.life.name, "Send", f"#{connection} is gone")
             return
         try:
-            data = b"".join(map(read_part, parts))
+            in_memory = FileSlice not in map(type, parts)
+            data = b"".join(parts if in_memory else map(read_part, parts))  # type: ignore[arg-type]
         except (DiskFailed, EOFError) as failure:
             self.world.note(self.life.name, "Send", f"#{connection} {failure}")
             self.world.network.reset(end.link)

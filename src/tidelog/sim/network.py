@@ -77,6 +77,7 @@ class End:
     listener: str
     reader: FrameReader
     link: "Link" = field(init=False)
+    other: "End" = field(init=False)
     last_arrival: int = 0
     unsent: int = 0
     paused: bool = False
@@ -89,10 +90,6 @@ class End:
     def __repr__(self) -> str:
         return f"<{self.party.name} #{self.number}{' ' + self.listener if self.listener else ''}>"
 
-    @property
-    def other(self) -> "End":
-        return self.link.acceptor if self is self.link.opener else self.link.opener
-
 
 @dataclass(slots=True, eq=False)
 class Link:
@@ -102,8 +99,8 @@ class Link:
     broken: bool = False
 
     def __post_init__(self) -> None:
-        self.opener.link = self
-        self.acceptor.link = self
+        self.opener.link = self.acceptor.link = self
+        self.opener.other, self.acceptor.other = self.acceptor, self.opener
 
 
 @dataclass(slots=True)

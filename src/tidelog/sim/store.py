@@ -88,6 +88,8 @@ class Tree:
         self.created = 0
         self.sessions: dict[int, Session] = {}
         self.next_session = 1
+        self.version = 0
+        """Counts the changes."""
         for path in skeleton:
             self.created += 1
             self.nodes[path] = Node(b"", 0, self.created)
@@ -114,6 +116,7 @@ class Tree:
 
     def commit(self, staged: Staged) -> None:
         self.created = staged.created
+        self.version += 1
         for path, node in staged.changed.items():
             if node is None:
                 self.nodes.pop(path, None)
@@ -125,10 +128,9 @@ class Tree:
     def children(self, path: str) -> tuple[str, ...] | None:
         if path != "/" and path not in self.nodes:
             return None
-        folder = path.rstrip("/")
-        start = len(folder) + 1
-        below = [other[start:] for other in self.nodes if other.startswith(folder + "/")]
-        return tuple(sorted(name for name in below if "/" not in name))
+        prefix = path.rstrip("/") + "/"
+        below = [other[len(prefix) :] for other in self.nodes if other.startswith(prefix)]
+        return tuple(sorted([name for name in below if "/" not in name]))
 
     def expire(self, session: int) -> None:
         """End the session: its ephemeral nodes go at once."""

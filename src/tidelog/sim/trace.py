@@ -24,12 +24,10 @@ _LINES = 1_000
 def plain(value: Any) -> Any:
     """The value as text that is the same in every process."""
     kind = type(value)
-    if kind is str:
-        return value
     return (_TELLERS.get(kind) or _teller(kind))(value)
 
 
-_TELLERS: dict[type, Callable[[Any], Any]] = dict.fromkeys((int, bool, float, type(None)), repr)
+_TELLERS: dict[type, Callable[[Any], Any]] = {str: str, **dict.fromkeys((int, bool, float, type(None)), repr)}
 """How values of a type are told, found out once for each."""
 
 
@@ -53,7 +51,7 @@ def _teller(kind: type) -> Callable[[Any], Any]:
 
 
 def _fields(form: Callable[..., str], value: tuple[Any, ...]) -> str:
-    return form(*[plain(item) for item in value])
+    return form(*[(_TELLERS.get(type(item)) or _teller(type(item)))(item) for item in value])
 
 
 def _slice(value: FileSlice) -> str:
@@ -61,7 +59,7 @@ def _slice(value: FileSlice) -> str:
 
 
 def _sequence(value: Sequence[Any]) -> list[Any]:
-    return [plain(item) for item in value]
+    return [(_TELLERS.get(type(item)) or _teller(type(item)))(item) for item in value]
 
 
 def _unordered(value: Iterable[Any]) -> list[str]:
@@ -115,13 +113,13 @@ class Trace:
         """The last ones, or all."""
         return [Entry(*entry) for entry in self._last]
 
-    def add(self, micros: int, who: str, what: str, detail: Any) -> None:
-        self.line(micros, who, what, str(plain(detail)))
-
-    def talked(self, micros: int, who: str, what: str, connection: int, buffers: Iterable[Buffer]) -> None:
-        """Bytes that came or went on a connection."""
-        marks = [f"{len(data)}B:{crc32(data):08x}" for data in buffers]
-        self.line(micros, who, what, f"#{connection} {' '.join(marks)}")
+    def talked(self, micros: int, who: str, what: str, connection: int, buffers: Sequence[Buffer]) -> None:
+        """Bytes that came or went on a connection, nearly always in one piece."""
+        data = buffers[0]
+        text = f"#{connection} {len(data)}B:{crc32(data):08x}"
+        if len(buffers) > 1:
+            text = f"#{connection} {' '.join(map(mark, buffers))}"
+        self.line(micros, who, what, text)
 
     def line(self, micros: int, who: str, what: str, text: str) -> None:
         self._lines.append(f"{micros} {who} {what} {text}\n")

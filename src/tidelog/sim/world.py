@@ -20,7 +20,7 @@ from tidelog.sim.life import Broker
 from tidelog.sim.network import End, Network
 from tidelog.sim.store import Tree
 from tidelog.sim.talk import Talk
-from tidelog.sim.trace import Trace
+from tidelog.sim.trace import Trace, plain
 
 CLIENT_LISTENER = "PLAINTEXT"
 CLIENT_PORT = 9092
@@ -126,7 +126,7 @@ class World:
     # What observers and the trace are told.
 
     def note(self, who: str, what: str, detail: Any = "") -> None:
-        self.trace.add(self.micros, who, what, detail)
+        self.trace.line(self.micros, who, what, str(plain(detail)))
 
     def listen_in(self) -> None:
         """Have every frame in the transcript, readable. The digest stays as it is."""

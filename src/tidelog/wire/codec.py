@@ -78,7 +78,9 @@ def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
         reader = _responses.get((key, version)) or _response_reader(key, version)
         source, read = reader.choose(view, size)
         (correlation_id,) = _INT32.unpack_from(view)
-        position = skip_tagged_fields(source, 4, size) if reader.flexible and key != API_VERSIONS else 4
+        position = 4
+        if reader.flexible and key != API_VERSIONS:
+            position = skip_tagged_fields(source, 4, size) if source[4] else 5
         response, _ = read(source, view, position, size)
     except _MALFORMED as fault:
         raise ProtocolViolation("malformed response: shorter than its fields") from fault

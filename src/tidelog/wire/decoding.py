@@ -201,16 +201,23 @@ class _Decoder(Source):
         for field in tagged:
             self.line(f"{values[field.name]} = {self.default(field)}")
         with self.block(f"if {count}:"):
-            self.line(f"{count}, p = varint(b, p - 1)")
-            self.line(f"check_tags({count}, n - p)")
+            with self.block(f"if {count} > 127:"):
+                self.line(f"{count}, p = varint(b, p - 1)")
+            self.line(f"if {count} * 2 > n - p: check_tags({count}, n - p)")
             with self.block(f"for _ in range({count}):"):
                 self.tagged_field(tagged, cls, values)
         return values
 
+    def varint(self, name: str) -> None:
+        """Read an unsigned varint, which nearly always is one byte."""
+        self.line(f"{name} = b[p]")
+        self.line("p += 1")
+        self.line(f"if {name} > 127: {name}, p = varint(b, p - 1)")
+
     def tagged_field(self, tagged: list[Field], cls: type[Any], values: dict[str, str]) -> None:
         tag, end = self.fresh("g"), self.fresh("e")
-        self.line(f"{tag}, p = varint(b, p)")
-        self.line(f"{end}, p = varint(b, p)")
+        self.varint(tag)
+        self.varint(end)
         self.line(f"{end} += p")
         self.line(f"if {end} > n: refuse('tagged field of {cls.__name__}')")
         for field in tagged:

@@ -118,7 +118,7 @@ class FrameReader:
     def feed(self, data: bytes | bytearray | memoryview) -> list[memoryview]:
         """The frames that are complete with `data`: the same for those who already have the bytes."""
         size = len(data)
-        if _PREFIX.size < size <= _STRAIGHT_BYTES and self.is_between_frames and self._used is None:
+        if _PREFIX.size < size <= _STRAIGHT_BYTES and not self._head and self._own is None and self._used is None:
             length: int = _PREFIX.unpack_from(data)[0]
             if length == size - _PREFIX.size and length <= self.limit:  # just one whole frame, as nearly always
                 scratch = self._buffers.scratch()

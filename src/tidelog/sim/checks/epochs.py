@@ -27,7 +27,7 @@ def check(replica: Replica, before: State | None, *, cut: bool) -> None:
         )
     ):
         return
-    entries = [(entry.epoch, entry.start_offset) for entry in replica.partition.log.epochs]
+    entries: Entries = list(replica.partition.log.epochs)
     check_order(replica, entries)
     anew = before is None or cut or before.epoch != state.epoch
     if anew or before is None or before.start != state.start:

@@ -105,37 +105,45 @@ class Ghosts:
         self.outcomes: dict[tuple[int, int], tuple[bool, TopicPartition]] = {}
         """(producer, epoch) of a marker → whether it commits, and where that was first seen."""
         self._seen: dict[str, Node] = {}
+        self._version = -1
+        self._registrations: list[tuple[int, Node]] = []
 
     def __repr__(self) -> str:
         return f"Ghosts({len(self.partitions)} partitions)"
 
     def of(self, name: TopicPartition) -> Ghost:
-        if name not in self.partitions:
-            self.partitions[name] = Ghost(name)
-        return self.partitions[name]
+        found = self.partitions.get(name)
+        if found is None:
+            found = self.partitions[name] = Ghost(name)
+        return found
 
     def read(self, tree: Tree, sessions: set[int]) -> list[TopicPartition]:
         """Take over what changed in the tree; returns the partitions whose state did. A registration counts only if it
         is of one of the living `sessions`: one that outlives its process says nothing of the next."""
         changed: list[TopicPartition] = []
-        self.epochs = {}
         self.came = []
+        if self._version != tree.version:
+            self._version = tree.version
+            self._read_nodes(tree, changed)
+        self.epochs = {broker: node.created for broker, node in self._registrations if node.session in sessions}
+        for name, ghost in self.partitions.items():
+            if ghost.lossy:
+                losses.forgive(self, name)
+        return changed
+
+    def _read_nodes(self, tree: Tree, changed: list[TopicPartition]) -> None:
         for path in [path for path in self._seen if path not in tree.nodes]:
             del self._seen[path]
             if path.startswith(nodes.TOPICS + "/"):
                 self._forget(path.split("/")[3:])
-        doomed = nodes.DELETE_TOPICS + "/"
-        self.doomed = {path[len(doomed) :] for path in tree.nodes if path.startswith(doomed)}
-        ids, seen = nodes.BROKER_IDS + "/", self._seen
+        seen = self._seen
         for path, node in tree.nodes.items():
             if seen.get(path) is not node:
                 seen[path] = node
                 self._take(path, node, changed)
-            if path.startswith(ids) and node.session in sessions:
-                self.epochs[int(path[len(ids) :])] = node.created
-        for name in self.partitions:
-            losses.forgive(self, name)
-        return changed
+        doomed, ids = nodes.DELETE_TOPICS + "/", nodes.BROKER_IDS + "/"
+        self.doomed = {path[len(doomed) :] for path in seen if path.startswith(doomed)}
+        self._registrations = [(int(path[len(ids) :]), node) for path, node in seen.items() if path.startswith(ids)]
 
     def _take(self, path: str, node: Node, changed: list[TopicPartition]) -> None:
         if path.startswith(nodes.TOPICS + "/"):

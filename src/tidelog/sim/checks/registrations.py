@@ -25,15 +25,15 @@ class Registrations:
     """Lives are numbered from 1 on, for each broker."""
 
     def __init__(self) -> None:
+        self.life_of: dict[int, int] = {}
+        """Which life has a session with the store."""
         self._lives: dict[tuple[int, int], Lifetime] = {}
-        self._life_of: dict[int, int] = {}
 
     def __repr__(self) -> str:
         return f"Registrations({len(self._lives)} lives)"
 
     def opened(self, session: int, life: int) -> None:
-        """A life has this session with the store."""
-        self._life_of[session] = life
+        self.life_of[session] = life
 
     def ended(self, broker: int, life: int, how: str, *, stopping: bool = False, stillborn: bool = False) -> None:
         if stillborn:
@@ -43,7 +43,7 @@ class Registrations:
 
     def check(self, broker: int, session: int, epoch: int, clean_epoch: int) -> None:
         """A registration is new in the tree."""
-        life = self._life_of.get(session, 0)
+        life = self.life_of.get(session, 0)
         before = self._lives.get((broker, life - 1), Lifetime())
         right = clean_epoch == NO_CLEAN_EPOCH or (before.ended_by == STOPPED and clean_epoch in before.epochs)
         assert right, (

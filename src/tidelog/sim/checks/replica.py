@@ -5,7 +5,7 @@ compared by two numbers, also where the beginning of one cannot be read any more
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -67,22 +67,26 @@ class State(NamedTuple):
         return {*self.isr, *(self.proposal.isr if self.proposal else ())}
 
 
-def numbers_of(partition: Partition) -> tuple[Any, ...]:
-    """The fields of a `State`."""
-    role, log = partition.role, partition.log
-    leads = type(role) is Leader
-    return (
-        partition.epoch,
-        partition.partition_epoch,
-        leads,
-        partition.high_watermark,
-        log.log_end_offset,
-        log.log_start_offset,
-        log.recovery_point,
-        role.isr if leads else (),  # type: ignore[union-attr]
-        role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
-        role.proposal if leads else None,  # type: ignore[union-attr]
-    )
+def numbers_of(partitions: Iterable[Partition]) -> Iterator[tuple[Partition, tuple[Any, ...]]]:
+    """Each with the fields of its `State`."""
+    for partition in partitions:
+        role, log = partition.role, partition.log
+        leads = type(role) is Leader
+        yield (
+            partition,
+            (
+                partition.epoch,
+                partition.partition_epoch,
+                leads,
+                partition.high_watermark,
+                log.log_end_offset,
+                log.log_start_offset,
+                log.durability.recovery_point,
+                role.isr if leads else (),  # type: ignore[union-attr]
+                role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
+                role.proposal if leads else None,  # type: ignore[union-attr]
+            ),
+        )
 
 
 @dataclass(slots=True)
@@ -93,19 +97,21 @@ class Chain:
 
     bases: list[int] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    end: int = 0
+    first_offset: int = 0
+    """Where what could be read begins."""
     deleted_to: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.batches[-1].end if self.batches else 0
 
     def append(self, base: int, end: int, epoch: int, crc: int, producer: tuple[int, int, int, int] = NOBODY) -> Batch:
         previous = self.batches[-1].chain if self.batches else 0
         return self.add(Batch(base, end, epoch, crc, link(previous, base, end, epoch, crc), producer))
 
     def add(self, batch: Batch) -> Batch:
+        if not self.batches:
+            self.first_offset = batch.end if batch.epoch < 0 and not batch.crc else 0
         self.bases.append(batch.base)
         self.batches.append(batch)
+        self.end = batch.end
         return batch
 
     def skip_to(self, base: int) -> None:
@@ -114,12 +120,6 @@ class Chain:
         if base > 0:
             self.add(Batch(0, base, -1, 0, 0))
 
-    @property
-    def first_offset(self) -> int:
-        """Where what could be read begins."""
-        first = self.batches[0] if self.batches else None
-        return first.end if first is not None and first.epoch < 0 and not first.crc else 0
-
     def agrees(self, other: "Chain", offset: int) -> bool:
         """Whether the same stands below `offset` in both, as far as they can be read."""
         start = max(self.first_offset, other.first_offset, self.deleted_to, other.deleted_to)
@@ -127,7 +127,9 @@ class Chain:
 
     def between(self, start: int, offset: int) -> int:
         """What tells the batches that begin in [start, offset) from others."""
-        return (self.chain_at(offset) - self.chain_at(start)) & MASK
+        lower, upper = bisect_left(self.bases, start), bisect_left(self.bases, offset)
+        chain = self.batches[upper - 1].chain if upper else 0
+        return (chain - self.batches[lower - 1].chain) & MASK if lower else chain
 
     def at(self, base: int) -> Batch | None:
         index = bisect_left(self.bases, base)
@@ -137,10 +139,6 @@ class Chain:
         """The last batch that begins below the offset."""
         index = bisect_left(self.bases, offset)
         return self.batches[index - 1] if index else None
-
-    def chain_at(self, offset: int) -> int:
-        batch = self.below(offset)
-        return batch.chain if batch else 0
 
     def since(self, offset: int) -> Iterator[Batch]:
         return iter(self.batches[bisect_left(self.bases, offset) :])
@@ -152,6 +150,8 @@ class Chain:
         keep = bisect_right(self.batches, offset, key=lambda batch: batch.end)
         gone = self.batches[keep:]
         del self.batches[keep:], self.bases[keep:]
+        self.end = self.batches[-1].end if self.batches else 0
+        self.first_offset = self.first_offset if self.batches else 0
         return gone
 
 

@@ -89,8 +89,7 @@ class Suite:
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
         looked, cut, ids = self._looked, self._cut, self.ghosts.topic_ids
-        for partition in partitions_of(host):
-            numbers = numbers_of(partition)
+        for partition, numbers in numbers_of(partitions_of(host)):
             if (cut or looked.get(partition) != numbers) and partition.log.topic_id == ids.get(partition.name.topic):
                 self.look(host, partition, numbers)
                 looked[partition] = numbers
@@ -98,11 +97,13 @@ class Suite:
             self._fresh.discard(host.broker_id)
             if host.broker_id not in self._ailing:
                 self.crashes.check_gone(self.ghosts, host)
-        if host.life is not None and host.life.session is not None:
-            self.registrations.opened(host.life.session.session, host.lives)
-        if self.overheard.has_heard:
+        session = host.life.session if host.life is not None else None
+        if session is not None and session.session not in self.registrations.life_of:
+            self.registrations.opened(session.session, host.lives)
+        heard = self.overheard
+        if heard.sources or heard.successes or heard.given or heard.latest or heard.strangers:
             self.listen(host)
-            self.overheard.step_over()
+            heard.step_over()
         cut.clear()
 
     def happened(self, world: World, host: Host, event: Event) -> None:

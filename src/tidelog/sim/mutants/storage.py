@@ -1,6 +1,6 @@
 """Replacements in what is written, synced, truncated and recovered."""
 
-# ruff: noqa: ARG001, SLF001  (a replacement has the parameters of what it replaces, and its place inside)
+# ruff: noqa: ARG001  (a replacement has the parameters of what it replaces, and its place inside)
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def keep_epochs(epochs: EpochCache, end_offset: int) -> bool:
 def recover_from_here(log: Contents) -> list[File]:
     """For `Contents.unsynced`: the recovery point moves when the files are handed over, not when they are synced."""
     files = unsynced(log)
-    log._durability.recovery_point = log.log_end_offset
+    log.durability.recovery_point = log.log_end_offset
     return files
 
 

@@ -6,6 +6,7 @@ known while the follower takes it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
 from typing import Any, cast
 
 from tidelog.model import INTER_BROKER_LISTENER, TopicPartition
@@ -20,6 +21,7 @@ from tidelog.wire.records import header
 PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
 HEARD = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS})
 PREFIX = 4
+_INT16, _INT32 = Struct(">h"), Struct(">i")
 TOPIC_IDS_SINCE = {PRODUCE: 13, FETCH: 13}
 REPLICA_STATE_SINCE = 15
 ACKS_ALL = -1
@@ -29,8 +31,8 @@ CLOSING = -1
 
 
 def partition_of(host: Host, name: TopicPartition) -> Partition | None:
-    node = cast("Any", host.node)
-    return None if node is None else cast("Partition | None", node.replicas.get(*name))
+    node: Any = host.node
+    return None if node is None else node.replicas.get(*name)
 
 
 class Overheard:
@@ -65,11 +67,6 @@ class Overheard:
         for key in [key for key in self.fetched if key[0] == broker]:
             del self.fetched[key]
 
-    @property
-    def has_heard(self) -> bool:
-        """Whether there is anything of the present step."""
-        return bool(self.sources or self.successes or self.given or self.latest or self.strangers)
-
     def step_over(self) -> None:
         self.sources.clear()
         self.successes.clear()
@@ -85,12 +82,12 @@ class Overheard:
     def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
         if not end.listener:
             for frame in frames:
-                asked = self._asked.pop((end.link, int.from_bytes(frame[:4], "big")), None)
+                asked = self._asked.pop((end.link, _INT32.unpack_from(frame)[0]), None)
                 for name, epochs in asked.epochs.items() if asked is not None else ():
                     self.sources[name] = Source(int(end.other.party.name.rpartition("-")[2]), *epochs)
             return
         for frame in frames:
-            if int.from_bytes(frame[:2], "big") in HEARD:
+            if _INT16.unpack_from(frame)[0] in HEARD:
                 self._heard(host, end, frame)
 
     def _heard(self, host: Host, end: End, frame: memoryview) -> None:
@@ -172,10 +169,9 @@ class Overheard:
             return
         position = 0
         while position < len(data):
-            length = int.from_bytes(data[position : position + PREFIX], "big")
             start = position + PREFIX
-            position = start + length
-            key = (end.link, int.from_bytes(data[start : start + 4], "big"))
+            position = start + _INT32.unpack_from(data, position)[0]
+            key = (end.link, _INT32.unpack_from(data, start)[0])
             asked = self._asked.get(key)
             if asked is None:
                 continue
