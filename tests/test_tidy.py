@@ -285,6 +285,14 @@ def test_scripts_can_be_run(name):
     assert (ROOT / "scripts" / name).stat().st_mode & 0o111
 
 
+def test_every_script_keeps_compiled_modules():
+    """Without them each process compiles the whole tree again."""
+    scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file() and path.suffix == ""]
+    assert scripts
+    lacking = [path.name for path in scripts if "unset PYTHONDONTWRITEBYTECODE" not in path.read_text(encoding="utf-8")]
+    assert lacking == []
+
+
 def test_every_dependency_is_pinned():
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)
