@@ -20,7 +20,7 @@ class Probe(NamedTuple):
     one with `refused`; `before` looks at the arguments and counts before the call."""
 
     target: str
-    gave: Callable[[Any], bool] = lambda _: False
+    gave: Callable[[Any], bool] | None = None
     refused: bool = False
     before: Callable[..., bool] | None = None
 
@@ -114,9 +114,11 @@ def probed(count: Counter) -> Iterator[None]:
 
 
 def _around(name: str, probe: Probe, count: Counter, plain: Callable[..., Any]) -> Callable[..., Any]:
+    gave, before = probe.gave, probe.before
+
     @wraps(plain)
     def watched(*arguments: Any, **options: Any) -> Any:
-        if probe.before is not None and probe.before(*arguments, **options):
+        if before is not None and before(*arguments, **options):
             count(name)
         try:
             result = plain(*arguments, **options)
@@ -124,7 +126,7 @@ def _around(name: str, probe: Probe, count: Counter, plain: Callable[..., Any]) 
             if probe.refused:
                 count(name)
             raise
-        if probe.gave(result):
+        if gave is not None and gave(result):
             count(name)
         return result
 

@@ -85,8 +85,9 @@ Entry = Inode | None
 
 Names = list[str]
 
-Change = tuple[str, str, Entry]
-"""One change of the folders: ("link", path, entry), ("unlink", path, None), ("rename:" + source, target, None)."""
+Change = tuple[str, str, Entry, tuple[str, ...]]
+"""One change of folders, and which: ("link", path, entry, …), ("unlink", path, None, …), ("rename:" + source, target,
+None, …)."""
 
 
 Changes = list[Change]
@@ -101,7 +102,7 @@ def below(path: str, folder: str) -> bool:
 
 
 def carry_out(names: dict[str, Entry], change: Change) -> None:
-    kind, path, entry = change
+    kind, path, entry, _ = change
     if kind == "link":
         names[path] = entry
     elif kind == "unlink":
@@ -118,11 +119,6 @@ def within(names: dict[str, Entry], path: str) -> list[str]:
     if names.get(path) is not None:
         return [path]
     return [name for name in names if below(name, path)]
-
-
-def concerns(change: Change, folder: str) -> bool:
-    kind, path, _ = change
-    return parent_of(path) == folder or (kind not in ("link", "unlink") and parent_of(kind[len("rename:") :]) == folder)
 
 
 class SimFile:
@@ -296,7 +292,8 @@ class SimDisk:
 
     # ports.Disk.
 
-    def change(self, change: Change) -> None:
+    def change(self, kind: str, path: str, entry: Entry = None) -> None:
+        change = (kind, path, entry, (parent_of(path), parent_of(kind.removeprefix("rename:"))))
         carry_out(self.names, change)
         self.pending.append(change)
 
@@ -313,7 +310,7 @@ class SimDisk:
                 raise FileExistsError(path)
             if parent_of(path) not in self.names:
                 raise FileNotFoundError(path)
-            self.change(("link", path, Inode()))
+            self.change("link", path, Inode())
         self.check("open", path)
         file = SimFile(self, path, self.inode(path))
         self.open_files += 1
@@ -325,7 +322,8 @@ class SimDisk:
     def list(self, folder: str) -> Names:
         if folder not in self.names:
             raise FileNotFoundError(folder)
-        return sorted(name[len(folder) + 1 :] for name in self.names if parent_of(name) == folder)
+        below = [name[len(folder) + 1 :] for name in self.names if name.startswith(folder + "/")]
+        return sorted([name for name in below if "/" not in name])
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         self.check("folder", path)
@@ -333,7 +331,7 @@ class SimDisk:
         for depth in range(1, len(parts) + 1):
             folder = "/" + "/".join(parts[:depth])
             if folder not in self.names:
-                self.change(("link", folder, None))
+                self.change("link", folder)
                 if durable:
                     self.settle(parent_of(folder))
 
@@ -363,12 +361,12 @@ class SimDisk:
         self.check("rename", source)
         if source not in self.names:
             raise FileNotFoundError(source)
-        self.change(("rename:" + source, target, None))
+        self.change("rename:" + source, target)
 
     def remove(self, path: str) -> None:
         self.check("remove", path)
         if path in self.names:
-            self.change(("unlink", path, None))
+            self.change("unlink", path)
 
     def sync_folder(self, path: str) -> None:
         self.check("sync", path)
@@ -379,11 +377,9 @@ class SimDisk:
 
     def settle(self, folder: str) -> None:
         """What was done in the folder is durable; elsewhere it stays pending."""
-        if not self.pending:
-            return
         left: Changes = []
         for change in self.pending:
-            if concerns(change, folder):
+            if folder in change[3]:
                 carry_out(self.durable, change)
             else:
                 left.append(change)
