@@ -207,16 +207,21 @@ class Controller:
         self.out.append(Event("controller.resigned", {"broker": self.broker_id, "epoch": reign.term.epoch, "why": why}))
 
     def _drain(self) -> list[Effect]:
-        if self.reign is not None:
-            self.reign.term.config = self.config
-            self.last_token = max(self.last_token, self.reign.last_token)
-            self.reign.last_token = self.last_token
-            self.reign.pump()
-            self.last_token = self.reign.last_token
-            self.out += self.reign.drain()
-            if self.reign.deposed:
-                self._resign("another controller was elected")
-                self._inquire()
-        self.alarm.set(self.next_deadline)
+        try:
+            if self.reign is not None:
+                self._pump(self.reign)
+        finally:  # an input that fails does not take the alarm of what goes on
+            self.alarm.set(self.next_deadline)
         out, self.out = self.out, []
         return out
+
+    def _pump(self, reign: Reign) -> None:
+        reign.term.config = self.config
+        self.last_token = max(self.last_token, reign.last_token)
+        reign.last_token = self.last_token
+        reign.pump()
+        self.last_token = reign.last_token
+        self.out += reign.drain()
+        if reign.deposed:
+            self._resign("another controller was elected")
+            self._inquire()

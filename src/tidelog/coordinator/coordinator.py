@@ -91,9 +91,11 @@ class Coordinator(Generic[M]):
 
     def _input(self, now: Time, function: Callable[..., None], *arguments: Any) -> list[Effect]:
         self._shards.desk.now = now
-        function(*arguments)
-        self._settle()
-        self.alarm.set(self.next_deadline)
+        try:
+            function(*arguments)
+            self._settle()
+        finally:  # a request that fails costs its connection, not the timers that it had set
+            self.alarm.set(self.next_deadline)
         return [drained for effect in self._shards.drain() if (drained := self._finished(effect)) is not None]
 
     def _settle(self) -> None:

@@ -186,10 +186,11 @@ class Shard:
     # The log's side.
 
     def _append(self, operation: _Operation, result: Result) -> None:
+        batch = self._batch(result)  # before the shard waits for it: what cannot be encoded must not block those behind
         token = next(self.desk.tokens)
         self._appending = operation, result
         self.desk.appends[token] = self
-        self.desk.effects.append(effects.Append(token, self.partition, self._batch(result)))
+        self.desk.effects.append(effects.Append(token, self.partition, batch))
 
     def _batch(self, result: Result) -> bytes:
         timestamp, transaction = self.now.wall, result.transaction
