@@ -91,8 +91,10 @@ class Life:
         world.trace.step += 1
         if name == "receive":
             world.trace.talked(world.micros, self.name, name, *arguments)
-        else:
+        elif arguments:
             world.note(self.name, name, arguments)
+        else:
+            world.trace.line(world.micros, self.name, name, "[]")
         try:
             effects = getattr(self.node, name)(*arguments, self.host.now())
         except PowerCut:

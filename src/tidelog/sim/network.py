@@ -267,8 +267,11 @@ class Network:
             end.link.broken = True
             self._tell_gone(other)
             return
-        other.waiting.append(piece)
-        self.drain(other)
+        if other.waiting or other.paused or other.unsent > UNSENT_LIMIT:
+            other.waiting.append(piece)
+            self.drain(other)
+        else:
+            other.party.arrived(other, piece)
         if end.unsent <= UNSENT_LIMIT < end.unsent + size:
             self.drain(end)
 

@@ -27,11 +27,11 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, all_of: All, *
     name, state = replica.partition.name, replica.state
     ghost = ghosts.of(name)
     assert state is not None
-    leads = is_current_leader(ghosts, replica)
+    leads = state.leading and is_current_leader(ghosts, replica)
     if leads and losses.is_due(ghost, state.epoch):
         losses.rebase(ghosts, ghost, replica)
     ghost.seen_high_watermark = max(ghost.seen_high_watermark, state.high_watermark)
-    if ghost.adrift:
+    if ghost.rebase_after is not None:  # adrift
         return
     if replica.broker in ghost.unproven:
         if not (ghosts.in_sync(name, replica.broker) and state.epoch == ghosts.states[name].leader_epoch):

@@ -7,6 +7,7 @@ one, was committed, too. Tombstones may be gone, and so may what lies below a lo
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
@@ -14,6 +15,9 @@ from tidelog.log.names import LOG
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import BatchHeader, batches, read_marker, records
+
+_PREFIX = Struct(">qi")
+"""Base offset, and how many bytes follow."""
 
 
 class Kept(NamedTuple):
@@ -98,9 +102,21 @@ def contents(replica: Replica, disk: SimDisk, start: int) -> Iterator[tuple[memo
     for number, segment in enumerate(list(log.segments)):
         if log.segments.end_of(number, log.log_end_offset) > start:
             content = memoryview(disk.inode(segment.path(LOG)).cached)[: segment.size]
+            content = content[first_from(start, content) :]
             for batch in batches(content):
                 if batch.base_offset >= start:
                     yield content, batch
+
+
+def first_from(start: int, content: memoryview) -> int:
+    """Where the first batch is that begins at the offset or above it: what lies below is skipped by its lengths."""
+    position = 0
+    while position + _PREFIX.size <= len(content):
+        base_offset, length = _PREFIX.unpack_from(content, position)
+        if base_offset >= start or length <= 0:
+            break
+        position += _PREFIX.size + length
+    return position
 
 
 def kept_in(content: memoryview, batch: BatchHeader) -> Iterator[tuple[int, Kept]]:

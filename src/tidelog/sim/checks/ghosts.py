@@ -82,12 +82,21 @@ class Ghost:
         return self.rebase_after is not None
 
 
+class Partitions(dict[TopicPartition, Ghost]):
+    """A partition's ghost comes with the first question for it."""
+
+    def __missing__(self, name: TopicPartition) -> Ghost:
+        self[name] = ghost = Ghost(name)
+        return ghost
+
+
 class Ghosts:
     """`states` and `assignments` mirror the tree; `epochs` are the brokers' that are registered now and live,
     `registered` all that ever were, with the epoch that each proved to have ended cleanly."""
 
     def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, Ghost] = {}
+        self.partitions = Partitions()
+        self.of = self.partitions.__getitem__
         self.states: dict[TopicPartition, LeadershipState] = {}
         self.partition_epochs: dict[TopicPartition, int] = {}
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
@@ -110,12 +119,6 @@ class Ghosts:
 
     def __repr__(self) -> str:
         return f"Ghosts({len(self.partitions)} partitions)"
-
-    def of(self, name: TopicPartition) -> Ghost:
-        found = self.partitions.get(name)
-        if found is None:
-            found = self.partitions[name] = Ghost(name)
-        return found
 
     def read(self, tree: Tree, sessions: set[int]) -> list[TopicPartition]:
         """Take over what changed in the tree; returns the partitions whose state did. A registration counts only if it

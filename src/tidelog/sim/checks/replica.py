@@ -5,13 +5,13 @@ compared by two numbers, also where the beginning of one cannot be read any more
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidelog.log.names import LOG
 from tidelog.log.segment import Segment
-from tidelog.partition.leader import Leader, Proposal
+from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import NO_SEQUENCE, BatchHeader, batches
@@ -65,28 +65,6 @@ class State(NamedTuple):
     def counted(self) -> set[int]:
         """The maximal ISR by its definition: committed and proposed."""
         return {*self.isr, *(self.proposal.isr if self.proposal else ())}
-
-
-def numbers_of(partitions: Iterable[Partition]) -> Iterator[tuple[Partition, tuple[Any, ...]]]:
-    """Each with the fields of its `State`."""
-    for partition in partitions:
-        role, log = partition.role, partition.log
-        leads = type(role) is Leader
-        yield (
-            partition,
-            (
-                partition.epoch,
-                partition.partition_epoch,
-                leads,
-                partition.high_watermark,
-                log.log_end_offset,
-                log.log_start_offset,
-                log.durability.recovery_point,
-                role.isr if leads else (),  # type: ignore[union-attr]
-                role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
-                role.proposal if leads else None,  # type: ignore[union-attr]
-            ),
-        )
 
 
 @dataclass(slots=True)

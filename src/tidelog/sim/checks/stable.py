@@ -14,7 +14,7 @@ def check(ghosts: Ghosts, replica: Replica) -> None:
     assert state is not None
     right = state.start <= stable <= max(state.high_watermark, state.start)
     assert right, f"I1: {replica!r} has the last stable offset {stable}"
-    if ghost.loss_allowed or not is_current_leader(ghosts, replica):
+    if not state.leading or ghost.loss_allowed or not is_current_leader(ghosts, replica):
         return
     if state.high_watermark >= ghost.starts[state.epoch]:
         told = ghost.told_stable

@@ -26,7 +26,7 @@ from tidelog.sim.checks import (
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.groups import Groups
 from tidelog.sim.checks.registrations import Registrations
-from tidelog.sim.checks.replica import Batch, Replica, State, numbers_of
+from tidelog.sim.checks.replica import NOBODY_COUNTS, Batch, Replica, State
 from tidelog.sim.checks.wire import answers, strangers
 from tidelog.sim.checks.wire.fetches import Fetches
 from tidelog.sim.checks.wire.overheard import Overheard
@@ -89,8 +89,22 @@ class Suite:
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
         looked, cut, ids = self._looked, self._cut, self.ghosts.topic_ids
-        for partition, numbers in numbers_of(partitions_of(host)):
-            if (cut or looked.get(partition) != numbers) and partition.log.topic_id == ids.get(partition.name.topic):
+        for partition in partitions_of(host):
+            role, log = partition.role, partition.log
+            leads = type(role) is Leader
+            numbers = (  # the fields of a `State`
+                partition.epoch,
+                partition.partition_epoch,
+                leads,
+                partition.high_watermark,
+                log.log_end_offset,
+                log.log_start_offset,
+                log.durability.recovery_point,
+                role.isr if leads else (),  # type: ignore[union-attr]
+                role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
+                role.proposal if leads else None,  # type: ignore[union-attr]
+            )
+            if (cut or looked.get(partition) != numbers) and log.topic_id == ids.get(partition.name.topic):
                 self.look(host, partition, numbers)
                 looked[partition] = numbers
         if host.broker_id in self._fresh:
@@ -226,7 +240,9 @@ class Suite:
     def follow_log(self, host: Host, replica: Replica, before: State | None) -> tuple[list[Batch], list[Batch]]:
         log, name = replica.partition.log, replica.partition.name
         source = self.overheard.sources.get(name)
-        end = min(log.log_end_offset, self._cut.get((host.broker_id, name), log.log_end_offset))
+        end = log.log_end_offset
+        if self._cut:
+            end = min(end, self._cut.get((host.broker_id, name), end))
         gone = replica.cut(end)
         truncation.check(self.ghosts, replica, gone, source)
         new = replica.catch_up(host.disk)
@@ -329,5 +345,5 @@ def named(event: Event) -> TopicPartition:
 
 
 def partitions_of(host: Host) -> Iterable[Partition]:
-    node: Any = host.node
+    node: Any = host.life.node if host.life is not None else None
     return () if node is None else node.replicas

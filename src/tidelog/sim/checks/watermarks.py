@@ -21,7 +21,8 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetch
         assert state.high_watermark >= before.high_watermark, f"I6: {replica!r} came from {before}"
     if state.leading and state.high_watermark > (before.high_watermark if before is not None else state.start):
         check_advance(ghosts, replica, before, fetches)
-    check_isr(ghosts, replica)
+    if state.leading:
+        check_isr(ghosts, replica)
 
 
 def check_advance(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:
