@@ -82,6 +82,12 @@ def _path(item: pytest.Item) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """A worker more than there are cores: many tests wait for a process, a disk or a moment."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Group tests by tests/tiers.py. Marks of pytest-xdist 3.8 would end in node ids, where pytest 9.2 does not look."""
     from xdist.scheduler import LoadGroupScheduling

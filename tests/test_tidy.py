@@ -267,7 +267,8 @@ def test_every_pattern_of_the_tiers_names_a_test():
     assert [pattern for pattern, _ in tiers.PLACES if pattern not in placed] == []
     assert [pattern for pattern, _ in tiers.GROUPS if not any(fnmatch(path, pattern) for path in paths)] == []
     assert [pattern for pattern in tiers.ALONE if not any(fnmatch(path, pattern) for path in paths)] == []
-    assert [pattern for pattern in tiers.STANDARD if not any(fnmatch(name, pattern) for name in names)] == []
+    for pattern in tiers.STANDARD + tiers.EXHAUSTIVE:
+        assert any(fnmatch(name, pattern) for name in names), pattern
 
 
 def test_the_standard_selection_represents_every_tier():

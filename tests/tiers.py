@@ -1,6 +1,7 @@
 """What each test needs, by its path; which tests a selection runs; which tests share a worker, and in what order.
 
-`scripts/test --quick` runs the tiers of `QUICK`, `scripts/test` these and what `STANDARD` names, `--all` every test.
+`scripts/test --quick` runs the tiers of `QUICK` without `EXHAUSTIVE`, `scripts/test` these tiers whole and what
+`STANDARD` names, `--all` every test.
 """
 
 from fnmatch import fnmatch
@@ -16,6 +17,17 @@ TIERS = {
 """From the cheapest to the dearest. A test belongs to the dearest tier that it needs."""
 
 QUICK = ("unit", "cluster")
+EXHAUSTIVE = (
+    "tests/audit/test_busy.py::*",
+    "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
+    "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",
+    "tests/log/test_compaction.py::test_a_truncation_while_*",
+    "tests/node/test_relocation.py::test_a_crash_at_any_operation_*",
+    "tests/sim/nemesis/test_kinds.py::test_every_kind_is_the_same_each_time_*",
+    "tests/wire/test_messages_kio.py::*",
+)
+"""Tests of `QUICK` tiers that try every step, kind or version: too many for `--quick`, the others run them."""
+
 FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
 """In which order the tiers begin: Spark's session is the longest group, seeds fill what is left."""
 
@@ -130,16 +142,20 @@ def tier_of(path: str) -> str:
 
 def is_selected(selection: str, path: str, name: str) -> bool:
     """Whether the selection (`quick`, `standard` or `all`) runs this test; of a name, what is before "[" counts."""
-    if selection == "all" or tier_of(path) in QUICK:
+    if selection == "all":
         return True
     test = f"{path}::{name.partition('[')[0]}"
+    if tier_of(path) in QUICK:
+        return selection == "standard" or not any(fnmatch(test, pattern) for pattern in EXHAUSTIVE)
     return selection == "standard" and any(fnmatch(test, pattern) for pattern in STANDARD)
 
 
 def may_be_selected(selection: str, path: str) -> bool:
     """Whether the selection runs some test of the file."""
-    if selection == "all" or tier_of(path) in QUICK:
+    if selection == "all":
         return True
+    if tier_of(path) in QUICK:
+        return selection == "standard" or f"{path}::*" not in EXHAUSTIVE
     return selection == "standard" and any(fnmatch(path, pattern.partition("::")[0]) for pattern in STANDARD)
 
 
