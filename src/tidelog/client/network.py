@@ -12,7 +12,6 @@ from tidelog.client.link import Answer, Call, Link, State
 from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
-from tidelog.model import earliest
 
 COORDINATOR_LINKS = 2**30
 """The coordinator is reached over a connection of its own, node COORDINATOR_LINKS + broker id: behind a long poll on
@@ -109,8 +108,9 @@ class Network:
 
     def wake(self, now_ms: int) -> None:
         for link in self._links.values():
-            link.wake(now_ms)
-            self._open_wanted(link, now_ms)
+            if link.in_flight or link.waiting or link.state is State.CONNECTING:
+                link.wake(now_ms)
+                self._open_wanted(link, now_ms)
 
     def close(self) -> None:
         for link in self._links.values():
@@ -118,9 +118,13 @@ class Network:
 
     @property
     def deadline(self) -> int | None:
-        links = self._links.values()  # most of them have nothing to do
-        opening = State.CONNECTING
-        return earliest(*[each.deadline for each in links if each.in_flight or each.waiting or each.state is opening])
+        first = None
+        for link in self._links.values():
+            if link.in_flight or link.waiting or link.state is State.CONNECTING:  # most have nothing to do
+                due = link.deadline
+                if due is not None and (first is None or due < first):
+                    first = due
+        return first
 
     def take_effects(self) -> list[Effect]:
         effects: list[Effect] = []

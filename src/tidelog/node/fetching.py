@@ -91,15 +91,10 @@ class Fetching:
     """All fetchers of a broker."""
 
     def __init__(
-        self,
-        broker_id: int,
-        config: BrokerConfig,
-        replicas: HeldReplicas,
-        effects: list[Effect],
-        throttle: Throttle | None = None,
+        self, broker_id: int, config: BrokerConfig, replicas: HeldReplicas, effects: list[Effect], throttle: Throttle
     ) -> None:
         self._broker_id = broker_id
-        self._throttle = throttle or Throttle(broker_id, lambda _config: ())
+        self._throttle = throttle
         self._config = config
         self._replicas = replicas
         self._effects = effects
@@ -150,18 +145,23 @@ class Fetching:
     def pump(self, now: Time) -> None:
         """Send a request on every fetcher that has something to ask and none under way."""
         self._throttle.room(now.mono)
+        is_due = self.alarm.at < NEVER
         for fetcher in list(self._fetchers.values()):
             if fetcher.resting:
                 self._wake_resting(fetcher, now.mono)
-            if fetcher.busy:
-                continue
-            if not fetcher.all:
-                self._leave_leader(fetcher)
-            elif fetcher.has_work and fetcher.rest_until <= now.mono:
-                fetcher.rest_until = 0
-                self._ask_epochs(fetcher)
-                self._fetch(fetcher, now.mono)
-        self.alarm.set(self.next_deadline)
+            if not fetcher.busy:
+                self._go_on(fetcher, now.mono)
+            is_due = is_due or not fetcher.busy or bool(fetcher.resting)
+        if is_due:  # else the answers of leaders come first
+            self.alarm.set(self.next_deadline)
+
+    def _go_on(self, fetcher: Fetcher, now: int) -> None:
+        if not fetcher.all:
+            self._leave_leader(fetcher)
+        elif fetcher.has_work and fetcher.rest_until <= now:
+            fetcher.rest_until = 0
+            self._ask_epochs(fetcher)
+            self._fetch(fetcher, now)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
         """Nothing is fetched from it any more: end the session, or its partitions go on telling it their news."""

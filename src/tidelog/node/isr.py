@@ -55,7 +55,7 @@ class InSyncChanges:
         self._effects = effects
         self._epoch = epoch
         self._eligible = eligible
-        self._wishes: dict[TopicPartition, Proposal] = {}
+        self.wishes: dict[TopicPartition, Proposal] = {}
         self._sent: dict[TopicPartition, Proposal] = {}
         self._retry_at: int | None = None
         self.alarm = Alarm()
@@ -63,18 +63,18 @@ class InSyncChanges:
         self.expands = 0
 
     def __repr__(self) -> str:
-        return f"<InSyncChanges {len(self._wishes)} wished, {len(self._sent)} sent>"
+        return f"<InSyncChanges {len(self.wishes)} wished, {len(self._sent)} sent>"
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
-        self._wishes[partition] = proposal
+        self.wishes[partition] = proposal
         self.alarm.set(self.next_deadline)
 
     def pump(self, now: Time) -> None:
-        if self._sent or not self._wishes or (self._retry_at is not None and now.mono < self._retry_at):
+        if self._sent or not self.wishes or (self._retry_at is not None and now.mono < self._retry_at):
             return
         self._retry_at = None
         topics: dict[bytes, TopicData] = {}
-        for name, proposal in self._wishes.items():
+        for name, proposal in self.wishes.items():
             partition = self._replicas.get(*name)
             if partition is None or not _stands(partition, proposal):
                 continue
@@ -82,7 +82,7 @@ class InSyncChanges:
             topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[]))
             topic.partitions.append(_wish(partition, proposal))
             self._sent[name] = proposal
-        self._wishes = {}
+        self.wishes = {}
         self.alarm.set(None)
         if topics:
             request = AlterPartitionRequest(
@@ -107,7 +107,7 @@ class InSyncChanges:
 
     def _again(self, unanswered: dict[TopicPartition, Proposal], now: Time) -> None:
         if unanswered:
-            self._wishes = {**unanswered, **self._wishes}
+            self.wishes = {**unanswered, **self.wishes}
             self._retry_at = now.mono + RETRY_MS
             self.alarm.set(self._retry_at)
 
@@ -142,7 +142,7 @@ class InSyncChanges:
 
     @property
     def next_deadline(self) -> int | None:
-        return self._retry_at if self._wishes else None
+        return self._retry_at if self.wishes else None
 
 
 def _stands(partition: Partition, proposal: Proposal) -> bool:

@@ -239,7 +239,8 @@ class Node:
             else:
                 if self.waiting.resumable:
                     self.dispatch.resume(self.now)
-                self.broker.in_sync.pump(self.now)
+                if self.broker.in_sync.wishes:
+                    self.broker.in_sync.pump(self.now)
                 self.broker.fetching.pump(self.now)
                 if self.replicas.truncated:
                     self.upkeep.jobs.note_truncation()

@@ -84,7 +84,8 @@ class Throttle:
         earned = (now - self._at) * self.rate / 1000
         self._credit = min(self._credit + earned, self.rate * MOST_CREDIT_MS / 1000)
         self._at = now
-        self._set_alarm()
+        if self.held:
+            self._set_alarm()
 
     def hold(self, partition: TopicPartition) -> None:
         """The partition was left out of an answer."""

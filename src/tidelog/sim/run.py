@@ -1,6 +1,8 @@
 """Whole runs: one seed is a cluster, clients, a phase of faults and a phase in which everything must come right."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 from tidelog.partition.truncation import GENERATIONS
@@ -16,6 +18,8 @@ from tidelog.sim.plan import Plan
 from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 
+COLLECT_EVERY = 10_000
+"""How many more objects are made than freed before Python looks for cycles; a world makes few of them."""
 SCANS = 3
 """How often all logs are looked at in the safety phase."""
 
@@ -89,6 +93,16 @@ def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     workload.settle()
 
 
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcome:
     """The run from start to end; a violation is told in the outcome. `prepared` is called before anything begins: to
     watch the run, or to listen in."""
@@ -97,7 +111,7 @@ def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcom
         prepared(cluster)
     violation = ""
     try:
-        with probed(cluster.world.count):
+        with probed(cluster.world.count), _collecting_rarely():
             drive(cluster, nemesis, plan)
     except Violation as found:
         violation = str(found)

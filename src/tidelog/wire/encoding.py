@@ -183,8 +183,12 @@ class _Encoder(Source):
                     self.line(f"w = bytearray(); {count} += 1")
                     self.field(f"{name}.{field.name}", field)
                     self.flush()
-                    self.line(f"{outer}t += varint({field.tag}); {outer}t += varint(len(w)); {outer}t += w")
-            self.line(f"w = {outer}; w += varint({count}); w += {outer}t")
+                    tag, size = self.constant(uvarint(field.tag or 0), "t"), f"{count}s"
+                    self.line(f"{size} = len(w); {outer}t += {tag}")
+                    self.line(f"if {size} < 128: {outer}t.append({size})")
+                    self.line(f"else: {outer}t += varint({size})")
+                    self.line(f"{outer}t += w")
+            self.line(f"w = {outer}; w.append({count}); w += {outer}t")
         with self.block("else:"):
             self.line("w.append(0)")
 

@@ -7,6 +7,7 @@ only when no view of it lives.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from struct import Struct
 
 from tidelog.errors import ProtocolViolation
@@ -26,13 +27,11 @@ class Buffers:
 
     def __init__(self, spare: int = _SPARE_BYTES) -> None:
         self._spare_bytes = spare
-        self._scratch: memoryview | None = None
         self._spares: list[bytearray] = []
 
+    @cached_property
     def scratch(self) -> memoryview:
-        if self._scratch is None:
-            self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        return self._scratch
+        return memoryview(bytearray(SCRATCH_BYTES))
 
     def take(self, size: int) -> bytearray:
         """A buffer of at least `size` bytes with any content."""
@@ -84,7 +83,7 @@ class FrameReader:
             self._used = None
         if self._own is not None:
             return memoryview(self._own)[self._own_filled : self._own_end]
-        scratch = self._buffers.scratch()
+        scratch = self._buffers.scratch
         have = len(self._head)
         if have:
             scratch[:have] = self._head
@@ -96,7 +95,7 @@ class FrameReader:
         length that is negative, zero or above the limit; nothing was allocated for it."""
         if self._own is not None:
             return self._received_own(self._own, count)
-        scratch = self._buffers.scratch()
+        scratch = self._buffers.scratch
         end = len(self._head) + count
         self._head = b""
         frames: list[memoryview] = []
@@ -121,7 +120,7 @@ class FrameReader:
         if _PREFIX.size < size <= _STRAIGHT_BYTES and not self._head and self._own is None and self._used is None:
             length: int = _PREFIX.unpack_from(data)[0]
             if length == size - _PREFIX.size and length <= self.limit:  # just one whole frame, as nearly always
-                scratch = self._buffers.scratch()
+                scratch = self._buffers.scratch
                 scratch[:size] = data
                 self._expects_long = False
                 return [scratch[_PREFIX.size : size]]

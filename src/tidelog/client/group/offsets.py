@@ -132,6 +132,8 @@ class GroupOffsets:
 
     @property
     def deadline(self) -> int | None:
+        if not self._tasks:
+            return None
         waiting = [task for task in self._tasks if not task.is_out]
         moments = [min(task.deadline, task.retry_at) if task.retry_at else task.deadline for task in waiting]
         if self._finder.deadline is not None and not all(task.retry_at for task in waiting):

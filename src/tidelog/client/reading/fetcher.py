@@ -176,8 +176,9 @@ class Fetcher:
     @property
     def deadline(self) -> int | None:
         """The next partition that is to be tried again."""
-        waiting = (place.retry_at for place in self._positions.places.values() if place.retry_at > self._seen)
-        return min(waiting, default=None)
+        seen = self._seen
+        waiting = [place.retry_at for place in self._positions.places.values() if place.retry_at > seen]
+        return min(waiting) if waiting else None
 
     def _is_current(self, buffered: _Buffered) -> bool:
         place = self._positions.places.get(buffered.partition)

@@ -71,6 +71,8 @@ class Lookups:
 
     @property
     def deadline(self) -> int | None:
+        if not self._searches:
+            return None
         waiting = (search for search in self._searches if not search.out)
         return min((min(search.retry_at, search.deadline) for search in waiting), default=None)
 

@@ -31,6 +31,8 @@ class Muting:
             self.alarm.set(self.next_deadline)
 
     def wake(self, now: int) -> None:
+        if self.alarm.at > now:
+            return
         for connection in [each for each, until in self._until.items() if until <= now]:
             del self._until[connection]
             if not connection.paused:

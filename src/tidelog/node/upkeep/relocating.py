@@ -114,6 +114,8 @@ class Relocations:
     # Copying.
 
     def wake(self, now: Time) -> None:
+        if self.alarm.at > now.mono:
+            return
         for move in list(self._moves.values()):
             if move.token is None and move.due <= now.mono:
                 self._step(move, now)

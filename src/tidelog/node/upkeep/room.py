@@ -45,7 +45,8 @@ class Room:
     def wake(self, now: Time) -> None:
         if not self._replicas.full:
             self._due = None
-        elif self._due is None:
+            return
+        if self._due is None:
             self._due = now.mono + LOOK_EVERY_MS
         elif self._due <= now.mono:
             self._due = now.mono + LOOK_EVERY_MS

@@ -1,6 +1,6 @@
 """All checks together: what is looked at when, and what each look is told of the one before."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tidelog.controller.tree import LeadershipState
@@ -31,7 +31,6 @@ from tidelog.sim.checks.wire import answers, strangers
 from tidelog.sim.checks.wire.fetches import Fetches
 from tidelog.sim.checks.wire.overheard import Overheard
 from tidelog.sim.host import Host
-from tidelog.sim.network import End
 from tidelog.sim.world import World
 
 UNCLEAN_ALLOWED = "unclean.leader.election.enable"
@@ -46,6 +45,8 @@ class Suite:
     def __init__(self) -> None:
         self.ghosts = Ghosts()
         self.overheard = Overheard(self.ghosts, self.epoch_before)
+        self.received = self.overheard.received
+        self.sent = self.overheard.sent
         self.fetches = Fetches(self.overheard)
         self.crashes = crashes.Crashes()
         self.registrations = Registrations()
@@ -74,12 +75,6 @@ class Suite:
         for root in host.disk.roots:
             crashes.check_checkpoints(host.disk, root)
         self._fresh.add(host.broker_id)
-
-    def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
-        self.overheard.received(host, end, frames)
-
-    def sent(self, host: Host, end: End, data: bytes) -> None:
-        self.overheard.sent(host, end, data)
 
     # world.Observer.
 
