@@ -92,7 +92,8 @@ class Engine:
             from pyspark.sql import SparkSession
 
             logging.getLogger("py4j").addHandler(logging.NullHandler())  # what it logs is raised, too
-            conf = SparkConf().setAll(SPARK.items())
+            warehouse = str(self._log.parent.resolve() / "warehouse")  # not in the caller's folder
+            conf = SparkConf().setAll({**SPARK, "spark.sql.warehouse.dir": warehouse}.items())
             with self._log.open("wb") as log:
                 self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
             self._session = SparkSession(SparkContext(gateway=self._gateway, conf=conf))

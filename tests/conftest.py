@@ -82,9 +82,9 @@ def _path(item: pytest.Item) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """A worker more than there are cores: many tests wait for a process, a disk or a moment."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """More workers than there are cores: many tests wait for a moment or a disk, and those of processes for these."""
+    return (os.cpu_count() or 1) + (1 if config.getoption("selection") == "quick" else 2)
 
 
 @pytest.hookimpl(optionalhook=True)

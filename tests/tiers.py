@@ -108,6 +108,8 @@ GROUPS = (
     ("tests/spark/test_sink_crashes.py", "sink"),
     ("tests/spark/test_sink_older_transactions.py", "sink"),
     *((f"tests/spark/{name}.py", name) for name in ALONE_ON_SPARK),
+    ("tests/spark/test_pipelines_kills_flights.py", "spark, killed"),
+    ("tests/spark/test_pipelines_kills_la*.py", "spark, killed"),
     ("tests/spark/*", "spark"),
     ("tests/cli/explain/test_explain_java.py", "kafka"),
     ("tests/compatibility/test_history.py", "kafka"),
@@ -130,7 +132,7 @@ NEEDS = {
     "kafka_libs": ("java", ()),
     "secured_kafka": ("java", ("kafka", "spark")),
     "zookeeper": ("java", ("zookeeper",)),
-    "spark": ("spark", ("spark",)),
+    "spark": ("spark", ("spark", "spark, killed")),
 }
 """Fixtures, and the least tier and the groups of tests that use one, themselves or through others; no group: any."""
 

@@ -70,7 +70,7 @@ def connector() -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(connector: str, spark_home: None) -> Iterator[Any]:
+def spark(connector: str, spark_home: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session of all tests. A test that sets its configuration does so through `conf`. That Tidelog's source and
     sink need no jar is proved by `sink_query`, the driver of `test_sink_kills`."""
     from pyspark import SparkConf, SparkContext
@@ -80,7 +80,9 @@ def spark(connector: str, spark_home: None) -> Iterator[Any]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        conf = SparkConf().setAll([*SETTINGS.items(), ("spark.jars", connector)])
+        warehouse = str(tmp_path_factory.mktemp("warehouse"))
+        settings = {**SETTINGS, "spark.jars": connector, "spark.sql.warehouse.dir": warehouse}
+        conf = SparkConf().setAll(settings.items())
         session = SparkSession.builder.config(conf=conf).getOrCreate()
         gateway = SparkContext._gateway
         try:

@@ -19,7 +19,7 @@ import pytest
 
 from tests.spark.flights_data import flights, send_spread, values
 from tests.spark.records import in_sync, make_topic, send
-from tests.spark.settings import configured
+from tests.spark.settings import configured, environment
 from tests.spark.test_pipelines_mirror import read
 from tidelog.cli.main import run as command
 from tidelog.spark.pipelines import session
@@ -59,7 +59,9 @@ class Driver:
     def finish_alone(self):
         """The same in a process and a session of its own, as users run it."""
         command_line = [sys.executable, "-m", "tidelog.cli.main", *self._with({}), "--once"]
-        done = subprocess.run(command_line, stderr=subprocess.PIPE, text=True, timeout=ENDS_WITHIN_S, check=False)
+        done = subprocess.run(
+            command_line, stderr=subprocess.PIPE, env=environment(), text=True, timeout=ENDS_WITHIN_S, check=False
+        )
         assert done.returncode == 0, done.stderr + self._said()
         return done.stderr
 
@@ -76,7 +78,7 @@ class Driver:
         """Until it is a batch on, and then some time, or until the next. A process that is killed `alone` leaves its JVM,
         and that its workers, as orphans, which may still be at work when the next one starts."""
         started = [sys.executable, "-m", "tidelog.cli.main", *self._with({})]
-        process = subprocess.Popen(started, stderr=subprocess.PIPE, process_group=0)
+        process = subprocess.Popen(started, stderr=subprocess.PIPE, env=environment(), process_group=0)
         try:
             assert b"batch" in process.stderr.readline(), self._said()
             with selectors.DefaultSelector() as waiting:

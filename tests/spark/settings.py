@@ -1,5 +1,6 @@
 """How the brokers and the session that the tests share are configured."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,13 +11,15 @@ QUICK = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 """The brokers notice soon what is to be compacted, and that a transaction's time is over."""
+SHORT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives a minute: its second compiler costs more than it gives."""
 SETTINGS = {
     "spark.app.name": "tidelog tests",
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": SHORT_JVM,
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
     # Spark's default starts a process of the shell for each file that it renames.
@@ -25,6 +28,11 @@ SETTINGS = {
     ),
     "spark.log.level": "OFF",
 }
+
+
+def environment() -> dict[str, str]:
+    """That of a process which starts a session of its own."""
+    return {**os.environ, "JDK_JAVA_OPTIONS": SHORT_JVM, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextmanager

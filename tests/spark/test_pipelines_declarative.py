@@ -1,6 +1,5 @@
 """The project of Spark Declarative Pipelines in examples: it validates, and runs to the same hours as pandas."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from tests.spark.flights_data import MALFORMED, TICK, expected, flights, results, send_spread, shaped, values
 from tests.spark.records import send
+from tests.spark.settings import environment
 from tests.spark.test_pipelines_mirror import read
 
 PROJECT = Path(__file__).parent.parent.parent / "examples" / "declarative"
@@ -61,18 +61,12 @@ def in_order(carriers):
 
 def pipelines(command, project, bootstrap):
     """What `spark-pipelines` says."""
-    environment = {
-        **os.environ,
-        "TIDELOG_BOOTSTRAP": bootstrap,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
     program = str(Path(sys.executable).with_name("spark-pipelines"))
     arguments = ["--conf", "spark.ui.enabled=false"]
     done = subprocess.run(
         [program, *arguments, command],
         cwd=project,
-        env=environment,
+        env={**environment(), "TIDELOG_BOOTSTRAP": bootstrap, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         timeout=WITHIN_S,

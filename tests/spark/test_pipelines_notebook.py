@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.settings import SHORT_JVM
+
 NOTEBOOK = Path(__file__).parent.parent.parent / "examples" / "flights.ipynb"
 PLOTS = 3
 
@@ -17,6 +19,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
     from nbclient import NotebookClient
 
     monkeypatch.setenv("TIDELOG_NOTEBOOK_DAYS", "8")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JVM)
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     assert KernelSpecManager().get_kernel_spec("python3").argv[0] in (sys.executable, "python", "python3")

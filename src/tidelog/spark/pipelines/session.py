@@ -39,8 +39,9 @@ def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[An
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     for name in LOUD:
         PySparkLogger.getLogger(name).disabled = True
-    conf = SparkConf().setAll({**CHOSEN, **NEEDED, **(settings or {})}.items())
     log.parent.mkdir(parents=True, exist_ok=True)
+    here = {"spark.sql.warehouse.dir": str(log.parent.resolve() / "warehouse")}  # not in the caller's folder
+    conf = SparkConf().setAll({**CHOSEN, **NEEDED, **here, **(settings or {})}.items())
     with log.open("ab") as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
     try:
