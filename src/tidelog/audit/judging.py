@@ -13,7 +13,7 @@ from tidelog.audit.scanning import UNKNOWN
 from tidelog.model import TopicPartition
 
 MOST = 10
-"""Findings of one kind in one partition; the rest is counted."""
+"""Findings of one kind in one partition, of what is damaged in one replica; the rest is counted."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,8 @@ class Case:
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    for rule in (_faults, _epochs, _lineage, _divergence, _ends, _elections, _lost, _keys, _trouble):
+    yield from _faults(case)
+    for rule in (_epochs, _lineage, _divergence, _ends, _elections, _lost, _keys, _trouble):
         found = list(rule(case))
         yield from found[:MOST]
         if len(found) > MOST:
@@ -57,7 +58,7 @@ def _found(
 
 
 def _faults(case: Case) -> Iterator[Finding]:
-    """I2."""
+    """I2. What a scan did not list any more is in the count of its replica."""
     for log in case.logs:
         for fault in log.faults[:MOST]:
             yield _found(case, fault.kind, [log.broker], fault.sentence, fault.start, fault.end)

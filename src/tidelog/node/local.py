@@ -191,6 +191,7 @@ class LocalBroker:
         self._topic_configs.clear()
         for partition in self.replicas:
             partition.config = partition.log.config = self.topic_config(partition.name.topic)
+            partition.mark_news()
         self.throttles.configure(self.config, self.now.mono)
         self._tell_admission()
         self.on_config(self.config)

@@ -34,8 +34,8 @@ class Syncing:
             if self._timed.pop(partition.name, None) is not None:
                 self.alarm.set(self.next_deadline)
             self._sync(partition)
-        elif partition.config.flush_ms < NEVER and log.recovery_point < log.log_end_offset:
-            self._timed.setdefault(partition.name, now.mono + partition.config.flush_ms)
+        elif partition.config.flush_ms < NEVER and log.durability.dirty:  # since the last flush, as in Kafka
+            self._timed[partition.name] = log.durability.since + partition.config.flush_ms
             self.alarm.set(self.next_deadline)
 
     def _sync(self, partition: Partition) -> None:
