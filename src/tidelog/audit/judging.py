@@ -64,7 +64,8 @@ def _faults(case: Case) -> Iterator[Finding]:
             yield _found(case, fault.kind, [log.broker], fault.sentence, fault.start, fault.end)
         if (rest := len(log.faults) - MOST + log.uncounted) > 0:
             sentence = f"and {rest} more of such kinds"
-            yield _found(case, log.faults[-1].kind, [log.broker], sentence)
+            first = log.faults[MOST]
+            yield _found(case, first.kind, [log.broker], sentence, first.start)
 
 
 def _epochs(case: Case) -> Iterator[Finding]:
