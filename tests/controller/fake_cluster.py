@@ -246,6 +246,8 @@ class FakeCluster:
 
     def step_store(self):
         """Carry out one list of operations; `outcomes` may hold what becomes of it: (applied, answer)."""
+        while not self.stores and self.run_timers(self.now.mono):
+            pass  # a command that pauses goes on
         broker, controller, token, operations, session = self.stores.popleft()
         self.store_count += 1
         fate = self.outcomes.popleft() if self.outcomes else None

@@ -2,7 +2,8 @@
 
 A command is a generator that yields lists of store operations, either all queries or all changes, receives their
 values, and returns the answer to its request. So it reads top-down, and commands on one partition queue behind its
-pending commit because all do.
+pending commit because all do. One with much to compute yields `PAUSE` in between: the broker takes its other inputs
+first, and the command goes on when the controller is woken, in the same term or not at all.
 
 Every list of changes is sent with a check of `/controller_epoch` in front. The outcomes: *ok* goes on; a conflict there
 means that another controller leads (`deposed`); any other conflict means that the image is stale (`stale`): it is read
@@ -26,6 +27,10 @@ Group = list[Change]
 
 CHUNK = 500
 """Changes in one multi: the largest list that ZooKeeper, too, takes in one message."""
+PAUSE: Sequence[Operation] = []
+"""Yielded instead of operations, and known by its identity."""
+SLICE = 200
+"""Partitions, topics or the like that a command computes between two pauses: some ten milliseconds."""
 RETRY_MS = 100
 MAX_ATTEMPTS = 5
 
@@ -57,6 +62,7 @@ class Journal:
         self.sent: Sequence[Operation] | None = None
         self.doubted: Sequence[Change] | None = None
         self.retry_at: int | None = None
+        self.is_paused = False
         self.finished: list[tuple[Command, Any]] = []
         self.deposed = False
         self.stale = False
@@ -76,7 +82,7 @@ class Journal:
 
     def take(self) -> Sequence[Operation] | None:
         """The next operations to submit to the store, or None while it works or nothing is to do."""
-        while self.sent is None and self.wish is None and (self.urgent or self.queue):
+        while self.sent is None and self.wish is None and not self.is_paused and (self.urgent or self.queue):
             self.current = (self.urgent or self.queue).popleft()
             self.steps = self.current.start()
             self._advance(None)
@@ -88,6 +94,9 @@ class Journal:
     def wake(self, now: int) -> None:
         if self.retry_at is not None and now >= self.retry_at:
             self.retry_at = None
+        if self.is_paused:
+            self.is_paused = False
+            self._advance(())
 
     def result(self, result: StoreResult, now: int) -> None:
         sent, self.sent = self.sent, None
@@ -153,11 +162,14 @@ class Journal:
         assert self.current is not None
         try:
             operations = self.steps.send(values) if values is not None else next(self.steps)
-            while not operations:
+            while not operations and operations is not PAUSE:
                 operations = self.steps.send(())
         except StopIteration as end:
             self.finished.append((self.current, end.value))
             self.current = self.steps = None
+            return
+        if operations is PAUSE:
+            self.is_paused = True
             return
         self.wish = operations if isinstance(operations[0], Query) else self._checked(operations)
 
@@ -176,6 +188,19 @@ def happened(change: Change, node: Any) -> bool:
 
 def _value(change: Change, node: Any) -> Any:
     return node if isinstance(change, Create | Write) else None
+
+
+class Slices:
+    """`yield from slices.did(n)` pauses the command each time that it computed as much as a slice."""
+
+    def __init__(self) -> None:
+        self._since = 0
+
+    def did(self, count: int = 1) -> Steps[None]:
+        self._since += count
+        if self._since >= SLICE:
+            self._since = 0
+            yield PAUSE
 
 
 def chunks(items: Sequence[T], size: int = CHUNK) -> Sequence[Sequence[T]]:

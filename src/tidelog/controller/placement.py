@@ -5,7 +5,7 @@ round, so that a broker's partitions are backed up by all others alike. Where ev
 first put in an order that alternates racks, and no rack gets a second replica while another has none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
@@ -23,17 +23,22 @@ def place(
 ) -> list[tuple[int, ...]]:
     """The replicas of `partitions` new partitions over the brokers in `racks`; INVALID_REPLICATION_FACTOR if there
     are too few of them."""
+    return list(placements(racks, partitions, factor, start, first_partition))
+
+
+def placements(
+    racks: Mapping[int, str | None], partitions: int, factor: int, start: Start, first_partition: int = 0
+) -> Iterator[tuple[int, ...]]:
+    """`place`, one partition after another."""
     check_factor(factor, len(racks))
     order = order_of(racks)
     rack_of = _named(racks) or {broker: str(broker) for broker in racks}
     shift = start.shift
-    result = []
     for partition in range(first_partition, first_partition + partitions):
         if partition > 0 and partition % len(order) == 0:
             shift += 1
         first = (partition + start.offset) % len(order)
-        result.append(_replicas(order, rack_of, factor, first, shift))
-    return result
+        yield _replicas(order, rack_of, factor, first, shift)
 
 
 def order_of(racks: Mapping[int, str | None]) -> list[int]:

@@ -164,7 +164,12 @@ class Reign:
         term = self.term
         settled = [settling.deadline for settling in self.settling] if self.settling else ()
         return earliest(
-            term.journal.retry_at, term.pushes.next_deadline, self.logs.retry_at, self.rebalance_at, *settled
+            term.now.mono if term.journal.is_paused else None,
+            term.journal.retry_at,
+            term.pushes.next_deadline,
+            self.logs.retry_at,
+            self.rebalance_at,
+            *settled,
         )
 
     def end(self) -> list[Effect]:

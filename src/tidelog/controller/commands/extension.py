@@ -4,9 +4,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tidelog.controller import tree
-from tidelog.controller.commands.topics import Plan, carry_out, check_count, check_hand_made, check_once, first_states
-from tidelog.controller.journal import Group, Steps
-from tidelog.controller.placement import Start, order_of, place
+from tidelog.controller.commands.topics import (
+    TOO_MANY,
+    Plan,
+    carry_out,
+    check_hand_made,
+    check_once,
+    exceeds_count,
+    placed,
+    tell,
+)
+from tidelog.controller.journal import Group, Slices, Steps
+from tidelog.controller.placement import Start, order_of
+from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
 from tidelog.controller.term import Term
 from tidelog.errors import ApiError, ErrorCode
@@ -20,25 +30,36 @@ from tidelog.wire.messages.topics.create_partitions import (
 
 
 def create_partitions(term: Term, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+    if exceeds_count(_added(term, wish) for wish in request.topics):
+        refusal: CreatePartitionsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
+        return refusal
     results = []
     plans: list[Plan] = []
+    slices = Slices()
     counted = Counter(topic.name for topic in request.topics)
     for wish in {topic.name: topic for topic in request.topics}.values():
         result = CreatePartitionsTopicResult(name=wish.name)
         results.append(result)
         try:
             check_once(counted[wish.name])
-            plans.append(plan_extension(term, wish))
+            plan = yield from plan_extension(term, wish, slices)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
+            continue
+        plans.append(plan)
     if not request.validate_only:
-        yield from extend(term, plans)
+        yield from extend(term, plans, slices)
     return CreatePartitionsResponse(results=results)
 
 
-def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
+def _added(term: Term, wish: CreatePartitionsTopic) -> int:
+    topic = term.cluster.topics.get(wish.name)
+    return 0 if topic is None else max(0, wish.count - len(topic.assignment.replicas))
+
+
+def extend(term: Term, plans: Sequence[Plan], slices: Slices) -> Steps[None]:
     """The plans hold detached topics: the real ones take their assignments over once all is committed."""
-    yield from carry_out(term, plans)
+    yield from carry_out(term, plans, slices)
     for plan in plans:
         topic = term.cluster.topics[plan.topic.name]
         topic.assignment = plan.topic.assignment
@@ -46,10 +67,11 @@ def extend(term: Term, plans: Sequence[Plan]) -> Steps[None]:
         for partition in plan.topic.partitions.values():
             partition.topic = topic
             topic.partitions[partition.index] = partition
+        tell(term, plan)
         term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
 
 
-def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
+def plan_extension(term: Term, wish: CreatePartitionsTopic, slices: Slices) -> Steps[Plan]:
     topic = term.cluster.topics.get(wish.name)
     if topic is None or topic.marked:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -57,22 +79,23 @@ def plan_extension(term: Term, wish: CreatePartitionsTopic) -> Plan:
     if wish.count <= present:
         message = f"Topic {wish.name} has {present} partition(s); {wish.count} would not be an increase."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    added = _added_replicas(term, wish, topic, present)
+    added = yield from _added_replicas(term, wish, topic, present, slices)
     assignment = topic.assignment._replace(replicas={**topic.assignment.replicas, **added})
     future = Topic(topic.name, assignment, topic.version)
     head: Group = [Write(tree.topic_path(topic.name), tree.format_assignment(assignment), topic.version)]
-    return Plan(future, head, first_states(term, future, added))
+    return Plan(future, head, added.keys())
 
 
-def _added_replicas(term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int) -> dict[int, tuple[int, ...]]:
+def _added_replicas(
+    term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int, slices: Slices
+) -> Steps[dict[int, tuple[int, ...]]]:
     first = topic.partitions[0].target if 0 in topic.partitions else topic.assignment.replicas[0]
     count = wish.count - present
-    check_count(count)
     if wish.assignments is None:
         racks = term.usable_racks()
         order = order_of(racks)
         index = order.index(first[0]) if first[0] in order else 0
-        return dict(enumerate(place(racks, count, len(first), Start(index, index), present), present))
+        return (yield from placed(racks, count, len(first), Start(index, index), slices, present))
     if len(wish.assignments) != count:
         message = f"{count} partition(s) would be added, but {len(wish.assignments)} are assigned."
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

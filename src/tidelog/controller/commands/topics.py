@@ -5,16 +5,17 @@ multis) are made by the next controller (`complete`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidelog.config import describe
 from tidelog.config.alter import check_topic
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import names, tree
-from tidelog.controller.journal import Group, Steps, submit
+from tidelog.controller.journal import SLICE, Group, Slices, Steps, chunks, submit
 from tidelog.controller.leaders import first_state
-from tidelog.controller.placement import Start, check_assignment, place
+from tidelog.controller.placement import Start, check_assignment, placements
+from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition, Topic
 from tidelog.controller.term import Term
 from tidelog.controller.tree import Assignment, LeadershipState
@@ -31,42 +32,50 @@ from tidelog.wire.messages.topics.create_topics import (
 
 MAX_PARTITIONS = 10_000
 """Kafka's bound on the records of one request, and so on the partitions that it may create."""
+TOO_MANY = f"Excessively large number of partitions per request: more than {MAX_PARTITIONS}."
 
 
 @dataclass(slots=True)
 class Plan:
-    """Partitions about to be made, with the changes that make them."""
+    """Partitions about to be made: the nodes that go before theirs, their indexes, and, when these nodes were written,
+    the partitions."""
 
     topic: Topic
     head: Group
-    partitions: list[tuple[Partition, LeadershipState]]
+    indexes: Collection[int]
+    partitions: list[Partition] = field(default_factory=list)
 
 
 def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+    default = term.broker_config().num_partitions
+    if exceeds_count(len(topic.assignments) or _wanted(topic, default) for topic in request.topics):
+        refusal: CreateTopicsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
+        return refusal
     results: list[CreatableTopicResult] = []
-    plans: list[Plan] = []
     planned: dict[str, tuple[Plan, dict[str, str]]] = {}
     counted = Counter(topic.name for topic in request.topics)
+    slices = Slices()
     unified = {names.unified(name): name for name in term.cluster.topics}
     shown = _Shown(term.broker_config())
     for wish in {topic.name: topic for topic in request.topics}.values():
         try:
             check_once(counted[wish.name])
             check_name(term, wish.name, unified)
-            plan, configs = plan_topic(term, wish)
-            check_count(sum(len(other.partitions) for other in plans) + len(plan.partitions))
+            plan, configs = yield from plan_topic(term, wish, slices)
         except ApiError as error:
             results.append(
                 CreatableTopicResult(name=wish.name, error_code=error.code, error_message=error.message, configs=[])
             )
             continue
-        plans.append(plan)
         planned[wish.name] = plan, configs
         results.append(_created(plan, shown(configs)))
     if not request.validate_only:
-        yield from carry_out(term, plans)
+        plans = [plan for plan, _ in planned.values()]
+        yield from carry_out(term, plans, slices)
         for name, (plan, configs) in planned.items():
             _adopt(term, name, plan, configs)
+            tell(term, plan)
+            yield from slices.did(len(plan.partitions))
     return CreateTopicsResponse(topics=results)
 
 
@@ -98,9 +107,18 @@ def check_once(times: int) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def check_count(partitions: int) -> None:
-    if partitions > MAX_PARTITIONS:
-        raise ApiError(ErrorCode.POLICY_VIOLATION, f"More than {MAX_PARTITIONS} partitions in one request.")
+def exceeds_count(partitions: Iterable[int]) -> bool:
+    """Whether all topics of a request together would get too many; looked at before anything is computed for one."""
+    total = 0
+    for count in partitions:
+        total += count
+        if total > MAX_PARTITIONS:
+            return True
+    return False
+
+
+def _wanted(wish: CreatableTopic, default: int) -> int:
+    return default if wish.num_partitions == -1 else max(0, wish.num_partitions)
 
 
 def _created(plan: Plan, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
@@ -146,17 +164,21 @@ def check_name(term: Term, name: str, unified: dict[str, str]) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
-def plan_topic(term: Term, wish: CreatableTopic) -> tuple[Plan, dict[str, str]]:
+def plan_topic(term: Term, wish: CreatableTopic, slices: Slices) -> Steps[tuple[Plan, dict[str, str]]]:
     """What creating the topic takes; ApiError where its wish is not sound."""
     configs = _configs(term, wish)
-    replicas = _assigned(term, wish) if wish.assignments else _placed(term, wish)
+    if wish.assignments:
+        replicas = _assigned(term, wish)
+        yield from slices.did(len(replicas))
+    else:
+        replicas = yield from _placed(term, wish, slices)
     topic = Topic(wish.name, Assignment(new_topic_id(term), replicas, {}, {}), -1)
     head: Group = [
         _config_node(term, wish.name, configs),
         Create(tree.topic_path(wish.name), tree.format_assignment(topic.assignment)),
         Create(tree.partitions_path(wish.name)),
     ]
-    return Plan(topic, head, first_states(term, topic, replicas)), configs
+    return Plan(topic, head, replicas.keys()), configs
 
 
 def _config_node(term: Term, name: str, configs: dict[str, str]) -> Change:
@@ -204,7 +226,7 @@ def check_hand_made(term: Term, index: int, brokers: Sequence[int], factor: int 
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
+def _placed(term: Term, wish: CreatableTopic, slices: Slices) -> Steps[dict[int, tuple[int, ...]]]:
     """The replicas as the round robin gives them."""
     if wish.replication_factor < -1 or wish.replication_factor == 0:
         message = "The replication factor must be larger than 0, or -1 for the default."
@@ -215,10 +237,20 @@ def _placed(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
     config = term.broker_config()
     partitions = config.num_partitions if wish.num_partitions == -1 else wish.num_partitions
     factor = config.default_replication_factor if wish.replication_factor == -1 else wish.replication_factor
-    check_count(partitions)
     racks = term.usable_racks()
     start = Start(term.number(max(1, len(racks))), term.number(max(1, len(racks))))
-    return dict(enumerate(place(racks, partitions, factor, start)))
+    return (yield from placed(racks, partitions, factor, start, slices))
+
+
+def placed(
+    racks: Mapping[int, str | None], partitions: int, factor: int, start: Start, slices: Slices, first: int = 0
+) -> Steps[dict[int, tuple[int, ...]]]:
+    """`place` in slices, by index."""
+    replicas: dict[int, tuple[int, ...]] = {}
+    for index, found in enumerate(placements(racks, partitions, factor, start, first), first):
+        replicas[index] = found
+        yield from slices.did()
+    return replicas
 
 
 def new_topic_id(term: Term) -> bytes:
@@ -232,33 +264,33 @@ def new_topic_id(term: Term) -> bytes:
             return topic_id
 
 
-def first_states(term: Term, topic: Topic, indexes: Iterable[int]) -> list[tuple[Partition, LeadershipState]]:
-    return [
-        (
-            partition := topic.add(index),
-            first_state(partition.replicas, term.cluster.lives)._replace(controller_epoch=term.epoch),
-        )
-        for index in indexes
-    ]
-
-
-def carry_out(term: Term, plans: Sequence[Plan], made: Iterable[str] = ()) -> Steps[None]:
-    """Write the nodes in as few multis as may be, then take the partitions in and tell them, all at once.
-    `made`: the partition nodes that stand already, without a state."""
+def carry_out(term: Term, plans: Sequence[Plan], slices: Slices, made: Iterable[str] = ()) -> Steps[None]:
+    """Write the nodes in as few multis as may be, then take the partitions into their topics. `made`: the partition
+    nodes that stand already, without a state."""
     existing = set(made)
     groups: list[Group] = []
+    states: list[tuple[Partition, LeadershipState]] = []
     for plan in plans:
         groups.append(plan.head)
-        groups.extend(_nodes(partition, state, existing) for partition, state in plan.partitions)
+        for index in plan.indexes:
+            partition = plan.topic.add(index)
+            state = first_state(partition.replicas, term.cluster.lives)._replace(controller_epoch=term.epoch)
+            groups.append(_nodes(partition, state, existing))
+            plan.partitions.append(partition)
+            states.append((partition, state))
+            yield from slices.did()
     yield from submit(groups)
-    partitions = []
-    for plan in plans:
-        for partition, state in plan.partitions:
+    for part in chunks(states, SLICE):
+        for partition, state in part:
             partition.commit(state, 0)
-            plan.topic.partitions[partition.index] = partition
-            partitions.append(partition)
-    term.pushes.tell_roles(partitions, created=True)
-    term.pushes.tell_metadata(partitions)
+            partition.topic.partitions[partition.index] = partition
+        yield from slices.did(len(part))
+
+
+def tell(term: Term, plan: Plan) -> None:
+    """The topic is in the image, with these partitions."""
+    term.pushes.tell_roles(plan.partitions, created=True)
+    term.pushes.tell_metadata(plan.partitions)
 
 
 def _nodes(partition: Partition, state: LeadershipState, existing: set[str]) -> Group:
@@ -270,8 +302,10 @@ def _nodes(partition: Partition, state: LeadershipState, existing: set[str]) -> 
 def complete(term: Term, missing: dict[str, list[int]], made: Iterable[str]) -> Steps[None]:
     """Make the partitions that an earlier controller left without a state."""
     plans = [
-        Plan(topic, [], first_states(term, topic, indexes))
+        Plan(topic, [], indexes)
         for name, indexes in missing.items()
         if not (topic := term.cluster.topics[name]).deleted
     ]
-    yield from carry_out(term, plans, made)
+    yield from carry_out(term, plans, Slices(), made)
+    for plan in plans:
+        tell(term, plan)

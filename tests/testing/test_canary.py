@@ -1,0 +1,71 @@
+"""One client's request must not hold the whole cluster: others produce meanwhile, and the controller stays."""
+
+import time
+from threading import Event, Thread
+
+import pytest
+
+from tests.waiting import PATIENCE_S, wait_for
+from tidelog.errors import ErrorCode
+from tidelog.shell.transport import Admin, Producer
+from tidelog.testing import Cluster
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+
+LONGEST_S = 5.0
+"""Between a record and its acknowledgement, with room for a busy machine; these requests took 16 to 160 s."""
+
+
+class Canary:
+    """Produces one record after another, and knows the longest time that one took."""
+
+    def __init__(self, bootstrap, topic):
+        self.sent, self.longest, self.errors = 0, 0.0, []
+        self._place = bootstrap, topic
+        self._stop = Event()
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+
+    def _run(self):
+        bootstrap, topic = self._place
+        with Producer(bootstrap, linger_ms=0) as producer:
+            while not self._stop.wait(0.01):
+                began = time.monotonic()
+                producer.send(topic, b"tweet")
+                self.errors += [each.error for each in producer.flush(PATIENCE_S) if each.error]
+                self.longest = max(self.longest, time.monotonic() - began)
+                self.sent += 1
+
+
+@pytest.fixture
+def cluster():
+    with Cluster(brokers=3) as running:
+        running.create_topic("canary", 1)
+        yield running
+
+
+def elections(cluster):
+    return sum(kind == "controller.elected" for broker in cluster.brokers for _, kind, _ in broker.lines.kept)
+
+
+@pytest.mark.parametrize(("count", "partitions"), [(40_000, -1), (2_000, 10_000)])
+def test_a_canary_sings_while_topics_without_end_are_asked_for(cluster, count, partitions):
+    before = elections(cluster)
+    wishes = [
+        CreatableTopic(name=f"t{number}", num_partitions=partitions, replication_factor=1) for number in range(count)
+    ]
+    with Canary(cluster.bootstrap, "canary") as canary, Admin(cluster.bootstrap) as admin:
+        wait_for(lambda: canary.sent, "the first record to be acknowledged")
+        answer = admin.ask(CreateTopicsRequest(topics=wishes, validate_only=True), timeout_ms=60_000)
+        sent = canary.sent
+        wait_for(lambda: canary.sent > sent, "a record after it")
+    assert {each.error_code for each in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert not canary.errors
+    assert canary.longest < LONGEST_S
+    assert elections(cluster) == before
