@@ -61,7 +61,7 @@ def _checked(machine: TransactionMachine, asked: AddPartitions) -> Transaction:
     transaction = machine.find(asked.transactional_id)
     if transaction is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.is_prepared and (asked.producer_id, asked.epoch) == (transaction.next_producer_id, 0):
+    if transaction.is_next(asked.producer_id, asked.epoch):
         return transaction  # the producer has its next id already
     if transaction.producer_id != asked.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
