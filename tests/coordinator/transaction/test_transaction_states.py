@@ -6,7 +6,7 @@ import pytest
 
 from tests.coordinator.transaction.ledger import A, B, Ledger
 from tidelog.coordinator.contract import Change
-from tidelog.coordinator.transaction import Ended, Init, Inited
+from tidelog.coordinator.transaction import Ended, EndTransaction, Init, Inited
 from tidelog.coordinator.transaction.state import FOLLOWS, TransactionState
 from tidelog.coordinator.transaction.transaction import LAST_CLIENT_EPOCH, LAST_EPOCH
 from tidelog.errors import ErrorCode
@@ -404,3 +404,42 @@ def test_the_same_where_the_epochs_are_used_up():
     ledger.answer_all()
     assert ledger.answers[token] == Inited(NONE, 1000, 1)
     assert ledger.finish(1000, 1, commit=False) == Ended(NONE, 1000, 2)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_coordinator_that_was_replaced_ends_nothing_of_older_clients(commit):
+    """It knows a transaction that has ended; the next one began, and may end otherwise, at its successor."""
+    zombie = Ledger()
+    zombie.init()
+    zombie.add(100, 0, version=0)
+    assert zombie.finish(100, 0, version=0, commit=commit) == Ended(NONE, 100, 0)
+    successor = zombie.successor()
+    zombie.holding = True
+    assert successor.add(100, 0, version=0).code == NONE
+    tokens = [zombie.ask(EndTransaction("t", 100, 0, commit, 0)) for _ in range(2)]
+    assert not zombie.answers
+    zombie.elapse(30_001)
+    assert [zombie.answers.pop(token).code for token in tokens] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    token = zombie.ask(EndTransaction("t", 100, 0, commit, 0))
+    zombie.run(zombie.coordinator.resigned(0, zombie.now))
+    assert zombie.answers[token].code == ErrorCode.NOT_COORDINATOR
+
+
+def test_nor_does_it_say_that_a_partition_is_in_their_transaction():
+    zombie = Ledger()
+    zombie.init()
+    zombie.add(100, 0, version=0)
+    successor = zombie.successor()
+    zombie.holding = True
+    assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert zombie.add(100, 0, version=0) is None
+
+
+def test_an_end_that_older_clients_ask_for_again_is_answered_by_a_successor():
+    ledger = Ledger()
+    ledger.init()
+    ledger.add(100, 0, version=0)
+    ledger.finish(100, 0, version=0)
+    successor = ledger.successor()
+    assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert successor.successor().finish(100, 0, version=0) == Ended(NONE, 100, 0)

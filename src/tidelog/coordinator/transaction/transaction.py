@@ -122,6 +122,10 @@ class Transaction:
             next_producer_id=next_producer_id,
         )
 
+    def confirmed(self, wall: int) -> "Transaction":
+        """The same once more: whoever can have it committed is the coordinator still."""
+        return replace(self, updated=wall)
+
     def completed(self, wall: int) -> "Transaction":
         """Every partition has its marker."""
         is_rotated = self.next_producer_id != NO_PRODUCER_ID
