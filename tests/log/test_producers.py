@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.log.support import sim_disk
+from tests.log.support import NOW, open_log, sim_disk
+from tidelog.api.records.transactional import transaction_version
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.log import snapshots
 from tidelog.log.producers import Producers
@@ -14,6 +15,7 @@ from tidelog.log.snapshots import Snapshots
 from tidelog.wire.records import CONTROL, MAX_SEQUENCE, TRANSACTIONAL, Marker, Record, build, build_marker, header
 
 ID = 7
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def batch(sequence, count=1, *, epoch=0, attributes=0, timestamp=5, producer_id=ID):
@@ -28,15 +30,45 @@ def appended(producers, found, *, marker=None):
     return producers.apply(found, producers.end_offset, marker)
 
 
-def refused(producers, found):
+def refused(producers, found, version=0):
     with pytest.raises(ApiError) as error:
-        producers.check(found)
+        producers.check(found, transaction_version=version)
     return error.value.code
 
 
 def test_a_new_producer_may_begin_anywhere():
     producers = Producers()
     assert producers.check(batch(17)) is None
+
+
+@pytest.mark.parametrize(("version", "attributes"), [(0, TRANSACTIONAL), (2, 0)])
+def test_one_without_an_epoch_for_each_transaction_as_well(version, attributes):
+    assert Producers().check(batch(17, attributes=attributes), transaction_version=version) is None
+
+
+def test_a_transaction_with_an_epoch_of_its_own_begins_at_zero():
+    """Or the second batch is taken first, and the first, when it is tried again, never."""
+    producers = Producers()
+    for sequence in (17, 1, MAX_SEQUENCE):
+        assert refused(producers, batch(sequence, attributes=TRANSACTIONAL), 2) == OUT_OF_ORDER
+    found = batch(0, attributes=TRANSACTIONAL)
+    assert producers.check(found, transaction_version=2) is None
+    producers.apply(found, 0)
+    assert producers.check(batch(1, attributes=TRANSACTIONAL), transaction_version=2) is None
+    coordinators = batch(-1, attributes=TRANSACTIONAL, producer_id=8)
+    assert producers.check(coordinators, from_client=False, transaction_version=2) is None
+
+
+def test_the_version_of_the_request_says_which_it_is():
+    log = open_log(sim_disk())
+    data = build(
+        [Record(0, 5, None, b"v")], attributes=TRANSACTIONAL, producer_id=ID, producer_epoch=0, base_sequence=1
+    )
+    with pytest.raises(ApiError) as error:
+        log.append_as_leader(data, 0, NOW, transaction_version=transaction_version(12))
+    assert error.value.code == OUT_OF_ORDER
+    log.append_as_leader(data, 0, NOW, transaction_version=transaction_version(11))
+    assert log.log_end_offset == 1
 
 
 def test_the_next_sequence_follows_and_a_gap_is_out_of_order():

@@ -11,6 +11,9 @@ from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from tidelog.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from tidelog.wire.messages.transactions.end_txn import EndTxnRequest
+from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -170,3 +173,39 @@ def test_positions_of_a_group_that_went_on_are_refused(bootstrap, request):
             producer.send_offsets({T0: 2}, place)
         assert caught.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
         producer.abort()
+
+
+def test_an_empty_transaction_that_is_aborted_right_after_a_commit_is_never_fenced():
+    """Java's producer asks so, for it does not know what is empty; the markers of the commit are still on their way."""
+    name, codes = "abort-at-once", set()
+    with Cluster(brokers=2) as cluster, Admin(cluster.bootstrap) as admin:
+        cluster.create_topic("t", 2)
+
+        def ask(request, **how):
+            return admin.ask(request, Coordinator(name, 1), **how)
+
+        def end(producer, *, commit):
+            """The answer that is none to come again, and what was answered until then."""
+            while True:
+                ended = ask(
+                    EndTxnRequest(
+                        transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=commit
+                    )
+                )
+                codes.add(ErrorCode(ended.error_code))
+                if ended.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    return ended.producer_id, ended.producer_epoch
+
+        begun = ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000))
+        producer = begun.producer_id, begun.producer_epoch
+        for number in range(30):
+            adding = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=producer[0],
+                v3_and_below_producer_epoch=producer[1],
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0, 1])],
+            )
+            ask(adding, newest=3)
+            producer = end(end(producer, commit=True), commit=False)
+            assert producer == (begun.producer_id, begun.producer_epoch + 2 * (number + 1))
+    assert codes <= {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}

@@ -4,7 +4,7 @@ Pure: the log decides when the list is written to `leader-epoch-checkpoint`. Epo
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +16,14 @@ NO_OFFSET = -1
 class EpochEntry(NamedTuple):
     epoch: int
     start_offset: int
+
+
+class EpochRun(NamedTuple):
+    """Batches of one epoch that are in the log, one after the other; `end_offset` is exclusive."""
+
+    epoch: int
+    start_offset: int
+    end_offset: int
 
 
 class EpochCache:
@@ -111,3 +119,26 @@ class EpochCache:
         self._epochs = self._epochs[kept]
         self._starts = self._starts[kept]
         self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
+
+
+def agreed(checkpoint: Iterable[EpochEntry], runs: Sequence[EpochRun]) -> EpochCache:
+    """The epochs of a log after a crash. `checkpoint` may be of before or after what the log has; `runs` are all
+    batches that were looked at, ascending. An entry stays unless a batch contradicts it: that it begins no batch says
+    nothing, for compaction may have removed what it began."""
+    kept = [entry for entry in checkpoint if _fits(entry, runs)]
+    epochs = {entry.epoch for entry in kept}
+    learned = [EpochEntry(run.epoch, run.start_offset) for run in runs if run.epoch not in epochs]
+    return EpochCache(sorted([*kept, *learned]))
+
+
+def _fits(entry: EpochEntry, runs: Sequence[EpochRun]) -> bool:
+    """Whether older epochs end where this one begins or before, it begins no later than its own batches, and before
+    those of newer ones."""
+    epoch, start_offset = entry
+    place = bisect_left(runs, epoch, key=lambda run: run.epoch)
+    if place and runs[place - 1].end_offset > start_offset:
+        return False
+    if place == len(runs):
+        return True
+    following = runs[place].start_offset
+    return following >= start_offset if runs[place].epoch == epoch else following > start_offset

@@ -125,7 +125,7 @@ class Log(Contents):
     ) -> Appended:
         """Append one batch at the end, stamped with offset and epoch: in the buffer itself where it is writable.
         ApiError with Kafka's code where the batch is refused; then nothing has changed. `transaction_version` is that
-        of the transaction which a marker ends."""
+        of the transaction which a marker ends, or in which the client writes."""
         self._check_usable()
         rules = self._rules
         batch = check_client_batch(records, rules, now.wall) if from_client else check_own_batch(records, rules)
@@ -135,7 +135,7 @@ class Log(Contents):
                 self.producers.check_marker(batch, marker, transaction_version)
                 earlier = None
             else:
-                earlier = self.producers.check(batch, from_client=from_client)
+                earlier = self.producers.check(batch, from_client=from_client, transaction_version=transaction_version)
             if earlier is not None:
                 return Appended(
                     earlier.first_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, duplicate=True

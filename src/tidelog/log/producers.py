@@ -7,7 +7,9 @@ only `apply` changes state. Rules of a client's batch, as Kafka 4.3.1 has them:
 - exactly one of the last five batches of this epoch again: a duplicate, answered as the first time;
 - a new epoch must begin at sequence 0, the same epoch must go on where it stopped (sequences wrap at 2^31 - 1):
   else OUT_OF_ORDER_SEQUENCE_NUMBER;
-- a producer that is not known (expired, or its records are gone) may begin anywhere: UNKNOWN_PRODUCER_ID is history.
+- a producer that is not known (expired, or its records are gone) may begin anywhere: UNKNOWN_PRODUCER_ID is history;
+- but in a transaction of version 2 (KIP-890), which has an epoch of its own, at 0: OUT_OF_ORDER_SEQUENCE_NUMBER. Else
+  the second batch would be taken where the first one is still on its way, and that could never come after it.
 
 Rules of a marker, which a transaction's coordinator wrote (`check_marker`): a coordinator of an older epoch is
 TRANSACTION_COORDINATOR_FENCED; an older producer epoch is INVALID_PRODUCER_EPOCH, and where each end raises the epoch
@@ -162,11 +164,17 @@ class Producers:
         """End of the question; whether its answer counts."""
         return self._guards.pop(producer_id, 0) == guard
 
-    def check(self, batch: BatchHeader, *, from_client: bool = True) -> AppendedBatch | None:
+    def check(
+        self, batch: BatchHeader, *, from_client: bool = True, transaction_version: int = 0
+    ) -> AppendedBatch | None:
         """Whether the batch may be appended; the earlier append where it is a duplicate; ApiError by the rules above.
-        Coordinators number no batches: of theirs, only the epoch is judged."""
+        Coordinators number no batches: of theirs, only the epoch is judged. `transaction_version` is the one in which
+        the client speaks."""
         producer = self._producers.get(batch.producer_id)
         if producer is None:
+            must_begin = from_client and transaction_version >= RAISES_EPOCH and batch.attributes & TRANSACTIONAL
+            if must_begin and batch.base_sequence != 0:
+                raise _out_of_order(batch, Producer(batch.producer_id))
             return None
         if batch.producer_epoch == producer.epoch:
             if not from_client or _follows(producer.last_sequence, batch.base_sequence):

@@ -2,7 +2,8 @@
 
 1. Finish or undo a compaction that a crash interrupted. 2. Take stock of the segments and rebuild missing indexes.
 3. After an unclean stop, read every batch from the recovery point's segment on; at the first one that is not whole, or
-does not follow, the log ends. 4. Epochs, then producers, are brought to exactly that end.
+does not follow, the log ends. 4. Epochs, then producers, are brought to exactly that end: of the epochs that the
+checkpoint has, what the batches contradict goes, and nothing else, for compaction leaves epochs without a batch.
 
 Below the recovery point nothing is read: it was synced. Above it nothing is believed but checksums, neither indexes nor
 snapshots: a truncation may have made them the ones of other records.
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from tidelog.errors import ApiError, CorruptLog
 from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
-from tidelog.log.epochs import EpochCache
+from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.interrupted import finish, remove_all
 from tidelog.log.marks import CutMarks, marked_in
@@ -25,7 +26,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
 from tidelog.log.transactions import Aborted
-from tidelog.model import Time
+from tidelog.model import NO_EPOCH, Time
 from tidelog.ports import Disk
 from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
 
@@ -65,7 +66,9 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     epochs = _with_forgotten(segments, log_start_offset, epochs)
     if unsure:
         repaired += _trim_overlap(segments, first, recovery_point)
-        repaired += _recover(segments, first, epochs)
+        runs, files = _recover(segments, first)
+        epochs = agreed(epochs, runs)
+        repaired += files
 
     snapshots = Snapshots(segments.disk, segments.folder, _snapshot_offsets(found))
     goes_on = _begin(segments, snapshots, epochs, log_start_offset, now.wall)
@@ -197,6 +200,13 @@ def note_epoch(epochs: EpochCache, batch: BatchHeader) -> None:
         epochs.assign(batch.leader_epoch, batch.base_offset)
 
 
+def _note_run(runs: list[EpochRun], batch: BatchHeader) -> None:
+    if batch.leader_epoch > (runs[-1].epoch if runs else NO_EPOCH):
+        runs.append(EpochRun(batch.leader_epoch, batch.base_offset, batch.next_offset))
+    elif runs:
+        runs[-1] = runs[-1]._replace(end_offset=batch.next_offset)
+
+
 def _ends_whole(segment: Segment) -> bool:
     """Whether the file ends where its last batch does, as a clean stop leaves it."""
     size = segment.size
@@ -208,9 +218,10 @@ def _ends_whole(segment: Segment) -> bool:
     return whole
 
 
-def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
-    """Check the segments from `first` on and cut the log where it stops being whole; the files that were rewritten."""
-    epochs.truncate_from_end(segments[first].base_offset)
+def _recover(segments: Segments, first: int) -> tuple[list[EpochRun], list[str]]:
+    """Check the segments from `first` on and cut the log where it stops being whole; what the batches say of epochs,
+    and the files that were rewritten."""
+    runs: list[EpochRun] = []
     files: list[str] = []
     number, expected = first, segments[first].base_offset
     whole, compacted = True, False
@@ -218,13 +229,13 @@ def _recover(segments: Segments, first: int, epochs: EpochCache) -> list[str]:
         segment = segments[number]
         if not (segment.base_offset == expected or (compacted and segment.base_offset > expected)):
             break
-        expected, whole, compacted = _recover_segment(segment, epochs)
+        expected, whole, compacted = _recover_segment(segment, runs)
         files += segment.write_indexes()
         number += 1
     if number < len(segments):
         remove_all(segments.disk, segments.retire_from(number))
         segments.disk.sync_folder(segments.folder)
-    return files
+    return runs, files
 
 
 def _ends_at(segments: Segments, first: int, recovery_point: int) -> bool:
@@ -264,7 +275,7 @@ def _indexes_end_below(segment: Segment, offset: int) -> bool:
     return (position_entry is None or position_entry[0] < offset) and (time_entry is None or time_entry[1] < offset)
 
 
-def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool, bool]:
+def _recover_segment(segment: Segment, runs: list[EpochRun]) -> tuple[int, bool, bool]:
     """(one past the last whole batch, whether that is the end of the file, whether offsets are missing: then it was
     compacted, and the next one need not begin where this one ends); what follows the last whole batch is cut off."""
     compacted = False
@@ -278,7 +289,7 @@ def _recover_segment(segment: Segment, epochs: EpochCache) -> tuple[int, bool, b
         if not expected <= batch.base_offset <= last_offset <= bound:
             break  # the checksum does not cover the base offset
         segment.note(batch.length, last_offset, batch.latest_timestamp)
-        note_epoch(epochs, batch)
+        _note_run(runs, batch)
         compacted = compacted or batch.base_offset > expected
         expected = last_offset + 1
     if segment.size < size:

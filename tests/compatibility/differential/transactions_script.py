@@ -212,6 +212,7 @@ def _newer(side: Side) -> None:
     """The protocol in which partitions add themselves and every end raises the epoch."""
     who = begun(side, "x")
     side.ask("newer: commit nothing", "EndTxn", 5, **ending("x", who, commit=True))
+    produce(side, "newer: begin in the middle", 12, "x", who, 2)
     produce(side, "newer: produce", 12, "x", who, 0)
     _describe(side, "newer: open", "x")
     side.ask("newer: commit", "EndTxn", 5, **ending("x", who, commit=True))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.coordinator.transaction.ledger import A, B, Ledger
 from tidelog.coordinator.contract import Change
-from tidelog.coordinator.transaction import Ended, Inited
+from tidelog.coordinator.transaction import Ended, EndTransaction, Init, Inited
 from tidelog.coordinator.transaction.state import FOLLOWS, TransactionState
 from tidelog.coordinator.transaction.transaction import LAST_CLIENT_EPOCH, LAST_EPOCH
 from tidelog.errors import ErrorCode
@@ -373,3 +373,73 @@ def test_lists_are_filtered():
     assert ledger.list(producer_ids=frozenset({100})) == ["one"]
     assert ledger.list(states=frozenset({TransactionState.ONGOING}), duration_ms=100) == []
     assert ledger.list(states=frozenset({TransactionState.ONGOING}), duration_ms=99) == ["two"]
+
+
+def test_an_empty_transaction_ended_at_once_waits_for_the_markers_of_the_one_before():
+    """The producer has the next epoch by then, and would be told for good that it is fenced."""
+    ledger = Ledger()
+    ledger.answering = False
+    ledger.init()
+    ledger.add(100, 0)
+    assert ledger.finish(100, 0) == Ended(NONE, 100, 1)
+    early = Ended(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert ledger.finish(100, 1, commit=False) == early
+    assert ledger.finish(100, 0) == ledger.finish(100, 0, commit=False) == early, "whatever its epoch"
+    assert ledger.finish(99, 1, commit=False).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    ledger.answer_all()
+    assert ledger.finish(100, 1, commit=False) == Ended(NONE, 100, 2)
+    assert ledger.finish(100, 0).code == FENCED
+
+
+def test_the_same_where_the_epochs_are_used_up():
+    ledger = at_epoch(LAST_CLIENT_EPOCH)
+    ledger.answering = False
+    ledger.add(100, LAST_CLIENT_EPOCH)
+    ended = ledger.finish(100, LAST_CLIENT_EPOCH)
+    assert ended == Ended(NONE, 1000, 0)
+    assert ledger.finish(1000, 0, commit=False).code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert ledger.finish(1000, 1, commit=False).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    token = ledger.ask(Init("t", 60_000, 1000, 0))
+    assert token not in ledger.answers
+    ledger.answer_all()
+    assert ledger.answers[token] == Inited(NONE, 1000, 1)
+    assert ledger.finish(1000, 1, commit=False) == Ended(NONE, 1000, 2)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_coordinator_that_was_replaced_ends_nothing_of_older_clients(commit):
+    """It knows a transaction that has ended; the next one began, and may end otherwise, at its successor."""
+    zombie = Ledger()
+    zombie.init()
+    zombie.add(100, 0, version=0)
+    assert zombie.finish(100, 0, version=0, commit=commit) == Ended(NONE, 100, 0)
+    successor = zombie.successor()
+    zombie.holding = True
+    assert successor.add(100, 0, version=0).code == NONE
+    tokens = [zombie.ask(EndTransaction("t", 100, 0, commit, 0)) for _ in range(2)]
+    assert not zombie.answers
+    zombie.elapse(30_001)
+    assert [zombie.answers.pop(token).code for token in tokens] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    token = zombie.ask(EndTransaction("t", 100, 0, commit, 0))
+    zombie.run(zombie.coordinator.resigned(0, zombie.now))
+    assert zombie.answers[token].code == ErrorCode.NOT_COORDINATOR
+
+
+def test_nor_does_it_say_that_a_partition_is_in_their_transaction():
+    zombie = Ledger()
+    zombie.init()
+    zombie.add(100, 0, version=0)
+    successor = zombie.successor()
+    zombie.holding = True
+    assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert zombie.add(100, 0, version=0) is None
+
+
+def test_an_end_that_older_clients_ask_for_again_is_answered_by_a_successor():
+    ledger = Ledger()
+    ledger.init()
+    ledger.add(100, 0, version=0)
+    ledger.finish(100, 0, version=0)
+    successor = ledger.successor()
+    assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert successor.successor().finish(100, 0, version=0) == Ended(NONE, 100, 0)

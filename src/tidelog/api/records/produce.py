@@ -112,7 +112,9 @@ def _append(
     if len(records) > LAST_ATTRIBUTES_BYTE and records[LAST_ATTRIBUTES_BYTE]:
         _check_attributes(request, context.version, records)
     try:
-        appended = partition.append(records, acks, context.now)
+        appended = partition.append(
+            records, acks, context.now, transaction_version=transactional.transaction_version(context.version)
+        )
     except ApiError as error:
         if error.code not in WITHOUT_LOG_START:
             answer.log_start_offset = partition.log.log_start_offset

@@ -13,6 +13,7 @@ from tidelog.api.transactions import verification
 from tidelog.api.transactions.verification import Asked
 from tidelog.effects import Later
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.producers import RAISES_EPOCH
 from tidelog.model import TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
@@ -26,6 +27,11 @@ ADDS_SINCE = 12
 
 Refused = dict[TopicPartition, ApiError]
 Proceed = Callable[[Context, ProduceRequest, Refused], Any]
+
+
+def transaction_version(version: int) -> int:
+    """The transaction version in which a client of this version of Produce speaks."""
+    return RAISES_EPOCH if version >= ADDS_SINCE else 0
 
 
 class Batch(NamedTuple):

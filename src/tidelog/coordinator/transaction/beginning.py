@@ -61,9 +61,11 @@ def _fenced(machine: TransactionMachine, transactional_id: str, held: Held, code
 
 
 def _is_valid(known: Transaction, asked: Init) -> bool:
-    """The present producer, or the one that had the id until its epochs were used up and missed the answer."""
+    """The present producer, the one that is to be the next, as it was told already, or the one that had the id until
+    its epochs were used up and missed the answer."""
     return (
         known.epoch == NO_EPOCH
+        or known.is_next(asked.producer_id, asked.epoch)
         or asked.producer_id == known.producer_id
         or (asked.producer_id == known.previous_producer_id and asked.epoch >= LAST_CLIENT_EPOCH)
     )

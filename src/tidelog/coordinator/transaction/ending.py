@@ -1,7 +1,13 @@
 """EndTxn: the decision. Once it is committed the markers go out; the producer is answered at once.
 
 In transaction version 2 the decision raises the epoch, so a request with the epoch before it is the same one again. In
-the older version nothing tells a repeated end from one that comes too late but the state.
+the older version nothing tells a repeated end from one that comes too late but the state, and that may be of before: a
+coordinator that was replaced and not told would answer for the next transaction with the outcome of the last one that
+it knows. So it writes what it knows once more, and answers when that is committed, which without its office it never
+is.
+
+While markers are on their way, whoever has the id is told to come again, whatever its epoch: the producer has its next
+one by then, and may end an empty transaction with it before the one before is complete.
 """
 
 from typing import NamedTuple
@@ -36,18 +42,20 @@ def end(machine: TransactionMachine, asked: EndTransaction) -> Result:
     transaction = machine.find(asked.transactional_id)
     if transaction is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_again = asked.version >= RAISES_EPOCH and _is_again(transaction, asked)
-    if transaction.producer_id != asked.producer_id and not is_again:
+    raises = asked.version >= RAISES_EPOCH
+    is_again = raises and _is_again(transaction, asked)
+    is_present = asked.producer_id == transaction.producer_id or transaction.is_next(asked.producer_id, asked.epoch)
+    if not (is_present or is_again):
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if not is_again and (
-        asked.epoch != transaction.epoch or (transaction.is_prepared and asked.version >= RAISES_EPOCH)
-    ):
+    if transaction.is_prepared and (raises or asked.epoch == transaction.epoch):
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if asked.epoch != transaction.epoch and not is_again:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is TransactionState.ONGOING:
         return _decide(machine, transaction, asked)
-    if transaction.is_prepared or (transaction.state in COMPLETE and (is_again or asked.version < RAISES_EPOCH)):
-        return _already(transaction, asked)
-    if asked.version >= RAISES_EPOCH and not asked.commit:
+    if transaction.state in COMPLETE and (is_again or not raises):
+        return _already(machine, transaction, asked)
+    if raises and not asked.commit:
         return _decide(machine, transaction, asked)  # an abort of nothing, which raises the epoch all the same
     raise ApiError(ErrorCode.INVALID_TXN_STATE)
 
@@ -68,12 +76,13 @@ def _is_again(transaction: Transaction, asked: EndTransaction) -> bool:
     )
 
 
-def _already(transaction: Transaction, asked: EndTransaction) -> Result:
+def _already(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
     if transaction.is_commit != asked.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
-    if transaction.is_prepared:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return Result(Ended(ErrorCode.NONE, transaction.producer_id, transaction.epoch))
+    answer = Ended(ErrorCode.NONE, transaction.producer_id, transaction.epoch)
+    if asked.version >= RAISES_EPOCH:
+        return Result(answer)
+    return machine.change(answer, transaction.confirmed(machine.wall))
 
 
 def _decide(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:

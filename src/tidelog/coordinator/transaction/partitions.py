@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.transaction.machine import Held, TransactionMachine
 from tidelog.coordinator.transaction.state import TransactionState
-from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.coordinator.transaction.transaction import RAISES_EPOCH, Transaction
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
@@ -35,14 +35,15 @@ class Added(NamedTuple):
 
 
 def add(machine: TransactionMachine, asked: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
-    """ApiError where the producer is not the present one."""
+    """ApiError where the producer is not the present one. In older versions what is in the transaction is written
+    again: that it is may be true of the one before, which has ended at a successor (`ending.py`)."""
     transaction = _checked(machine, asked)
     if transaction.is_prepared:
         held = Held(token, partial(add, machine, asked, token, refuse), refuse)
         machine.hold(asked.transactional_id, held)
         return Result()
     is_ongoing = transaction.state is TransactionState.ONGOING
-    if is_ongoing and asked.partitions <= transaction.partitions:
+    if is_ongoing and asked.partitions <= transaction.partitions and asked.version >= RAISES_EPOCH:
         return Result(Added(ErrorCode.NONE))
     return machine.change(
         Added(ErrorCode.NONE), transaction.with_partitions(asked.partitions, machine.wall, asked.version)
@@ -61,7 +62,7 @@ def _checked(machine: TransactionMachine, asked: AddPartitions) -> Transaction:
     transaction = machine.find(asked.transactional_id)
     if transaction is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.is_prepared and (asked.producer_id, asked.epoch) == (transaction.next_producer_id, 0):
+    if transaction.is_next(asked.producer_id, asked.epoch):
         return transaction  # the producer has its next id already
     if transaction.producer_id != asked.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)

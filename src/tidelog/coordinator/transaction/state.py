@@ -6,7 +6,7 @@
       └── InitProducerId ────────────────────────┘
 
 A complete state leads back to Ongoing, and in transaction version 2, where an end without a beginning still raises the
-epoch, to PrepareAbort.
+epoch, to PrepareAbort. In older versions it is written again where its end is asked for again (`ending.py`).
 """
 
 from enum import Enum
@@ -41,8 +41,8 @@ FOLLOWS: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
     TransactionState.PREPARE_ABORT: IDLE | {TransactionState.ONGOING},
-    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
-    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT}),
     TransactionState.DEAD: IDLE,
 }
 """Which states a state may come after."""

@@ -58,6 +58,10 @@ class Transaction:
         """Also what began further ahead than its time-out: by a clock that was wrong, which nobody can wait for."""
         return self.state is TransactionState.ONGOING and abs(wall - self.started) > self.timeout_ms
 
+    def is_next(self, producer_id: int, epoch: int) -> bool:
+        """Whether this is the producer to be when the transaction is complete, as it was told already."""
+        return self.is_prepared and (producer_id, epoch) == (self.next_producer_id, 0)
+
     def check_follows(self, before: "Transaction") -> None:
         """AssertionError where this cannot come after `before`."""
         assert before.state in FOLLOWS[self.state], (before, self)
@@ -117,6 +121,10 @@ class Transaction:
             version=version,
             next_producer_id=next_producer_id,
         )
+
+    def confirmed(self, wall: int) -> "Transaction":
+        """The same once more: whoever can have it committed is the coordinator still."""
+        return replace(self, updated=wall)
 
     def completed(self, wall: int) -> "Transaction":
         """Every partition has its marker."""
