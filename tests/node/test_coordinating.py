@@ -6,6 +6,7 @@ from tests.node.one_broker import OneBroker, values
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 
 
 @pytest.fixture
@@ -49,3 +50,22 @@ def test_damaged_records_do_not_end_the_broker(heard, monkeypatch):
     broker.lead(topic=GROUP_TOPIC, epoch=1, partition_epoch=1)
     assert heard == [("elected", 0), ("loaded", 0)]
     assert [event.kind for event in broker.events if event.level == "error"] == ["coordinator.incomplete"]
+
+
+def test_a_topic_that_was_replaced_within_one_push_is_a_deleted_one(monkeypatch):
+    told = []
+    monkeypatch.setattr(GroupCoordinator, "topics_deleted", lambda _self, names, _now: told.append(set(names)) or [])
+    broker = OneBroker()
+
+    def push(**ids):
+        partition = UpdateMetadataPartitionState(partition_index=0, leader=1, isr=[1], replicas=[1])
+        topics = [
+            UpdateMetadataTopicState(topic_name=name, topic_id=topic_id, partition_states=[partition])
+            for name, topic_id in ids.items()
+        ]
+        broker.live(0, 1, topic_states=topics)
+        return told.pop()
+
+    assert push(t=b"1" * 16, u=b"2" * 16) == set()
+    assert push(t=b"1" * 16, u=b"2" * 16) == set()
+    assert push(t=b"3" * 16, u=b"2" * 16) == {"t"}

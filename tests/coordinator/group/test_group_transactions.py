@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.coordinator.group.consumer.people import Cluster
 from tests.coordinator.group.ground import Ground
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -121,6 +122,22 @@ def test_a_deleted_topic_takes_its_pending_positions_with_it():
     ground.carry_out(ground.coordinator.topics_deleted(["t"], ground.now))
     end(ground, committed=True)
     assert fetched(ground, stable=True) == fetched(ground.failover()) == -1
+
+
+def test_a_pending_position_is_one_in_the_topic_that_had_the_name_then():
+    cluster = Cluster(t=1)
+    ground = Ground(cluster=cluster)
+    commit(ground, 5)
+    end(ground, committed=True)
+    assert fetched(ground) == 5
+    commit(ground, 6)
+    cluster.make("t", 1)
+    end(ground, committed=True)
+    assert fetched(ground) == fetched(ground.failover()) == -1
+    commit(ground, 7)
+    ground.carry_out(ground.coordinator.topics_deleted(["t"], ground.now))
+    end(ground, committed=True)
+    assert fetched(ground) == 7, "the news of the old topic's end came late"
 
 
 def test_nothing_expires_while_a_transaction_is_open():

@@ -69,7 +69,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 subscriptions.topics_changed(self._shards.machine(shard.partition.partition), topics)
 
     def topics_deleted(self, topics: Iterable[str], now: Time) -> list[Effect]:
-        """Topics left the cluster: positions in them are forgotten."""
+        """Topics left the cluster, or others have their names now: positions in them are forgotten."""
         names = list(topics)
         return self._input(now, self._forget, names)
 
