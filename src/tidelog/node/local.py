@@ -281,6 +281,8 @@ class LocalBroker:
         self.effects.extend(self.groups.topics_changed(touched, now))
         if before.keys() != self.image.brokers.keys():
             self._alive_changed(now)
+        if self.image.brokers.keys() - before.keys():
+            self.integrity.brokers_came()
         for broker, old in before.items():
             known = self.image.brokers.get(broker)
             listener = self.inter_broker_listener

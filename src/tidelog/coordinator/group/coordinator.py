@@ -75,6 +75,5 @@ class GroupCoordinator(Coordinator[GroupMachine]):
 
     def _forget(self, topics: list[str]) -> None:
         for shard in self._shards:
-            if not shard.is_loading:
-                machine = self._shards.machine(shard.partition.partition)
-                shard.execute(partial(deletion.forget_topics, machine, topics))
+            machine = self._shards.machine(shard.partition.partition)
+            shard.execute_once_loaded(partial(deletion.forget_topics, machine, topics))

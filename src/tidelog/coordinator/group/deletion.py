@@ -91,8 +91,8 @@ def _tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequest
 
 
 def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
-    """The topics are deleted, or replaced by others of their names: positions in them mean nothing any more. A tombstone
-    ends what is pending, too, so there is none where a transaction has a position in the new topic."""
+    """The topics are deleted, or replaced by others of their names: positions in them mean nothing any more. Tombstones
+    end what is pending, too, so there is none where a transaction has a position in the new topic."""
     gone: dict[tuple[str, TopicPartition], None] = {}
     kept: set[tuple[str, TopicPartition]] = set()
     for topic in topics:
