@@ -42,7 +42,26 @@ def test_a_taken_port_is_one_sentence_and_exit_code_1(tmp_path):
         with running("up", "--brokers", 1, "--data", tmp_path / "b", "--port", port) as second:
             out, err = second.communicate(timeout=PATIENCE_S)
             assert (second.returncode, out) == (1, "")
-            assert f"Cannot listen on 127.0.0.1:{port}: Address already in use." in err
+            assert err == f"Cannot listen on 127.0.0.1:{port}: Address already in use.\n"
+        assert not (tmp_path / "b").exists()
+
+
+def test_a_folder_in_which_a_cluster_runs_is_left_alone(tmp_path, free_ports):
+    """It was found out by each broker for itself: options were written over, and the dead one started."""
+    ports = free_ports(2)
+    with running("up", "--brokers", 2, "--data", tmp_path, "--port", 0) as first:
+        first.stdout.readline()
+        os.kill(pid_of(tmp_path, 0), signal.SIGKILL)
+        line_with(first.stderr, "broker 0 (pid")
+        before = {file: file.read_text() for file in tmp_path.glob("broker-*/server.properties")}
+        assert len(before) == 2
+        for brokers in (1, 2):
+            with running("up", "--brokers", brokers, "--data", tmp_path, "--port", ports[0]) as second:
+                out, err = second.communicate(timeout=PATIENCE_S)
+            assert (second.returncode, out) == (1, "")
+            assert err == f"A cluster runs in {tmp_path}: {tmp_path}/broker-1 is used by another process.\n"
+        assert before == {file: file.read_text() for file in tmp_path.glob("broker-*/server.properties")}
+        assert not (tmp_path / "broker-0" / "pid").exists()
 
 
 def test_a_broker_runs_from_kafkas_own_file(tmp_path):

@@ -158,6 +158,40 @@ def test_no_more_than_a_broker_knows_again_is_sent_while_the_old_leader_owes_ans
     assert story.logs.logs[T0].values() == [b"%d" % number for number in range(8)]
 
 
+def test_until_the_first_batch_is_acknowledged_no_other_follows_it():
+    """Seen: 0, 74 and 75 on their way to a partition that had acknowledged nothing. Where the first fails, a broker that
+    knows nothing of the producer cannot tell that one is missing."""
+    story = Story(linger_ms=0)
+    answers = []
+
+    def slow(broker, request, reply):
+        story.logs.produce(broker, request, lambda response: answers.append((reply, response)))
+
+    def sent():
+        return [header(data.records).base_sequence for request in story.produced()
+                for topic in request.topic_data for data in topic.partition_data if data.index == 0]  # fmt: skip
+
+    story.ground.handlers[PRODUCE] = slow
+    for number in range(4):
+        story.send(b"%d" % number)
+        story.send(b"%d" % number, partition=1)
+        story.ground.run(20)
+    assert sent() == [0]
+    for reply, response in answers:
+        reply(response)
+    answers.clear()
+    for number in range(4, 7):
+        story.send(b"%d" % number)
+        story.ground.run(20)
+    assert sent() == [0, 1, 5, 6], "then as many as may be"
+    story.ground.handlers[PRODUCE] = story.logs.produce
+    for reply, response in answers:
+        reply(response)
+    story.settle()
+    assert story.errors() == {ErrorCode.NONE: 11}
+    assert story.logs.logs[T0].values() == [b"%d" % number for number in range(7)]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_lost_requests_and_answers_neither_lose_nor_repeat_nor_reorder(seed):
     story = Story(seed, linger_ms=0, batch_size=200, max_in_flight_requests_per_connection=5)

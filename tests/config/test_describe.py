@@ -89,3 +89,18 @@ def test_the_broker_without_a_name_shows_what_is_set_for_all():
     line = _only(describe.cluster(RUNNING))
     assert (line.name, line.value, line.source) == ("log.segment.bytes", "3000000", Source.DYNAMIC_DEFAULT_BROKER)
     assert line.synonyms == [Origin("log.segment.bytes", "3000000", Source.DYNAMIC_DEFAULT_BROKER)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("advertised.listeners", "PLAINTEXT://host:9092"),
+        ("listener.name.plain.ssl.keystore.type", "PEM"),
+        ("my.own.key", None),
+        *((name, kinds.show(option.default)) for name, option in BrokerConfig.OPTIONS.items() if option.default),
+    ],
+)
+def test_whatever_the_file_gives_comes_from_the_file(name, value):
+    line = _only(describe.broker(BrokerConfig({"node.id": "1", name: value or "x"}), [name]))
+    assert line.source == line.synonyms[0].source == Source.STATIC_BROKER
+    assert line.value == (None if line.is_sensitive else value)

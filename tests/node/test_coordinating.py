@@ -3,9 +3,11 @@
 import pytest
 
 from tests.node.one_broker import OneBroker, values
+from tidelog.alarms import NEVER
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 
 
 @pytest.fixture
@@ -27,13 +29,13 @@ def test_a_failed_folder_ends_the_coordination_at_once(heard):
     assert heard[2:] == [("resigned", 0)]
 
 
-def test_a_new_epoch_loads_anew_and_following_ends_it(heard):
+def test_a_new_epoch_goes_on_with_what_was_loaded_and_following_ends_it(heard):
     broker = OneBroker()
     broker.lead(topic=GROUP_TOPIC)
     broker.lead(topic=GROUP_TOPIC, epoch=1, partition_epoch=1)
     broker.lead(topic=GROUP_TOPIC, epoch=1, partition_epoch=2, isr=(0, 1))
     broker.follow(topic=GROUP_TOPIC, epoch=2, partition_epoch=3)
-    assert heard == [("elected", 0), ("loaded", 0), ("elected", 0), ("loaded", 0), ("resigned", 0)]
+    assert heard == [("elected", 0), ("loaded", 0), ("elected", 0), ("resigned", 0)]
 
 
 def test_damaged_records_do_not_end_the_broker(heard, monkeypatch):
@@ -47,5 +49,28 @@ def test_damaged_records_do_not_end_the_broker(heard, monkeypatch):
 
     monkeypatch.setattr(log, "read", rotten)
     broker.lead(topic=GROUP_TOPIC, epoch=1, partition_epoch=1)
-    assert heard == [("elected", 0), ("loaded", 0)]
+    broker.passes(5_000)
+    assert heard == [("elected", 0)], "it would know nothing of what cannot be read"
     assert [event.kind for event in broker.events if event.level == "error"] == ["coordinator.incomplete"]
+    monkeypatch.undo()
+    broker.passes(1_000)
+    assert broker.node.coordinating.alarm.at == NEVER
+
+
+def test_a_topic_that_was_replaced_within_one_push_is_a_deleted_one(monkeypatch):
+    told = []
+    monkeypatch.setattr(GroupCoordinator, "topics_deleted", lambda _self, names, _now: told.append(set(names)) or [])
+    broker = OneBroker()
+
+    def push(**ids):
+        partition = UpdateMetadataPartitionState(partition_index=0, leader=1, isr=[1], replicas=[1])
+        topics = [
+            UpdateMetadataTopicState(topic_name=name, topic_id=topic_id, partition_states=[partition])
+            for name, topic_id in ids.items()
+        ]
+        broker.live(0, 1, topic_states=topics)
+        return told.pop()
+
+    assert push(t=b"1" * 16, u=b"2" * 16) == set()
+    assert push(t=b"1" * 16, u=b"2" * 16) == set()
+    assert push(t=b"3" * 16, u=b"2" * 16) == {"t"}

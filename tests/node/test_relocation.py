@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.log.support import read_batches
-from tests.node.one_broker import TOPIC, OneBroker
+from tests.node.one_broker import TOPIC, TOPIC_ID, OneBroker
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import Fault
@@ -15,6 +15,7 @@ from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.records import Record, build
 
 FOLDERS = ("/a", "/b")
@@ -133,6 +134,27 @@ def test_a_replica_that_comes_later_is_created_where_it_was_wished():
         assert move(broker, "/a", index) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         broker.lead(isr=(0,), replicas=(0,), index=index)
         assert broker.partition(index).log.folder == f"/a/t-{index}"
+
+
+def test_a_replica_that_is_being_created_may_be_asked_to_be_where_it_will_be():
+    """Metadata may tell of a topic before its replica is opened here: the folder that is wished is the one it gets."""
+    broker = broker_of(count=1)
+
+    def told(index, *replicas):
+        partition = UpdateMetadataPartitionState(partition_index=index, leader=replicas[0], replicas=[*replicas])
+        topic = UpdateMetadataTopicState(topic_name=TOPIC, topic_id=TOPIC_ID, partition_states=[partition])
+        broker.live(0, 1, 2, topic_states=[topic])
+
+    told(1, 1, 2)
+    assert move(broker, "/a", 1) == ErrorCode.REPLICA_NOT_AVAILABLE, "of other brokers"
+    for index, folder in ((2, "/a"), (3, "/a"), (4, "/b")):
+        told(index, 0, 1)
+        assert move(broker, folder, index) == ErrorCode.NONE
+        broker.lead(isr=(0,), replicas=(0, 1), index=index)
+        assert broker.partition(index).log.folder == f"{folder}/t-{index}"
+    told(5, 0, 1)
+    broker.give("disk_failed", 0, "/b", "EIO")
+    assert move(broker, "/a", 5) == ErrorCode.REPLICA_NOT_AVAILABLE, "it may be in the folder that is offline"
 
 
 def test_another_wish_replaces_the_first_and_the_present_folder_ends_the_move():

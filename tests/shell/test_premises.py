@@ -110,6 +110,9 @@ def test_folders_are_named_by_their_whole_path(tmp_path, monkeypatch):
     file = tmp_path / "a.properties"
     file.write_text("node.id=0\nlog.dirs=one,/two/\n")
     assert load_config(file).folders == [f"{tmp_path}/one", "/two"]
+    file.write_text("node.id=0\nlog.dir=one\n")
+    assert load_config(file).folders == [f"{tmp_path}/one"]
+    assert "log.dirs" not in load_config(file).properties, "DescribeConfigs would say that it was given"
 
 
 def test_a_damaged_store(refused, tmp_path):

@@ -187,14 +187,22 @@ def test_a_dead_broker_is_reported_and_restarted_only_if_asked(up, tmp_path, wor
         assert pids(tmp_path) == []
 
 
-def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_behind(tmp_path, capfd):
+def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_behind(tmp_path):
     with Supervisor(tmp_path / "a", brokers=1, port=0) as running:
         taken = running.children[0].port
         other = Supervisor(tmp_path / "b", brokers=1, port=taken)
-        with pytest.raises(NotReady, match="broker 0 ended with exit code 1"):
+        with pytest.raises(NotReady, match=rf"Cannot listen on 127\.0\.0\.1:{taken}: Address already in use\."):
             other.start()
         assert other.children[0].process is None
-    assert f"Cannot listen on 127.0.0.1:{taken}" in capfd.readouterr().err
+        assert not other.folder.exists()
+
+
+def test_a_broker_that_refuses_to_start_leaves_nothing_behind(tmp_path, capfd):
+    cluster = Supervisor(tmp_path, brokers=1, port=0, overrides={"metadata.store": "zookeeper://"})
+    with pytest.raises(NotReady, match="broker 0 ended with exit code 1"):
+        cluster.start()
+    assert cluster.children[0].process is None
+    assert "metadata.store" in capfd.readouterr().err
 
 
 def test_a_broker_that_hangs_before_it_listens_is_not_waited_for_for_ever(tmp_path):

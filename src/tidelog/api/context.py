@@ -1,6 +1,6 @@
 """What a handler sees: the request's circumstances, and the broker as far as handlers may touch it."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,6 +73,10 @@ class Replicas(Protocol):
     def __iter__(self) -> Iterator[Partition]: ...
 
     def folder_of(self, partition: TopicPartition) -> str: ...
+
+    @property
+    def live_folders(self) -> Sequence[str]:
+        """The log folders that have not failed."""
 
     @property
     def futures(self) -> Mapping[TopicPartition, tuple[Log, str]]:

@@ -79,6 +79,7 @@ class Shard:
         self._queue: deque[_Operation] = deque()
         self._waiting: deque[_Waiting] = deque()
         self._fired: dict[Hashable, Run] = {}
+        self._once_loaded: list[Run] = []
         self.machine = machine(self)
 
     def __repr__(self) -> str:
@@ -128,6 +129,13 @@ class Shard:
             self._queue.append(operation)
         else:
             self._run(operation)
+
+    def execute_once_loaded(self, run: Run) -> None:
+        """An operation that nobody asked for."""
+        if self.is_loading:
+            self._once_loaded.append(run)
+        else:
+            self.execute(run)
 
     def read(self, respond: Callable[[], Any], token: int, refuse: Refuse) -> None:
         """Answer from committed state."""
@@ -224,7 +232,10 @@ class Shard:
                 self.machine.replay_pending(offset, change, result.transaction.producer_id)
 
     def transaction_ended(self, offset: int, producer_id: int, *, committed: bool) -> None:
-        """A marker was appended: whatever the coordinator itself has not appended yet comes after it."""
+        """A marker was appended: whatever the coordinator itself has not appended yet comes after it. One that is
+        appended meanwhile is loaded with all else."""
+        if self.is_loading:
+            return
         self.machine.replay_end(offset, producer_id, committed=committed)
         self.end_offset = max(self.end_offset, offset + 1)
 
@@ -313,8 +324,9 @@ class Shard:
         self.is_loading = False
         self._loaded_end = self.end_offset
         self.machine.commit(self.high_watermark)
-        for run in self.machine.loaded():
+        for run in [*self.machine.loaded(), *self._once_loaded]:
             self.execute(run)
+        self._once_loaded.clear()
 
     def resigned(self) -> None:
         """Drop everything; the caller forgets the shard."""

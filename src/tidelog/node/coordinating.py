@@ -1,15 +1,19 @@
 """What a broker does for its coordinators: whoever leads a partition of an internal topic coordinates what it holds.
 
 A coordinator replays the partition's log before it serves, its records are appended as leader, and its answers wait
-for the high watermark.
+for the high watermark. What it replays is held against its checksums first, as what clients read is: it goes on
+loading, and whoever asks is told to come again, until rot is mended. A wrong position would be worse than none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from tidelog.alarms import Alarm
 from tidelog.coordinator.coordinator import Coordinator
 from tidelog.effects import Append, Effect, Event
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
@@ -17,19 +21,36 @@ from tidelog.partition.partition import Partition
 from tidelog.wire.records import batches
 
 LOAD_BYTES = 1 << 20
+RETRY_MS = 1_000
+
+
+@dataclass(slots=True, eq=False)
+class Loading:
+    """A partition of which all below `offset` is replayed. `told`: that it goes no further."""
+
+    partition: Partition
+    offset: int
+    told: bool = False
 
 
 class Coordinating:
-    """`coordinators` by their topic."""
+    """`coordinators` by their topic. `examine` is told of a read that must be examined first."""
 
     def __init__(
-        self, coordinators: Mapping[str, Coordinator[Any]], replicas: HeldReplicas, effects: list[Effect]
+        self,
+        coordinators: Mapping[str, Coordinator[Any]],
+        replicas: HeldReplicas,
+        effects: list[Effect],
+        examine: Callable[[Partition, Unsound], ErrorCode],
     ) -> None:
         self._coordinators = coordinators
         self._replicas = replicas
         self._effects = effects
+        self._examine = examine
         self._epochs: dict[TopicPartition, int] = {}
         """The partitions that this broker coordinates, and the leader epoch since which it does."""
+        self._loading: dict[TopicPartition, Loading] = {}
+        self.alarm = Alarm()
 
     def __repr__(self) -> str:
         return f"<Coordinating {sorted(map(str, self._epochs))}>"
@@ -54,52 +75,74 @@ class Coordinating:
         return None
 
     def committed(self, partition: Partition, now: Time) -> None:
-        """A partition that this broker leads may have a higher high watermark."""
+        """A partition that this broker leads has news: a higher high watermark, or it was examined or mended."""
         coordinator = self._coordinators.get(partition.name.topic)
         if coordinator is not None:
+            loading = self._loading.get(partition.name)
+            if loading is not None:
+                self._go_on(loading, now)
             self._effects.extend(coordinator.committed(partition.name.partition, partition.high_watermark, now))
 
     def role_changed(self, partition: Partition, now: Time) -> None:
         coordinator = self._coordinators.get(partition.name.topic)
         if coordinator is None:
             return
-        try:
-            self._take_or_leave(coordinator, partition, now)
-        except DiskFailed as failure:
-            self._replicas.refused(failure)
-
-    def _take_or_leave(self, coordinator: Coordinator[Any], partition: Partition, now: Time) -> None:
-        index = partition.name.partition
+        name = partition.name
         if not isinstance(partition.role, Leader):
-            if self._epochs.pop(partition.name, None) is not None:
-                self._effects.extend(coordinator.resigned(index, now))
-        elif self._epochs.get(partition.name) != partition.epoch:
-            self._epochs[partition.name] = partition.epoch
-            self._effects.extend(coordinator.elected(index, partition.epoch, now))
-            self._load(coordinator, partition, now)
-            self._effects.extend(coordinator.loaded(index, now))
+            self._loading.pop(name, None)
+            if self._epochs.pop(name, None) is not None:
+                self._effects.extend(coordinator.resigned(name.partition, now))
+        elif self._epochs.get(name) != partition.epoch:
+            is_new = name not in self._epochs
+            self._epochs[name] = partition.epoch
+            self._effects.extend(coordinator.elected(name.partition, partition.epoch, now))
+            if is_new:  # else this broker led all the time: what it has replayed is what the log holds
+                self._loading[name] = Loading(partition, partition.log.log_start_offset)
             self.committed(partition, now)
 
-    def _load(self, coordinator: Coordinator[Any], partition: Partition, now: Time) -> None:
-        """Damaged records cost what follows them, not the broker: as Kafka, it serves what it could read."""
+    # Loading.
+
+    def wake(self, now: Time) -> None:
+        if self.alarm.at <= now.mono:
+            self.alarm.set(None)
+            for loading in list(self._loading.values()):
+                self._go_on(loading, now)
+
+    def _go_on(self, loading: Loading, now: Time) -> None:
+        """Replay as much as is known to be sound; the partition has news once more is."""
+        name = loading.partition.name
         try:
-            for piece in _content(partition):
-                self._effects.extend(coordinator.load(partition.name.partition, [piece], now))
+            self._load(loading, now)
+        except DiskFailed as failure:
+            self._replicas.refused(failure)
+        except Unsound as found:
+            code = self._examine(loading.partition, found)
+            if code == ErrorCode.CORRUPT_MESSAGE:
+                self._tell(loading, str(found))
+            self.alarm.set(now.mono + RETRY_MS)
         except ApiError as error:
-            fields = {"partition": str(partition.name), "reason": str(error)}
+            self._tell(loading, str(error))
+            self.alarm.set(now.mono + RETRY_MS)
+        else:
+            del self._loading[name]
+            self._effects.extend(self._coordinators[name.topic].loaded(name.partition, now))
+
+    def _load(self, loading: Loading, now: Time) -> None:
+        """To the log's end, in pieces of whole batches. Unsound or ApiError where it cannot be read."""
+        partition, coordinator = loading.partition, self._coordinators[loading.partition.name.topic]
+        while loading.offset < (end := partition.log.log_end_offset):
+            piece = partition.read(loading.offset, LOAD_BYTES, end, at_least_one=True)
+            if piece is None:
+                return
+            data = piece.file.read(piece.position, piece.length)
+            found = list(batches(memoryview(data)))
+            if not found:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"there is no record batch at offset {loading.offset}")
+            self._effects.extend(coordinator.load(partition.name.partition, [data], now))
+            loading.offset = found[-1].next_offset
+
+    def _tell(self, loading: Loading, reason: str) -> None:
+        if not loading.told:
+            loading.told = True
+            fields = {"partition": str(loading.partition.name), "offset": loading.offset, "reason": reason}
             self._effects.append(Event("coordinator.incomplete", fields, level="error"))
-
-
-def _content(partition: Partition) -> Iterator[bytes]:
-    """The log from its start to its end, in pieces of whole batches."""
-    offset, end = partition.log.log_start_offset, partition.log.log_end_offset
-    while offset < end:
-        piece = partition.log.read(offset, LOAD_BYTES, end, at_least_one=True)
-        if piece is None:
-            return
-        data = piece.file.read(piece.position, piece.length)
-        found = list(batches(memoryview(data)))
-        if not found:
-            return
-        yield data
-        offset = found[-1].next_offset

@@ -268,15 +268,21 @@ class LocalBroker:
 
     def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         before = self.image.brokers
+        topics = self.image.topics
+        names = list(topics) if request.type == FULL else [state.topic_name for state in request.topic_states]
+        ids = {name: topics[name].id for name in names if name in topics}
         touched = self.image.apply(request)
         if request.type == FULL:
             self._orphans = self.assignments.orphans(self.image)
         self._told_by = request.controller_epoch
         self.look_for_strays()
-        self.effects.extend(self.groups.topics_deleted(touched.difference(self.image.topics), now))
+        replaced = {name for name, old in ids.items() if name in topics and topics[name].id != old}
+        self.effects.extend(self.groups.topics_deleted(touched.difference(topics) | replaced, now))
         self.effects.extend(self.groups.topics_changed(touched, now))
         if before.keys() != self.image.brokers.keys():
             self._alive_changed(now)
+        if self.image.brokers.keys() - before.keys():
+            self.integrity.brokers_came()
         for broker, old in before.items():
             known = self.image.brokers.get(broker)
             listener = self.inter_broker_listener

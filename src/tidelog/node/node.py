@@ -77,9 +77,12 @@ class Node:
         broker.on_config = self.upkeep.configure
         self.stopping = Stopping(self._effects)
         self.coordinating = Coordinating(
-            {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}, broker.replicas, self._effects
+            {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions},
+            broker.replicas,
+            self._effects,
+            broker.examine,
         )
-        own = (self.waiting, self.dispatch.muting, self.peers, self.stopping)
+        own = (self.waiting, self.dispatch.muting, self.peers, self.stopping, self.coordinating)
         self._alarms = Alarms([*own, *broker.clocked, *self.upkeep.clocked])
         self.now = Time(0, 0)
         self._controller = -1
@@ -208,6 +211,7 @@ class Node:
         self.peers.expire(now.mono)
         broker.wake(now)
         self.stopping.wake(now)
+        self.coordinating.wake(now)
         for actor in (broker.groups, broker.transactions, broker.controller):
             if actor.alarm.at <= now.mono:
                 self._effects.extend(actor.wake(now))

@@ -116,7 +116,7 @@ def load_config(file: str | Path, overrides: Sequence[str] = ()) -> BrokerConfig
     config = BrokerConfig(given)
     folders = [str(Path(folder).absolute()) for folder in config.folders]
     if folders != config.folders:
-        config = BrokerConfig({**given, "log.dirs": ",".join(folders)})
+        config = BrokerConfig({**given, "log.dirs" if config.log_dirs else "log.dir": ",".join(folders)})
     if config.node_id < 0:
         raise InvalidOption(f"{file} must give node.id, the broker's number in the cluster")
     return config

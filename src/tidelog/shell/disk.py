@@ -236,6 +236,21 @@ def _write_whole(path: str, content: bytes, *, durable: bool) -> None:
         os.close(fd)
 
 
+def is_locked(folder: str) -> bool:
+    """Whether a process holds the log folder; nothing is made there."""
+    try:
+        fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def lock_folder(folder: str) -> Callable[[], None]:
     """Hold the log folder for this process (Kafka's `.lock` file) until the returned call, or the process, ends."""
     fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

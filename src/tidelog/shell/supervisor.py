@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.shell.child import Child
+from tidelog.shell.connections import doors
+from tidelog.shell.disk import LOCK_FILE, is_locked
 from tidelog.shell.readiness import is_complete, view_of
 from tidelog.shell.store import last_life
 
@@ -73,7 +75,9 @@ class Supervisor:
         return ",".join(f"{child.host}:{child.port}" for child in self.children)
 
     def start(self, *, within_s: float = READY_S) -> None:
-        """Start all brokers and wait until each one's metadata lists all and names a controller."""
+        """Start all brokers and wait until each one's metadata lists all and names a controller. NotReady, and nothing
+        is changed, where a cluster runs in the folder or a port is taken."""
+        self._check_free()
         try:
             for child in self.children:
                 self.start_broker(child.number)
@@ -81,6 +85,18 @@ class Supervisor:
         except BaseException:
             self.stop()
             raise
+
+    def _check_free(self) -> None:
+        """Each broker would find out for itself, but those that are dead would live by then, with other options."""
+        for lock in sorted(self.folder.glob(f"broker-*/{LOCK_FILE}")):
+            if is_locked(str(lock.parent)):
+                raise NotReady(f"A cluster runs in {self.folder}: {lock.parent} is used by another process.")
+        for child in self.children:
+            try:
+                if child.port:
+                    doors.try_bind(child.host, child.port)
+            except OSError as error:
+                raise NotReady(f"Cannot listen on {child.host}:{child.port}: {error.strerror}.") from error
 
     def start_broker(self, number: int) -> None:
         self._started_at[number] = time.monotonic()

@@ -175,6 +175,16 @@ def test_no_controller():
     assert finding.kind == "cluster.no-controller"
 
 
+def test_no_controller_though_metadata_names_a_broker():
+    given = evidence()
+    for seen in given.brokers.values():
+        seen.facts = {"controller": {"leading": False, "id": -1}}
+    (finding,) = all_findings(given, TIDELOG)
+    assert (finding.kind, finding.severity) == ("cluster.no-controller", "error")
+    given.brokers[2].facts = {"controller": {"leading": True, "id": 2}}
+    assert list(all_findings(given, TIDELOG)) == []
+
+
 def test_many_partitions_in_one_state_are_told_once():
     given = evidence(dead=(2,))
     for index in range(10):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.coordinator.group.consumer.people import Cluster
 from tests.coordinator.group.ground import Ground
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
@@ -169,6 +170,38 @@ def test_a_position_in_a_deleted_topic_is_not_one_in_a_new_topic_of_its_name():
     assert ground.positions(topics={"t": [0]}, topic_id=b"1" * 16) == {("t", 0): 5}
     assert ground.positions(topics={"t": [0]}, topic_id=NO_ID) == {("t", 0): 5}
     assert ground.positions(topics={"t": [0]}, topic_id=b"2" * 16) == {("t", 0): -1}
+
+
+@pytest.mark.parametrize("topics", [{"t": [0]}, None], ids=["named", "all"])
+def test_by_name_too_a_position_counts_in_the_topic_that_it_was_committed_in(topics):
+    """Before version 10 a request names no id: it means the topic that has the name now."""
+    cluster = Cluster(t=1)
+    ground = Ground(cluster=cluster)
+    ground.commit({("t", 0): 5}, topic_id=cluster.id("t"))
+    assert ground.positions(topics=topics) == {("t", 0): 5}
+    cluster.make("t", 1)
+    assert ground.positions(topics=topics) == ({} if topics is None else {("t", 0): -1})
+
+
+def test_who_has_not_heard_of_all_topics_cannot_say_which_of_two_ids_is_the_later():
+    cluster = Cluster(t=1)
+    ground = Ground(cluster=cluster)
+    ground.commit({("t", 0): 5}, topic_id=b"9" * 16)
+    cluster.is_complete = False
+    answer = ground.answers[ground.fetch(topics={"t": [0]})].groups[0]
+    assert (answer.error_code, answer.topics) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+
+
+def test_positions_in_a_replaced_topic_are_forgotten_and_those_in_the_new_one_kept():
+    cluster = Cluster(t=2)
+    ground = Ground(cluster=cluster)
+    ground.commit({("t", 0): 5}, topic_id=cluster.id("t"))
+    ground.commit({("t", 0): 6}, group="h")
+    cluster.make("t", 2)
+    ground.commit({("t", 1): 7}, topic_id=cluster.id("t"))
+    ground.carry_out(ground.coordinator.topics_deleted(["t"], ground.now))
+    assert ground.positions() == ground.failover().positions() == {("t", 1): 7}
+    assert ground.positions("h") == {}, "nobody knows which topic that was"
 
 
 def test_positions_in_deleted_topics_are_forgotten():

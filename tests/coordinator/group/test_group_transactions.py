@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.coordinator.group.consumer.people import Cluster
 from tests.coordinator.group.ground import Ground
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -17,6 +18,7 @@ from tidelog.wire.messages.transactions.txn_offset_commit import (
 )
 from tidelog.wire.records import Marker, build_marker, header
 
+REQUEST = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
@@ -121,6 +123,41 @@ def test_a_deleted_topic_takes_its_pending_positions_with_it():
     ground.carry_out(ground.coordinator.topics_deleted(["t"], ground.now))
     end(ground, committed=True)
     assert fetched(ground, stable=True) == fetched(ground.failover()) == -1
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_happens_while_a_successor_loads_counts_once(committed):
+    """Loading may take long: rot is mended first. A marker, and the end of a topic, do not wait for it."""
+    ground = Ground()
+    commit(ground, 5)
+    successor = Ground(log=ground.log)
+    successor.resign()
+    successor.start_loading(epoch=1)
+    end(successor, committed=committed)
+    assert successor.ask(REQUEST, 8).groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    successor.finish_loading()
+    assert fetched(successor, stable=True) == (5 if committed else -1)
+    successor.resign()
+    successor.start_loading(epoch=2)
+    successor.carry_out(successor.coordinator.topics_deleted(["t"], successor.now))
+    successor.finish_loading()
+    assert fetched(successor, stable=True) == fetched(successor.failover()) == -1
+
+
+def test_a_pending_position_is_one_in_the_topic_that_had_the_name_then():
+    cluster = Cluster(t=1)
+    ground = Ground(cluster=cluster)
+    commit(ground, 5)
+    end(ground, committed=True)
+    assert fetched(ground) == 5
+    commit(ground, 6)
+    cluster.make("t", 1)
+    end(ground, committed=True)
+    assert fetched(ground) == fetched(ground.failover()) == -1
+    commit(ground, 7)
+    ground.carry_out(ground.coordinator.topics_deleted(["t"], ground.now))
+    end(ground, committed=True)
+    assert fetched(ground) == 7, "the news of the old topic's end came late"
 
 
 def test_nothing_expires_while_a_transaction_is_open():

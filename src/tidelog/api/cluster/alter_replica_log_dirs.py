@@ -24,17 +24,21 @@ def handle(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplic
     )
 
 
-def _is_known(name: TopicPartition, context: Context) -> bool:
-    topic = context.broker.image.topics.get(name.topic)
-    return topic is not None and name.partition in topic.partitions
+def _not_here(name: TopicPartition, context: Context) -> ErrorCode:
+    """A replica that is about to be created here will be where it was wished, unless it may be in an offline folder."""
+    broker = context.broker
+    known = broker.image.partition(*name)
+    if known is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_due = broker.broker_id in known.replicas and len(broker.replicas.live_folders) == len(broker.config.folders)
+    return ErrorCode.NONE if is_due else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def _move(name: TopicPartition, folder: str, context: Context) -> ErrorCode:
     try:
         context.broker.move_replica(name, folder)
     except ApiError as error:
-        is_here_later = error.code == ErrorCode.REPLICA_NOT_AVAILABLE
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_here_later and not _is_known(name, context) else error.code
+        return _not_here(name, context) if error.code == ErrorCode.REPLICA_NOT_AVAILABLE else error.code
     except DiskFailed as failure:
         context.broker.disk_refused(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR

@@ -59,10 +59,12 @@ def _folder(about: str, folder: Folder) -> Iterator[Finding]:
 
 
 def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.controller == NO_LEADER:
+    reports = [seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts]
+    # Metadata names a broker in any case, for each takes what is for the controller: only a report says who leads.
+    if evidence.controller == NO_LEADER or (reports and not any(report.get("leading") for report in reports)):
         elected = evidence.last("controller.elected")
         because = [] if elected is None else [f"The last was broker {elected.broker}."]
-        says = "No broker is known as controller: no leader is elected, no topic created."
+        says = "No broker acts as controller: no leader is elected, no topic created."
         helps = ["Look at the brokers' logs for store.unreachable: one of them must reach the metadata store."]
         yield Finding("error", "cluster.no-controller", "cluster", says, because, helps)
     claims = [seen.id for seen in evidence.brokers.values() if seen.facts.get("controller", {}).get("leading")]

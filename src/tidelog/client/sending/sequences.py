@@ -70,11 +70,13 @@ class Sequences:
 
     def may_send(self, batch: ProducerBatch) -> bool:
         """A batch that is sent again goes alone, first of all that wait; a new one not while an outcome is unknown, nor
-        while a leader, maybe an earlier one, owes answers for so many that the first would not be known again."""
+        while a leader, maybe an earlier one, owes answers for so many that the first would not be known again. Until
+        the first is acknowledged it is alone, too: where it fails, a broker that knows nothing of the producer would
+        take those behind it for the first."""
         numbers = self.of(batch.partition)
         if batch.has_sequence:
             return numbers.in_flight[0] is batch and not numbers.must_restart
-        if len(numbers.in_flight) >= KNOWN_BATCHES:
+        if len(numbers.in_flight) >= (1 if numbers.last_acknowledged < 0 else KNOWN_BATCHES):
             return False
         return numbers.is_settled and (numbers.producer_id, numbers.epoch) == (self.producer_id, self.epoch)
 

@@ -69,12 +69,11 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 subscriptions.topics_changed(self._shards.machine(shard.partition.partition), topics)
 
     def topics_deleted(self, topics: Iterable[str], now: Time) -> list[Effect]:
-        """Topics left the cluster: positions in them are forgotten."""
+        """Topics left the cluster, or others have their names now: positions in them are forgotten."""
         names = list(topics)
         return self._input(now, self._forget, names)
 
     def _forget(self, topics: list[str]) -> None:
         for shard in self._shards:
-            if not shard.is_loading:
-                machine = self._shards.machine(shard.partition.partition)
-                shard.execute(partial(deletion.forget_topics, machine, topics))
+            machine = self._shards.machine(shard.partition.partition)
+            shard.execute_once_loaded(partial(deletion.forget_topics, machine, topics))

@@ -6,13 +6,14 @@ from itertools import chain
 from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.records import group_tombstones as consumer_tombstones
+from tidelog.coordinator.group.consumer.topics import id_of
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.protocols import CONSUMER
 from tidelog.coordinator.group.records import group_tombstone, offset_tombstone
 from tidelog.coordinator.group.state import WITH_MEMBERS
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.groups.delete_groups import DeletableGroupResult
 from tidelog.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
@@ -90,10 +91,19 @@ def _tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequest
 
 
 def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
-    """The topics are deleted: positions in them mean nothing any more."""
-    found = [
-        where
-        for topic in topics
-        for where in dict.fromkeys(chain(machine.offsets.with_topic(topic), machine.pending.with_topic(topic)))
+    """The topics are deleted, or replaced by others of their names: positions in them mean nothing any more. Tombstones
+    end what is pending, too, so there is none where a transaction has a position in the new topic."""
+    gone: dict[tuple[str, TopicPartition], None] = {}
+    kept: set[tuple[str, TopicPartition]] = set()
+    for topic in topics:
+        present = id_of(machine.cluster, topic)
+        positions = chain(machine.offsets.with_topic(topic), machine.pending.with_topic(topic))
+        for group_id, partition, committed in positions:
+            if present == NO_ID or committed.topic_id != present:
+                gone[group_id, partition] = None
+            else:
+                kept.add((group_id, partition))
+    tombstones = [
+        offset_tombstone(group_id, *partition) for group_id, partition in gone if (group_id, partition) not in kept
     ]
-    return Result(changes=[offset_tombstone(group_id, *partition) for group_id, partition in found])
+    return Result(changes=tombstones)

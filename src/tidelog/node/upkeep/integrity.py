@@ -101,6 +101,12 @@ class Integrity:
             if not self.repairs[key].place.stands:
                 del self.repairs[key]
 
+    def brokers_came(self) -> None:
+        """They may have what nobody had: who reads there next need not wait for it."""
+        for repair in self.repairs.values():
+            if repair.retry_at is not None and not repair.unwritten:
+                repair.retry_at = self._now().mono
+
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         """Somebody cannot read there: NONE where an examination will tell (the partition then has news), else why."""
         place = Place(partition, partition.log, found.segment, partition.log.cuts)

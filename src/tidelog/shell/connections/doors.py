@@ -152,6 +152,13 @@ def _buffer_sizes(config: BrokerConfig) -> list[tuple[int, int]]:
     return [(option, size) for name, option, size in wished if name in config.explicit and size > 0]
 
 
+def try_bind(host: str, port: int) -> None:
+    """OSError where the address is taken; nobody could connect meanwhile."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+
+
 def bind(host: str, port: int, backlog: int) -> socket.socket:
     """A listening socket that does not block; OSError where the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

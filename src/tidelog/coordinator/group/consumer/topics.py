@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from tidelog.model import TopicPartition
+from tidelog.model import NO_ID, TopicPartition
 
 
 class Topic(Protocol):
@@ -37,6 +37,12 @@ class NoTopics:
     def tells_of(self, office: TopicPartition, epoch: int) -> bool:
         del office, epoch
         return True
+
+
+def id_of(cluster: Cluster, name: str) -> bytes:
+    """The id of the topic that has this name now; NO_ID where none has."""
+    topic = cluster.topics.get(name)
+    return NO_ID if topic is None else topic.id
 
 
 def ids(cluster: Cluster, names: Iterable[str]) -> frozenset[bytes]:

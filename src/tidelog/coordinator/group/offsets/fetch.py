@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.coordinator.group.consumer import commits
+from tidelog.coordinator.group.consumer.topics import id_of
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offsets.table import Committed
 from tidelog.errors import ApiError, ErrorCode
@@ -32,10 +33,13 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
             return fetch_error(request, error.code)
     positions = machine.offsets.newest(request.group_id) if newest else machine.offsets.all_committed(request.group_id)
     response = OffsetFetchResponseGroup(group_id=request.group_id)
-    if request.topics is None:
-        response.topics = _all_topics(positions)
-    else:
-        response.topics = [_topic(topic, positions.get) for topic in request.topics]
+    try:
+        if request.topics is None:
+            response.topics = _all_topics(machine, positions)
+        else:
+            response.topics = [_topic(machine, topic, positions.get) for topic in request.topics]
+    except ApiError as error:
+        return fetch_error(request, error.code)
     if newest:
         _mark_unstable(response, machine.pending.of_group(request.group_id))
     return response
@@ -61,27 +65,35 @@ def fetch_error(request: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetc
     return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
 
 
-def _all_topics(positions: dict[TopicPartition, Committed]) -> list[OffsetFetchResponseTopics]:
+def _all_topics(machine: GroupMachine, positions: dict[TopicPartition, Committed]) -> list[OffsetFetchResponseTopics]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, partition), committed in positions.items():
+        if _is_of_another_topic(machine, committed, name, NO_ID):
+            continue
         topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
         topic.partitions.append(_partition(partition, committed))
     return list(topics.values())
 
 
-def _topic(topic: OffsetFetchRequestTopics, find: Find) -> OffsetFetchResponseTopics:
+def _topic(machine: GroupMachine, topic: OffsetFetchRequestTopics, find: Find) -> OffsetFetchResponseTopics:
     answer = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
     for index in topic.partition_indexes:
         committed = find(TopicPartition(topic.name, index))
-        if committed is not None and _of_another_topic(committed.topic_id, topic.topic_id):
+        if committed is not None and _is_of_another_topic(machine, committed, topic.name, topic.topic_id):
             committed = None
         answer.partitions.append(_partition(index, committed))
     return answer
 
 
-def _of_another_topic(committed: bytes, asked: bytes) -> bool:
-    """Whether the position is one in a topic of the same name that was deleted since."""
-    return NO_ID not in (committed, asked) and committed != asked
+def _is_of_another_topic(machine: GroupMachine, committed: Committed, name: str, asked: bytes) -> bool:
+    """Whether the position is one in a topic of the same name that was deleted since. A request without an id means the
+    topic that has the name now; ApiError while this broker may not have heard of that one."""
+    meant = id_of(machine.cluster, name) if asked == NO_ID else asked
+    if NO_ID in (committed.topic_id, meant) or committed.topic_id == meant:
+        return False
+    if asked == NO_ID and not machine.cluster.tells_of(machine.shard.partition, machine.shard.epoch):
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return True
 
 
 def _partition(index: int, committed: Committed | None) -> OffsetFetchResponsePartitions:

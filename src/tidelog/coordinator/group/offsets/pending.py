@@ -37,12 +37,12 @@ class PendingOffsets:
     def has(self, group_id: str, partition: TopicPartition) -> bool:
         return any((group_id, partition) in positions for positions in self._producers.values())
 
-    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition]]:
+    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition, Committed]]:
         """Every position in the topic's partitions, by group."""
         for positions in self._producers.values():
-            for group_id, partition in positions:
+            for (group_id, partition), committed in positions.items():
                 if partition.topic == topic:
-                    yield group_id, partition
+                    yield group_id, partition, committed
 
     def of_group(self, group_id: str) -> set[TopicPartition]:
         return {

@@ -71,12 +71,12 @@ class OffsetTable:
         timeline = self._groups.get(group_id)
         return {} if timeline is None else dict(timeline.committed_items())
 
-    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition]]:
+    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition, Committed]]:
         """Every newest position in the topic's partitions, by group."""
         for group_id, timeline in self._groups.items():
-            for partition in timeline.newest:
+            for partition, committed in timeline.newest.items():
                 if partition.topic == topic:
-                    yield group_id, partition
+                    yield group_id, partition, committed
 
     def commit(self, high_watermark: int) -> None:
         while self._changes and self._changes[0][0] < high_watermark:

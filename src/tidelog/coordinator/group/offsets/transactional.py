@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from tidelog.coordinator.contract import Result, Transaction
 from tidelog.coordinator.group.consumer import commits
 from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.topics import id_of
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offsets.commit import change_of
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import NO_ID
 from tidelog.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -26,8 +26,9 @@ def commit(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Result:
     for topic in request.topics:
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         result.response.topics.append(answer)
+        topic_id = id_of(machine.cluster, topic.name)
         for partition in topic.partitions:
-            change = change_of(machine, request.group_id, topic.name, partition, topic_id=NO_ID)
+            change = change_of(machine, request.group_id, topic.name, partition, topic_id=topic_id)
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE if change is None else ErrorCode.NONE
             if change is not None:
                 result.changes.append(change)
@@ -61,9 +62,8 @@ def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest)
 def _places(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Iterator[Place]:
     """Those of topics that are gone are nobody's."""
     for topic in request.topics:
-        known = machine.cluster.topics.get(topic.name)
         for partition in topic.partitions:
-            yield NO_ID if known is None else known.id, partition.partition_index
+            yield id_of(machine.cluster, topic.name), partition.partition_index
 
 
 def commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
