@@ -86,6 +86,8 @@ class OneBroker:
         self.requests, self._waiting = 0, {}
         self.pushes = 1_000_000
         """The last number of a push; the node has its own where it led first."""
+        self.elects = True
+        """Whether every controller that the test names was elected, as far as the broker knows."""
         self.give("start")
         self.connect(CONTROLLER, "REPLICATION")
         self.connect(CLIENT)
@@ -199,6 +201,9 @@ class OneBroker:
         if request.push_number < 0:
             self.pushes += 1
             request.push_number = self.pushes
+        if self.elects:
+            order = self.node.broker.pushes
+            order.confirmed = max(order.confirmed, request.controller_epoch)
 
     def ask(self, request, connection=CLIENT, version=None):
         """The answer, which must come at once."""

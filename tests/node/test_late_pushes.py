@@ -1,10 +1,17 @@
-"""What a controller sent arrives after what it sent later."""
+"""What a controller sent arrives after what it sent later, or is not a controller's at all."""
 
 import pytest
 
 from tests.node.one_broker import CONTROLLER, TOPIC, TOPIC_ID, OneBroker
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
+from tidelog.controller.controller import Controller
 from tidelog.errors import ErrorCode
+from tidelog.node.pushes import PushOrder
 from tidelog.partition.leader import Leader
+from tidelog.ports import Create, StoreResult, Write
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -14,6 +21,8 @@ from tidelog.wire.messages.cluster.update_metadata import (
 FULL, INCREMENTAL = 2, 1
 OTHER_ID = b"topic-id-of-t-anew".ljust(16, b".")[:16]
 LATER = 9_000_000
+HIGHEST = 2**31 - 1
+KINDS = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 
 
 def role(broker, number):
@@ -109,3 +118,53 @@ def test_the_refusal_does_no_harm_to_the_connection():
     tell(broker, number=LATER - 1)
     assert not broker.closed
     assert tell(broker, number=LATER + 1) == 0
+
+
+def elect(broker, epoch):
+    """The store tells of this controller's epoch."""
+    data = tree.format_controller_epoch(epoch)
+    if broker.session.apply([Write(tree.CONTROLLER_EPOCH, data)]).outcome != "ok":
+        assert broker.session.apply([Create(tree.CONTROLLER_EPOCH, data)]).outcome == "ok"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_controller_that_the_store_does_not_know_is_not_obeyed_and_disables_nothing(kind):
+    broker = leading()
+    broker.elects = False
+    elect(broker, 2)
+    request = kind(controller_id=7, controller_epoch=HIGHEST, push_number=HIGHEST)
+    assert broker.ask(request, CONTROLLER).error_code == ErrorCode.UNKNOWN_CONTROLLER_ID
+    assert broker.node.broker.image.controller_id == 1
+    assert tell(broker, OTHER_ID, number=LATER + 1) == 0, "who was obeyed before still is"
+    assert tell(broker, TOPIC_ID, by=2) == 0, "and so is the next"
+    assert still_leads(broker)
+
+
+def test_the_first_push_of_a_new_controller_is_refused_until_the_store_has_told_of_it():
+    broker = leading()
+    broker.elects = broker.store_answers = False
+    elect(broker, 2)
+    for _ in range(3):
+        assert tell(broker, TOPIC_ID, by=2) == ErrorCode.UNKNOWN_CONTROLLER_ID
+    assert len(broker.stores) == 1, "one question at a time"
+    broker.store_answers = True
+    broker.give("wake")
+    assert tell(broker, TOPIC_ID, by=2) == 0
+
+
+def test_a_store_that_does_not_know_is_asked_again():
+    broker = leading()
+    broker.elects = broker.store_answers = False
+    elect(broker, 2)
+    assert tell(broker, by=2) == ErrorCode.UNKNOWN_CONTROLLER_ID
+    broker.give("store_result", broker.stores.popleft().token, StoreResult("unknown"))
+    broker.store_answers = True
+    assert tell(broker, by=2) == ErrorCode.UNKNOWN_CONTROLLER_ID
+    assert tell(broker, by=2) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_before_the_first_controller_nobody_is_obeyed(kind):
+    order = PushOrder(lambda *_: None, Controller(0, BrokerConfig({}), entropy=bytes))
+    assert order.take(kind(controller_epoch=0)) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert order.take(kind(controller_epoch=1)) == ErrorCode.UNKNOWN_CONTROLLER_ID

@@ -116,7 +116,7 @@ class LocalBroker:
         self.assignments = Assignments(
             self.broker_id, self.replicas, self.fetching, self.configs, self.image, effects, on_role=on_role
         )
-        self.pushes = PushOrder()
+        self.pushes = PushOrder(store.submit, self.controller)
         self.now = Time(0, 0)
         self._orphans: list[Partition] | None = None
         self._told_by = -1
