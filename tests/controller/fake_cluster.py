@@ -60,6 +60,7 @@ class FakeBroker:
         self.alive = False
         self.session = None
         self.controller_epoch = 0
+        self.last_push = (0, -1)
         self.image = ClusterImage()
         self.roles = {}
         self.log_ends = {}
@@ -116,6 +117,9 @@ class FakeBroker:
     def receive(self, request):
         self.received.append(request)
         if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest):
+            place = (request.controller_epoch, request.push_number)
+            assert place > self.last_push or place[0] < self.last_push[0], "its pushes ascend within its epoch"
+            self.last_push = max(self.last_push, place)
             refusal = self.refusal(request)
             if refusal:
                 return type_of_answer(request)(error_code=refusal)

@@ -4,13 +4,20 @@ import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
+from tidelog.controller.image import FULL
 from tidelog.controller.journal import CHUNK
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.cluster.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 from tidelog.wire.messages.records.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -456,6 +463,43 @@ def test_a_push_that_is_not_answered_is_sent_again(cluster):
     assert cluster.replies[token].topics[0].error_code == 0
     assert len(deaf.roles) == 3
     assert "t" in deaf.image.topics
+
+
+def test_who_leads_again_in_the_same_epoch_goes_on_numbering(cluster):
+    """The store was silent, but the session went on: brokers remember what it sent before."""
+    first = cluster.leader
+    last = max(broker.last_push for broker in cluster.brokers.values())
+    first.run(first.controller.store_silent(cluster.now))
+    first.run(first.controller.store_event(tree.CONTROLLER, cluster.now))
+    cluster.settle()
+    assert first.controller.leading
+    assert all(broker.last_push > last and broker.last_push[0] == last[0] for broker in cluster.brokers.values())
+
+
+def test_a_broker_that_holds_an_earlier_topic_of_that_name_hears_all_before_its_role_again(cluster, monkeypatch):
+    """It was away from the deletion of what it holds; roles come before metadata, else."""
+    broker = cluster.brokers[2]
+    take, refused = broker.take_roles, []
+
+    def refuse_once(request):
+        if refused:
+            return take(request)
+        refused.append(request)
+        (topic,) = request.topic_states
+        error = LeaderAndIsrPartitionError(partition_index=0, error_code=ErrorCode.INCONSISTENT_TOPIC_ID)
+        answer = LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=[error])
+        return LeaderAndIsrResponse(topics=[answer])
+
+    monkeypatch.setattr(broker, "take_roles", refuse_once)
+    assert cluster.create("t", 1, 3).error_code == 0
+    cluster.settle()
+    assert ("t", 0) in broker.roles
+    index = broker.received.index(refused[0])
+    whole, again = broker.received[index + 1 : index + 3]
+    assert isinstance(whole, UpdateMetadataRequest)
+    assert whole.type == FULL
+    assert isinstance(again, LeaderAndIsrRequest)
+    assert again.topic_states[0].partition_states[0].is_new
 
 
 def test_an_answer_does_not_wait_for_ever_for_a_broker_that_hangs(cluster):

@@ -41,6 +41,7 @@ from tidelog.wire.records import Record, build
 CONTROLLER, CLIENT = 1, 2
 TOPIC, TOPIC_ID = "t", b"topic-id-of-t...".ljust(16, b".")
 WALL = 1_700_000_000_000
+PUSHES = (4, 5, 6)
 VERSIONS = {0: 9, 1: 17, 2: 7, 4: 7, 5: 4, 6: 8, 21: 2, 23: 4}
 
 
@@ -83,6 +84,10 @@ class OneBroker:
         self.answers, self.closed, self.paused = {}, [], {}
         self.stopped = self.admission = None
         self.requests, self._waiting = 0, {}
+        self.pushes = 1_000_000
+        """The last number of a push; the node has its own where it led first."""
+        self.elects = True
+        """Whether every controller that the test names was elected, as far as the broker knows."""
         self.give("start")
         self.connect(CONTROLLER, "REPLICATION")
         self.connect(CLIENT)
@@ -181,6 +186,8 @@ class OneBroker:
         """The number by which the answer is found in `answers`."""
         self.requests += 1
         key = request.__key__
+        if key in PUSHES:
+            self._push(request)
         version = VERSIONS[key] if version is None else version
         frame = b"".join(codec.encode_request(key, version, self.requests, "test", request))[4:]
         if not (key == 0 and request.acks == 0):
@@ -188,6 +195,15 @@ class OneBroker:
         number = self.requests
         self.give("receive", connection, [memoryview(bytearray(frame))])
         return number
+
+    def _push(self, request):
+        """The controller's next, unless the test numbered it."""
+        if request.push_number < 0:
+            self.pushes += 1
+            request.push_number = self.pushes
+        if self.elects:
+            order = self.node.broker.pushes
+            order.confirmed = max(order.confirmed, request.controller_epoch)
 
     def ask(self, request, connection=CLIENT, version=None):
         """The answer, which must come at once."""
@@ -226,6 +242,7 @@ class OneBroker:
         index=0,
         by=1,
         topic=TOPIC,
+        number=-1,
     ):
         state = LeaderAndIsrPartitionState(
             partition_index=index,
@@ -237,12 +254,14 @@ class OneBroker:
             replicas=list(replicas),
         )
         states = [LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id, partition_states=[state])]
-        return self.send(LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=states), CONTROLLER)
+        request = LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=states, push_number=number)
+        return self.send(request, CONTROLLER)
 
-    def delete(self, index=0, *, by=1, connection=CONTROLLER):
+    def delete(self, index=0, *, by=1, connection=CONTROLLER, topic_id=TOPIC_ID, number=-1):
         state = StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
-        topic = StopReplicaTopicState(topic_name=TOPIC, partition_states=[state])
-        return self.ask(StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic]), connection)
+        topic = StopReplicaTopicState(topic_name=TOPIC, partition_states=[state], topic_id=topic_id)
+        request = StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic], push_number=number)
+        return self.ask(request, connection)
 
     def produce(self, *texts, acks=-1, timeout_ms=30_000, connection=CLIENT, index=0, records=None):
         data = PartitionProduceData(index=index, records=records or values(*texts))

@@ -99,3 +99,23 @@ def test_healing_widens_every_way():
     network.send(one.end, b"x" * 500)
     clock.run()
     assert other.times[0] - start < 1_000
+
+
+def test_what_was_held_on_a_link_that_its_sender_gave_up_arrives_late_and_behind_what_came_after():
+    clock, network, one, other = linked(Weather(split_chance=0.0))
+    first, accepted = one.end, other.end
+    network.block("one", "other")
+    network.send(first, b"before")
+    clock.run(clock.micros + 10_000)
+    network.give_up("one", "other", 1_000_000)
+    clock.run(clock.micros + 10_000)
+    assert one.lost
+    assert not other.lost
+    network.connect(one, -2, "other", 1)
+    clock.run(clock.micros + 10_000)
+    network.send(one.end, b"after")
+    network.send(accepted, b"nobody hears it")
+    clock.run()
+    assert other.got == [b"after", b"before"]
+    assert other.lost
+    assert one.got == []

@@ -23,7 +23,11 @@ from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.throttle import Throttle
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
+from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
+
+Push = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+"""What a controller tells brokers."""
 
 
 class Handed:
@@ -163,13 +167,16 @@ class Broker(Protocol):
     def topic_name(self, topic_id: bytes) -> str | None:
         """The topic with this id, as far as this broker holds or knows it."""
 
-    def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """Whether a request comes from the present controller and is meant for this life of the broker."""
+    def check_controller(self, push: Push) -> ErrorCode:
+        """Whether a request comes from the present controller, is meant for this life of the broker, and is newer than
+        all that were taken; then it is taken."""
 
     def take_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Handed:
         """Lead and follow as told, once the configuration of every new topic is read."""
 
-    def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode: ...
+    def stop_replica(
+        self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool
+    ) -> ErrorCode: ...
 
     def sync_folders(self) -> ErrorCode:
         """Make the going of deleted replicas last: a power loss would bring them back, and nobody would miss them."""

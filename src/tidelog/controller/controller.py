@@ -192,7 +192,7 @@ class Controller:
         self._lead(epoch)
 
     def _lead(self, epoch: Node) -> None:
-        number = tree.parse_controller_epoch(epoch.data)
+        number = self.known_epoch = tree.parse_controller_epoch(epoch.data)
         self.out.append(Event("controller.elected", {"broker": self.broker_id, "epoch": number}))
         term = Term(self.broker_id, self.config, self.entropy, number, epoch.version)
         term.trusts_restarts = self.trusts_restarts

@@ -3,6 +3,9 @@
 A queue holds partitions, not requests: a request is built from the committed state when it leaves, so whatever changed
 meanwhile is merged. Roles (LeaderAndIsr) go before metadata (UpdateMetadata), deletions (StopReplica) last, except that
 a broker hears of the whole cluster before its first roles. A queue ends with its broker's epoch.
+
+A request that was given up may still arrive, on a connection that is none any more. So each carries a number, higher
+than all that left before; the broker takes none that is older than what it took.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -144,7 +147,8 @@ class Pushes:
         self.tell_deletion(broker, [partition], partition.state.leader_epoch - 1)
 
     def take(self, now: int, token: int) -> list[Ask]:
-        """The requests that may leave now; they take tokens from `token` on."""
+        """The requests that may leave now; they take tokens from `token` on. These are their numbers, too: they go on
+        ascending where a controller resigns and leads again in the same session, and so in the same epoch."""
         asks: list[Ask] = []
         for queue in self.queues.values():
             if queue.flight is not None or (queue.retry_at is not None and now < queue.retry_at):
@@ -167,20 +171,20 @@ class Pushes:
         request: Any
         told: Mapping[Partition, Any]
         if kind == "roles":
-            request, told = self._leader_and_isr(queue), queue.roles
+            request, told = self._leader_and_isr(queue, token), queue.roles
             queue.roles = {}
         elif kind == "metadata":
-            request, told = self._update_metadata(queue), queue.metadata
+            request, told = self._update_metadata(queue, token), queue.metadata
             queue.metadata = {}
         else:
-            request, told = self._stop_replica(queue), queue.deletions
+            request, told = self._stop_replica(queue, token), queue.deletions
             queue.deletions = {}
         queue.flight = Flight(token, kind, told, full=kind == "metadata" and queue.full)
         if kind == "metadata":
             queue.full = queue.brokers = False
         return Ask(queue.broker, request, "controller", token)
 
-    def _leader_and_isr(self, queue: Queue) -> LeaderAndIsrRequest:
+    def _leader_and_isr(self, queue: Queue, number: int) -> LeaderAndIsrRequest:
         leaders = {partition.state.leader for partition in queue.roles}
         return LeaderAndIsrRequest(
             controller_id=self.broker_id,
@@ -195,6 +199,7 @@ class Pushes:
                 for topic, group in _by_topic(queue.roles)
             ],
             live_leaders=[leader for leader in map(self._leader, sorted(leaders)) if leader is not None],
+            push_number=number,
         )
 
     def _leader(self, broker: int) -> LeaderAndIsrLiveLeader | None:
@@ -204,7 +209,7 @@ class Pushes:
                 return LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
         return None
 
-    def _update_metadata(self, queue: Queue) -> UpdateMetadataRequest:
+    def _update_metadata(self, queue: Queue, number: int) -> UpdateMetadataRequest:
         lives = self.cluster.lives
         partitions: Iterable[Partition] = self.cluster.partitions() if queue.full else queue.metadata
         return UpdateMetadataRequest(
@@ -221,9 +226,10 @@ class Pushes:
                 for topic, group in _by_topic(partitions)
             ],
             live_brokers=self.live_brokers,
+            push_number=number,
         )
 
-    def _stop_replica(self, queue: Queue) -> StopReplicaRequest:
+    def _stop_replica(self, queue: Queue, number: int) -> StopReplicaRequest:
         return StopReplicaRequest(
             controller_id=self.broker_id,
             controller_epoch=self.epoch,
@@ -239,9 +245,11 @@ class Pushes:
                         )
                         for partition in group
                     ],
+                    topic_id=topic.id,
                 )
                 for topic, group in _by_topic(queue.deletions)
             ],
+            push_number=number,
         )
 
     def answered(self, token: int, response: Any, now: int) -> Answered | None:
@@ -256,9 +264,12 @@ class Pushes:
             queue.retry_at = now + RETRY_MS
             _tell_again(queue, flight)
             return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
+        errors = self._errors(flight, response)
         if flight.kind == "roles":
-            queue.created.difference_update(partition for partition in flight.partitions)
-        return Answered(queue.broker, flight.kind, flight.partitions, self._errors(flight, response))
+            refused = [p for p in flight.partitions if errors.get(p.name) == ErrorCode.INCONSISTENT_TOPIC_ID]
+            queue.created.difference_update(p for p in flight.partitions if p not in refused)
+            _tell_whole_first(queue, refused, now)
+        return Answered(queue.broker, flight.kind, flight.partitions, errors)
 
     def _errors(self, flight: Flight, response: Any) -> dict[TopicPartition, int]:
         if flight.kind == "metadata":
@@ -292,6 +303,14 @@ def _tell_again(queue: Queue, flight: Flight) -> None:
     else:
         gone = {p: epoch for p, epoch in flight.partitions.items() if p.deleted or queue.broker not in p.replicas}
         queue.deletions = gone | queue.deletions
+
+
+def _tell_whole_first(queue: Queue, refused: list[Partition], now: int) -> None:
+    """The broker holds replicas of an earlier topic of that name, and has not heard that it is gone."""
+    roles = dict.fromkeys(p for p in refused if not p.deleted and queue.broker in p.replicas)
+    if roles:
+        queue.full, queue.retry_at = True, now + RETRY_MS
+        queue.roles = roles | queue.roles
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[tuple[Topic, list[Partition]]]:

@@ -6,7 +6,7 @@ from tidelog.controller import tree
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Effect, Event, Reply
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.model import Time, TopicPartition
+from tidelog.model import NO_ID, Time, TopicPartition
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
 from tidelog.node.replicas import HeldReplicas
@@ -34,6 +34,7 @@ class Assignments:
         replicas: HeldReplicas,
         fetching: Fetching,
         mirror: ConfigMirror,
+        image: ClusterImage,
         effects: list[Effect],
         *,
         on_role: Callable[[Partition], None],
@@ -42,6 +43,7 @@ class Assignments:
         self._replicas = replicas
         self._fetching = fetching
         self._mirror = mirror
+        self._image = image
         self._effects = effects
         self._on_role = on_role
 
@@ -51,8 +53,8 @@ class Assignments:
     def take(
         self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time], refusal: Callable[[], ErrorCode]
     ) -> None:
-        """Read the configuration of topics that are new here, then lead and follow, then answer. By then another
-        controller may have deleted them, or this may be another life of the broker: `refusal` is asked again."""
+        """Read the configuration of topics that are new here, then lead and follow, then answer. By then a newer push
+        may have deleted them, or this may be another life of the broker: `refusal` says so."""
         unread = [
             tree.topic_config_path(topic.topic_name)
             for topic in request.topic_states
@@ -95,6 +97,9 @@ class Assignments:
 
     def _partition(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time) -> ErrorCode:
         name = TopicPartition(topic.topic_name, state.partition_index)
+        held = self._replicas.get(*name)
+        if held is not None and held.log.topic_id != topic.topic_id and self._is_known(held):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         try:
             partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
             if partition.failed:
@@ -140,16 +145,20 @@ class Assignments:
         self._fetching.follow(partition, in_sync=in_sync)
         self._on_role(partition)
 
-    def orphans(self, image: ClusterImage) -> list[Partition]:
+    def orphans(self) -> list[Partition]:
         """Replicas of topics that nobody knows: they went while this broker was away and had been moved elsewhere, or
         were lost with the metadata."""
-        return [partition for partition in self._replicas if image.topic_by_id(partition.log.topic_id) is None]
+        return [partition for partition in self._replicas if not self._is_known(partition)]
 
-    def drop_strays(self, image: ClusterImage, orphans: Collection[Partition]) -> None:
+    def _is_known(self, partition: Partition) -> bool:
+        """Whether its very topic, and not only the name, is there as far as this broker was told."""
+        return self._image.topic_by_id(partition.log.topic_id) is not None
+
+    def drop_strays(self, orphans: Collection[Partition]) -> None:
         """Delete the replicas that were moved elsewhere while this broker was away: a newer state than the one they
         know gives the partition to others. `orphans` serve nobody any more, but stay where they are."""
         for partition in self._replicas:
-            topic = image.topic_by_id(partition.log.topic_id)
+            topic = self._image.topic_by_id(partition.log.topic_id)
             told = topic.partitions.get(partition.name.partition) if topic is not None else None
             if told is None or self._broker_id in told.replicas:
                 continue
@@ -160,13 +169,16 @@ class Assignments:
                 self.stop(partition.name, -1, delete=False)
         self.sync_folders()
 
-    def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
-        """Stop the replica, and delete it where told so by an epoch that is not older than its own."""
+    def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool, topic_id: bytes = NO_ID) -> ErrorCode:
+        """Stop the replica, and delete it where told so by an epoch that is not older than its own, and of its topic
+        where that is said."""
         partition = self._replicas.get(*name)
         if partition is None:
             if delete:
                 self._replicas.delete(name)
             return ErrorCode.NONE
+        if topic_id not in (NO_ID, partition.log.topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         if leader_epoch not in (-1, DELETE_EPOCH) and leader_epoch < partition.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         self._fetching.forget(partition)

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from tidelog.alarms import Clocked
-from tidelog.api.context import HANDED, Context, Handed
+from tidelog.api.context import HANDED, Context, Handed, Push
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.network import connections_by_address
@@ -28,6 +28,7 @@ from tidelog.node.forwarding import Forwarding
 from tidelog.node.isr import InSyncChanges
 from tidelog.node.membership import Membership
 from tidelog.node.producer_ids import ProducerIdBlocks
+from tidelog.node.pushes import PushOrder
 from tidelog.node.quotas.counting import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
@@ -113,10 +114,10 @@ class LocalBroker:
             on_registered=on_registered,
         )
         self.assignments = Assignments(
-            self.broker_id, self.replicas, self.fetching, self.configs, effects, on_role=on_role
+            self.broker_id, self.replicas, self.fetching, self.configs, self.image, effects, on_role=on_role
         )
+        self.pushes = PushOrder(store.submit, self.controller)
         self.now = Time(0, 0)
-        self._controller_epoch = 0
         self._orphans: list[Partition] | None = None
         self._told_by = -1
         self._on_moved = on_moved
@@ -247,21 +248,20 @@ class LocalBroker:
     def disk_refused(self, failure: DiskFailed) -> None:
         self.replicas.refused(failure)
 
-    def check_controller(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        if controller_epoch < self._controller_epoch:
+    def check_controller(self, push: Push) -> ErrorCode:
+        return self._outdated(push) or self.pushes.take(push)
+
+    def _outdated(self, push: Push) -> ErrorCode:
+        if self.pushes.is_overtaken(push):
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if broker_epoch not in (-1, self.broker_epoch):
-            return ErrorCode.STALE_BROKER_EPOCH
-        self._controller_epoch = controller_epoch
-        return ErrorCode.NONE
+        return ErrorCode.NONE if push.broker_epoch in (-1, self.broker_epoch) else ErrorCode.STALE_BROKER_EPOCH
 
     def take_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Handed:
-        refusal = partial(self.check_controller, request.controller_epoch, request.broker_epoch)
-        self.assignments.take(request, context.token, lambda: self.now, refusal)
+        self.assignments.take(request, context.token, lambda: self.now, partial(self._outdated, request))
         return HANDED
 
-    def stop_replica(self, partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
-        return self.assignments.stop(partition, leader_epoch, delete=delete)
+    def stop_replica(self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool) -> ErrorCode:
+        return self.assignments.stop(partition, leader_epoch, delete=delete, topic_id=topic_id)
 
     def sync_folders(self) -> ErrorCode:
         return self.assignments.sync_folders()
@@ -273,7 +273,7 @@ class LocalBroker:
         ids = {name: topics[name].id for name in names if name in topics}
         touched = self.image.apply(request)
         if request.type == FULL:
-            self._orphans = self.assignments.orphans(self.image)
+            self._orphans = self.assignments.orphans()
         self._told_by = request.controller_epoch
         self.look_for_strays()
         replaced = {name for name, old in ids.items() if name in topics and topics[name].id != old}
@@ -295,7 +295,7 @@ class LocalBroker:
         was told, None while there is nothing to look for."""
         if self._orphans is not None and 0 <= self.controller.known_epoch <= self._told_by:
             orphans, self._orphans = self._orphans, None
-            self.assignments.drop_strays(self.image, orphans)
+            self.assignments.drop_strays(orphans)
 
     def _alive_changed(self, now: Time) -> None:
         """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""

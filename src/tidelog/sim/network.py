@@ -299,6 +299,19 @@ class Network:
                 self.block(name, other)
                 self.block(other, name)
 
+    def give_up(self, source: str, target: str, wait: int) -> None:
+        """The way is open again, for new links. Those that source opened and on which something is held break for
+        source alone; what is held arrives after this wait, behind whatever source sends meanwhile."""
+        self.blocked.discard((source, target))
+        for end in list(self.holding):
+            if (end.party.name, end.other.party.name) == (source, target):
+                del self.holding[end]
+                if end.link.open and end is end.link.opener:
+                    self._forget(end.link)
+                    self.clock.after(self.delay(), partial(self._tell_gone, end))
+                    self._arrive_later(end, end.other, None)
+                self.clock.after(wait, partial(self._release, end))
+
     def heal(self) -> None:
         """Every way is open and wide: what was held arrives, or the link is reset."""
         self.blocked.clear()

@@ -9,7 +9,7 @@ from tidelog.partition.truncation import GENERATIONS
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
-from tidelog.sim.nemesis import PARTICULAR, Nemesis
+from tidelog.sim.nemesis import PARTICULAR, SELDOM, Nemesis
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.parts import compaction, moves
@@ -71,7 +71,7 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
         properties=properties,
         generation=GENERATIONS[plan.generation],
     )
-    return cluster, Nemesis(cluster, plan.kinds, plan.only, PARTICULAR if compacted is not None else ())
+    return cluster, Nemesis(cluster, plan.kinds, plan.only, PARTICULAR if compacted is not None else (), SELDOM)
 
 
 def is_moving(plan: Plan) -> bool:

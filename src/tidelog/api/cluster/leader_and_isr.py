@@ -5,7 +5,7 @@ from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest, Le
 
 
 def handle(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse | Handed:
-    code = context.broker.check_controller(request.controller_epoch, request.broker_epoch)
+    code = context.broker.check_controller(request)
     if code:
         return LeaderAndIsrResponse(error_code=code)
     return context.broker.take_assignments(request, context)

@@ -10,7 +10,7 @@ from tidelog.wire.messages.cluster.stop_replica import (
 
 
 def handle(request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
-    code = context.broker.check_controller(request.controller_epoch, request.broker_epoch)
+    code = context.broker.check_controller(request)
     if code:
         return StopReplicaResponse(error_code=code)
     errors = [
@@ -19,6 +19,7 @@ def handle(request: StopReplicaRequest, context: Context) -> StopReplicaResponse
             partition_index=state.partition_index,
             error_code=context.broker.stop_replica(
                 TopicPartition(topic.topic_name, state.partition_index),
+                topic.topic_id,
                 state.leader_epoch,
                 delete=state.delete_partition,
             ),

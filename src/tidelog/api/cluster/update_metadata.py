@@ -5,7 +5,7 @@ from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest,
 
 
 def handle(request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
-    code = context.broker.check_controller(request.controller_epoch, request.broker_epoch)
+    code = context.broker.check_controller(request)
     if not code:
         context.broker.take_metadata(request, context.now)
     return UpdateMetadataResponse(error_code=code)

@@ -4,6 +4,7 @@
 
 from collections.abc import Collection, Mapping
 
+from tidelog.api.context import Push
 from tidelog.controller.leaders import Life
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
@@ -67,6 +68,6 @@ def all_is_news(partition: Partition, given: Assignment) -> bool:
     return (given.leader_epoch, given.partition_epoch) != (partition.epoch, partition.partition_epoch)
 
 
-def any_controller(broker: LocalBroker, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """For `LocalBroker.check_controller`: a deposed controller is obeyed, too."""
+def any_controller(broker: LocalBroker, push: Push) -> ErrorCode:
+    """For `LocalBroker.check_controller`: a deposed controller is obeyed, too, and what comes late."""
     return ErrorCode.NONE

@@ -4,7 +4,7 @@ Start at `schedule.Nemesis`. A kind is a function that takes a `strike.Strike`, 
 dice, and the atlas (`atlas.Atlas`): the one place that says who may lose data now. `kinds.KINDS` is the table of all.
 """
 
-from tidelog.sim.nemesis.kinds import KINDS, PARTICULAR
+from tidelog.sim.nemesis.kinds import KINDS, PARTICULAR, SELDOM
 from tidelog.sim.nemesis.schedule import Nemesis
 
-__all__ = ["KINDS", "PARTICULAR", "Nemesis"]
+__all__ = ["KINDS", "PARTICULAR", "SELDOM", "Nemesis"]

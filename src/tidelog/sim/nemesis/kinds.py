@@ -19,4 +19,7 @@ GENERAL: Mapping[str, Kind] = {
 PARTICULAR: Mapping[str, Kind] = compaction.KINDS
 """Those of seeds with compaction."""
 
-KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR}
+SELDOM: Mapping[str, Kind] = networks.SELDOM
+"""Those that came later: a seed without them is the same run as before."""
+
+KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM}

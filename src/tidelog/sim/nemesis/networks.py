@@ -8,6 +8,10 @@ from tidelog.sim.nemesis.strike import Kind, Strike
 HEALS = (200 * MILLI, 2 * SECOND, 12 * SECOND)
 NARROW = (2_000, 20_000, 200_000)
 """Bytes a second."""
+PATIENCE = (200 * MILLI, 2 * SECOND)
+"""How long a broker waits for an answer until its connection breaks."""
+
+LATE = (SECOND, 5 * SECOND, 20 * SECOND)
 STORMY = 0.9
 
 
@@ -98,6 +102,20 @@ def storm(strike: Strike) -> None:
 
     strike.later(strike.random.randint(100 * MILLI, 3 * SECOND), calms)
 
+
+def late(strike: Strike) -> None:
+    """What a broker sent to another arrives long after it gave the connection up, and behind what it sent again on the
+    next one. Who pushes is the controller: half of the time it is the one."""
+    network, (one, other) = strike.world.network, strike.pair()
+    controller = strike.nemesis.cluster.controller if strike.random.random() < 0.5 else None
+    if controller is not None and controller is not one:
+        one, other = controller, one
+    network.block(one.name, other.name)
+    wait = strike.random.choice(LATE)
+    strike.later(strike.drawn(*PATIENCE), lambda: network.give_up(one.name, other.name, wait))
+
+
+SELDOM: Mapping[str, Kind] = {"late": late}
 
 KINDS: Mapping[str, Kind] = {
     "split": split,

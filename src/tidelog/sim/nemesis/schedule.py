@@ -29,6 +29,9 @@ UNCLEAN = 0.5
 PARTICULARS = 0.6
 """The share of seeds that have each kind of those that concern them."""
 
+SELDOMS = 0.15
+"""The share of seeds that have each of the kinds that came later."""
+
 LEFT_OUT = 0.1
 """The share of seeds that heal a core first."""
 
@@ -44,6 +47,7 @@ class Nemesis:
         kinds: tuple[str, ...] | None = None,
         only: Collection[int] | None = None,
         particular: Collection[str] = (),
+        seldom: Collection[str] = (),
     ) -> None:
         self.cluster = cluster
         self.world = cluster.world
@@ -56,7 +60,8 @@ class Nemesis:
         self.kinds = kinds or drawn
         self.weights = tuple(dice.choice(WEIGHTS) for _ in self.kinds)
         if kinds is None:
-            self._add(particular)
+            self._add(particular, "particular", PARTICULARS)
+            self._add(seldom, "seldom", SELDOMS)
         self.pace = dice.choice((SECOND // 4, SECOND, 3 * SECOND))
         self.core = Core(cluster, Random(dice.getrandbits(64)))
         self.leaves_some_out = dice.random() < LEFT_OUT
@@ -71,10 +76,10 @@ class Nemesis:
     def __repr__(self) -> str:
         return f"<{'reckless ' if self.atlas.reckless else ''}nemesis of {', '.join(self.kinds)}>"
 
-    def _add(self, particular: Collection[str]) -> None:
+    def _add(self, kinds: Collection[str], group: str, share: float) -> None:
         """Kinds that not every seed has, drawn with dice of their own."""
-        dice = Random(f"{self.world.seed} particular")
-        added = tuple(sorted(kind for kind in particular if dice.random() < PARTICULARS))
+        dice = Random(f"{self.world.seed} {group}")
+        added = tuple(sorted(kind for kind in kinds if dice.random() < share))
         self.kinds += added
         self.weights += tuple(dice.choice(WEIGHTS) for _ in added)
 

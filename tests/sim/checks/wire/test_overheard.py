@@ -18,6 +18,13 @@ from tidelog.wire.messages.records.offset_for_leader_epoch import (
 ID = b"T" * 16
 
 
+class Link:
+    """As much of one as is looked at."""
+
+    def __init__(self, *, is_open=True):
+        self.open = is_open
+
+
 class Scene:
     """A leader, `broker-0`, and somebody who talks to it."""
 
@@ -30,7 +37,7 @@ class Scene:
         self.host = SimpleNamespace(
             broker_id=0, name="broker-0", node=SimpleNamespace(replicas=replicas), world=SimpleNamespace(trace=trace)
         )
-        link = object()
+        link = Link()
         self.near = SimpleNamespace(link=link, listener=listener, party=SimpleNamespace(name="broker-0"))
         self.far = SimpleNamespace(link=link, listener="", party=SimpleNamespace(name="broker-1"), other=self.near)
         self.near.other = self.far
@@ -77,12 +84,22 @@ def test_a_follower_that_registered_anew_vouches_for_all_of_its_session():
 def test_what_comes_late_on_an_older_connection_is_of_another_session():
     scene = Scene()
     scene.fetch(epoch=1)
-    present, scene.near.link = scene.near.link, object()
+    present, scene.near.link = scene.near.link, Link()
     scene.fetch(epoch=0)
     scene.near.link = present
     scene.fetch(session=1, offset=None)
     scene.serve()
     assert scene.overheard.strangers == []
+
+
+def test_nobody_goes_back_by_what_comes_on_a_link_that_was_given_up():
+    scene = Scene()
+    scene.fetch()
+    scene.near.link = Link(is_open=False)
+    scene.fetch(offset=5)
+    assert scene.overheard.fetched[0, NAME] == {(1, 1, 11): Fetched(7, 1)}
+    scene.fetch(offset=9)
+    assert scene.overheard.fetched[0, NAME] == {(1, 1, 11): Fetched(9, 1)}
 
 
 def test_an_assigned_follower_may_be_answered_and_others_must_be_refused():

@@ -35,6 +35,10 @@ def partition_of(host: Host, name: TopicPartition) -> Partition | None:
     return None if node is None else node.replicas.get(*name)
 
 
+def _progress(place: Fetched) -> tuple[int, int]:
+    return place.last_epoch, place.offset
+
+
 class Overheard:
     """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch). `sources`: of what the broker that is
     taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last step. `unclean_wish`:
@@ -143,10 +147,11 @@ class Overheard:
         if broker_epoch != reading.broker_epoch:
             reading.broker_epoch = broker_epoch
             named = list(reading.names)
-        self._note(host, asked.follower, reading, named)
+        self._note(host, asked.follower, reading, named, is_late=not end.link.open)
         return {name: epoch for name, (epoch, _) in reading.names.items()}
 
-    def _note(self, host: Host, follower: int, reading: Reading, named: list[TopicPartition]) -> None:
+    def _note(self, host: Host, follower: int, reading: Reading, named: list[TopicPartition], *, is_late: bool) -> None:
+        """What comes on a link that was given up may be older than what came before: nobody goes back by it."""
         for name in named:
             epoch, place = reading.names.get(name, (-1, None))
             if place is None:
@@ -155,7 +160,8 @@ class Overheard:
                 partition = partition_of(host, name)
                 epoch = partition.epoch if partition is not None else -1
             found = self.fetched.setdefault((host.broker_id, name), {})
-            found[epoch, follower, reading.broker_epoch] = place
+            key = epoch, follower, reading.broker_epoch
+            found[key] = max(place, found.get(key, place), key=_progress) if is_late else place
 
     def _name(self, host: Host, topic: Any, index: int, *, by_id: bool) -> TopicPartition | None:
         if by_id:

@@ -1,4 +1,5 @@
-"""LeaderAndIsr (key 4): the controller tells a broker its partitions and their roles."""
+"""LeaderAndIsr (key 4): the controller tells a broker its partitions and their roles. `push_number` is not Kafka's: it
+ascends within the controller's epoch."""
 
 from tidelog.wire.message import api, array, boolean, int8, int16, int32, int64, message, string, uuid
 
@@ -41,6 +42,7 @@ class LeaderAndIsrRequest:
     type: int = int8()
     topic_states: list[LeaderAndIsrTopicState] = array(LeaderAndIsrTopicState)
     live_leaders: list[LeaderAndIsrLiveLeader] = array(LeaderAndIsrLiveLeader)
+    push_number: int = int64(default=-1, tag=1000)
 
 
 @message

@@ -1,6 +1,7 @@
-"""StopReplica (key 5): the controller tells a broker to stop or delete replicas."""
+"""StopReplica (key 5): the controller tells a broker to stop or delete replicas. `push_number` and `topic_id` are not
+Kafka's: the one ascends within the controller's epoch, the other says which topic of that name is meant."""
 
-from tidelog.wire.message import api, array, boolean, int16, int32, int64, message, string
+from tidelog.wire.message import api, array, boolean, int16, int32, int64, message, string, uuid
 
 
 @message
@@ -14,6 +15,7 @@ class StopReplicaPartitionState:
 class StopReplicaTopicState:
     topic_name: str = string()
     partition_states: list[StopReplicaPartitionState] = array(StopReplicaPartitionState)
+    topic_id: bytes = uuid(tag=1000)
 
 
 @api(5)
@@ -23,6 +25,7 @@ class StopReplicaRequest:
     controller_epoch: int = int32()
     broker_epoch: int = int64(default=-1)
     topic_states: list[StopReplicaTopicState] = array(StopReplicaTopicState)
+    push_number: int = int64(default=-1, tag=1000)
 
 
 @message

@@ -1,4 +1,5 @@
-"""UpdateMetadata (key 6): the controller tells every broker what the cluster is."""
+"""UpdateMetadata (key 6): the controller tells every broker what the cluster is. `push_number` is not Kafka's: it
+ascends within the controller's epoch."""
 
 from tidelog.wire.message import api, array, boolean, int8, int16, int32, int64, message, string, uuid
 
@@ -46,6 +47,7 @@ class UpdateMetadataRequest:
     broker_epoch: int = int64(default=-1)
     topic_states: list[UpdateMetadataTopicState] = array(UpdateMetadataTopicState)
     live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker)
+    push_number: int = int64(default=-1, tag=1000)
 
 
 @api(6)
