@@ -6,9 +6,10 @@ from tidelog.controller import tree
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Effect, Event, Reply
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.model import Time, TopicPartition
+from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
+from tidelog.node.membership import Membership
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
@@ -34,6 +35,7 @@ class Assignments:
         replicas: HeldReplicas,
         fetching: Fetching,
         mirror: ConfigMirror,
+        membership: Membership,
         effects: list[Effect],
         *,
         on_role: Callable[[Partition], None],
@@ -44,6 +46,7 @@ class Assignments:
         self._mirror = mirror
         self._effects = effects
         self._on_role = on_role
+        self._membership = membership
 
     def __repr__(self) -> str:
         return f"<Assignments of broker {self._broker_id}>"
@@ -95,6 +98,8 @@ class Assignments:
 
     def _partition(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time) -> ErrorCode:
         name = TopicPartition(topic.topic_name, state.partition_index)
+        if state.leader == NO_LEADER and not state.is_new and self._may_be_missing(name):
+            return ErrorCode.NONE
         try:
             partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
             if partition.failed:
@@ -120,6 +125,11 @@ class Assignments:
             return error.code
         self._changed(partition, before, in_sync=self._broker_id in state.isr)
         return ErrorCode.NONE
+
+    def _may_be_missing(self, name: TopicPartition) -> bool:
+        """Nobody leads the partition, perhaps because its replica is in the folder that is missing: an empty one must
+        not stand beside it when that folder is back."""
+        return self._membership.directories_since != NO_EPOCH and self._replicas.get(*name) is None
 
     def _changed(self, partition: Partition, end_before: int, *, in_sync: bool) -> None:
         leads = isinstance(partition.role, Leader)
