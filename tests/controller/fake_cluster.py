@@ -202,7 +202,7 @@ class FakeBroker:
                     entry.leader_epoch, entry.end_offset = epoch, end
                 ends.append(entry)
             topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
-        return OffsetForLeaderEpochResponse(topics=topics)
+        return OffsetForLeaderEpochResponse(topics=topics, broker_epoch=self.epoch)
 
 
 def type_of_answer(request):

@@ -25,8 +25,10 @@ def worlds(draw):
     epochs = tuple(draw(EPOCHS) for _ in isr)
     leader = draw(st.sampled_from((*isr, -1)))
     lives = {
-        broker: Life(draw(EPOCHS), draw(st.integers(-1, 3)), draw(st.booleans()))
-        for broker in replicas
+        broker: Life(
+            epoch, draw(st.integers(-1, 3)), draw(st.booleans()), directories_since=draw(st.integers(-1, epoch))
+        )
+        for broker, epoch in ((broker, draw(EPOCHS)) for broker in replicas)
         if draw(st.booleans())
     }
     offline = frozenset(broker for broker in lives if draw(st.integers(0, 4)) == 0)
@@ -37,9 +39,8 @@ def twin(state, replicas, lives, offline):
     """(leader or None for unchanged leadership, ISR, who must be asked)."""
     recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
     alive = [broker for broker in lives if broker not in offline]
-    counting = [
-        b for b in recorded if b in alive and (recorded[b] == lives[b].epoch or recorded[b] == lives[b].clean_epoch)
-    ]
+    whole = [b for b in recorded if b in alive and recorded[b] >= lives[b].directories_since]
+    counting = [b for b in whole if recorded[b] == lives[b].epoch or recorded[b] == lives[b].clean_epoch]
     if counting:
         members = [b for b in counting if not lives[b].leaving]
         if not members:
@@ -48,9 +49,9 @@ def twin(state, replicas, lives, offline):
         leader = state.leader if keeps else min(members, key=replicas.index)
         return leader, set(members), not keeps, ()
     if all(b in alive and not lives[b].leaving for b in recorded):
-        if len(recorded) == 1:
-            return state.isr[0], set(recorded), True, ()
-        return -1, set(recorded), state.leader != -1, state.isr
+        if len(whole) == 1:
+            return whole[0], set(whole), True, ()
+        return -1, set(recorded), state.leader != -1, whole
     return -1, set(recorded), state.leader != -1, ()
 
 
@@ -127,6 +128,26 @@ def test_a_member_counts_by_its_present_epoch_or_by_the_one_it_ended_cleanly():
     assert not counts(1, 7, {1: Life(9, clean_epoch=8)})
     assert not counts(1, 7, {})
     assert not counts(1, -1, {1: Life(9, clean_epoch=-1)})
+
+
+def test_a_clean_end_proves_nothing_of_a_life_with_a_directory_that_is_missing_now():
+    assert counts(1, 7, {1: Life(9, clean_epoch=7, directories_since=7)})
+    assert not counts(1, 7, {1: Life(9, clean_epoch=7, directories_since=8)})
+    assert counts(1, 9, {1: Life(9, directories_since=9)})
+    assert Life(9, directories_since=9).holds(-1), "nothing was ever written there"
+
+
+def test_nobody_leads_where_the_only_member_is_back_without_a_directory():
+    state = LeadershipState(-1, 4, (1,), (7,), 1)
+    assert elect(state, (1, 2), {1: Life(9, clean_epoch=7, directories_since=9), 2: Life(5)}) == UNCHANGED
+    found = elect(state, (1, 2), {1: Life(9, directories_since=9)}, unclean=True)
+    assert (found.unclean, found.state.leader) == (True, 1)
+
+
+def test_only_logs_of_whole_members_are_asked_for_their_ends():
+    state = LeadershipState(-1, 4, (0, 1, 2), (7, 8, 9), 1)
+    lives = {0: Life(17, directories_since=17), 1: Life(18), 2: Life(19)}
+    assert elect(state, (0, 1, 2), lives).candidates == (1, 2)
 
 
 def test_the_most_complete_log_leads_alone():

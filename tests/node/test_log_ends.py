@@ -15,6 +15,7 @@ def log_end(broker, epoch):
     asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=LATEST_EPOCH)
     topics = [OffsetForLeaderTopic(topic=TOPIC, partitions=[asked])]
     answer = broker.ask(OffsetForLeaderEpochRequest(replica_id=LOG_END_QUERY, topics=topics), CONTROLLER)
+    assert answer.broker_epoch == broker.node.broker.broker_epoch
     found = answer.topics[0].partitions[0]
     return found.error_code, found.leader_epoch, found.end_offset
 

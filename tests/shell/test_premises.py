@@ -96,6 +96,7 @@ def test_a_folder_that_refuses_is_left_out_and_the_others_get_an_id_each(tmp_pat
     premises.lock()
     premises.check_identity("c", 0, os.urandom)
     assert sorted(premises.offline) == [f"{tmp_path}/broken", f"{tmp_path}/unreadable"]
+    assert premises.directories.keys() == {f"{tmp_path}/good", f"{tmp_path}/old"}
     ids = [(tmp_path / name / "meta.properties").read_text().splitlines()[-1] for name in ("good", "old")]
     assert all(line.startswith("directory.id=") for line in ids)
     assert len(set(ids)) == 2

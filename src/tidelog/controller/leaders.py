@@ -1,9 +1,10 @@
 """Who may lead a partition: rule 8 of the replication rules, as pure functions.
 
 An ISR member *counts* only if it lives with the broker epoch with which it was found in sync, or registered anew with
-that epoch as cleanly shut down: only then does its log surely hold everything committed. The leader is the first in
-assignment order that counts, and the others leave the ISR in the same write. If none counts, the partition waits until
-every recorded member is back; then the most complete log leads. Anything earlier is an unclean election.
+that epoch as cleanly shut down, with every log directory that it had then: only then does its log surely hold
+everything committed. The leader is the first in assignment order that counts, and the others leave the ISR in the same
+write. If none counts, the partition waits until every recorded member is back; then the most complete log leads, of
+those whose directories are there. If none has them, nobody leads. Anything earlier is an unclean election.
 
 The leader epoch is raised only when the leader is elected, lost or re-elected.
 """
@@ -17,12 +18,18 @@ from tidelog.model import NO_EPOCH, NO_LEADER
 
 class Life(NamedTuple):
     """A live broker: its epoch, the epoch it proves to have ended cleanly (or -1), and whether it is shutting down.
-    `trusted`: it counts whatever its epoch, as it did before broker epochs (the lab's oldest generation only)."""
+    `trusted`: it counts whatever its epoch, as it did before broker epochs (the lab's oldest generation only).
+    `directories_since`: its lives before this epoch had a log directory that is not there now."""
 
     epoch: int
     clean_epoch: int = NO_EPOCH
     leaving: bool = False
     trusted: bool = False
+    directories_since: int = NO_EPOCH
+
+    def holds(self, recorded: int) -> bool:
+        """Whether every log directory of the life with the recorded epoch is there."""
+        return self.trusted or recorded == NO_EPOCH or recorded >= self.directories_since
 
 
 Lives = Mapping[int, Life]
@@ -44,7 +51,8 @@ def counts(broker: int, recorded: int, lives: Lives) -> bool:
     life = lives.get(broker)
     if life is None:
         return False
-    return life.trusted or (recorded != NO_EPOCH and recorded in (life.epoch, life.clean_epoch))
+    known = life.trusted or (recorded != NO_EPOCH and recorded in (life.epoch, life.clean_epoch))
+    return known and life.holds(recorded)
 
 
 def first_state(replicas: Sequence[int], lives: Lives) -> LeadershipState:
@@ -78,9 +86,11 @@ def elect(
     back = [broker for broker in state.isr if broker in present]
     if len(back) < len(state.isr):
         return _without_leader(state, state)
-    if len(back) == 1:
-        return Election(_led_by(state, back[0], back, lives))
-    return Election(_without_leader(state, state).state, tuple(back))
+    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    holding = [broker for broker in back if lives[broker].holds(recorded[broker])]
+    if len(holding) == 1:
+        return Election(_led_by(state, holding[0], holding, lives))
+    return Election(_without_leader(state, state).state, tuple(holding))
 
 
 def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Lives, standing: list[int]) -> Election:

@@ -1,8 +1,8 @@
 """The metadata tree: where things stand and what their bytes say, in Kafka's classic form.
 
-Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with two additions: `isr_epochs` beside `isr` in a
-partition's state, and `clean_shutdown_epoch` in a broker's registration. A partition's epoch is the version of its
-state node, a broker's epoch the creation number of its registration.
+Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with these additions: `isr_epochs` beside `isr` in a
+partition's state, `clean_shutdown_epoch` and `directories_since` in a broker's registration, `/brokers/directories`. A
+partition's epoch is the version of its state node, a broker's epoch the creation number of its registration.
 """
 
 import json
@@ -15,6 +15,7 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
+BROKER_DIRECTORIES = "/brokers/directories"
 TOPICS = "/brokers/topics"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
@@ -54,12 +55,18 @@ SKELETON = (
     CONFIG_CHANGES,
     PRODUCER_ID_BLOCK,
     LOG_DIR_EVENTS,
+    BROKER_DIRECTORIES,
 )
 """The nodes every store holds from its first start, parents first, all with empty content."""
 
 
 def broker_path(broker: int) -> str:
     return f"{BROKER_IDS}/{broker}"
+
+
+def directories_path(broker: int) -> str:
+    """The log directories that this broker ever had; the node outlives the broker's session."""
+    return f"{BROKER_DIRECTORIES}/{broker}"
 
 
 def topic_path(topic: str) -> str:
@@ -107,11 +114,14 @@ def config_change_numbers(names: Iterable[str]) -> list[int]:
 
 
 class Registration(NamedTuple):
-    """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly."""
+    """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly.
+    `directories_since`: every log directory of the lives with this epoch or a later one is there; an epoch above the
+    registration's own says that only this life has all of its directories."""
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     clean_epoch: int = NO_EPOCH
+    directories_since: int = NO_EPOCH
 
 
 class Assignment(NamedTuple):
@@ -186,6 +196,7 @@ def format_registration(registration: Registration, timestamp: int) -> bytes:
             "rack": registration.rack,
             "features": {},
             "clean_shutdown_epoch": registration.clean_epoch,
+            "directories_since": registration.directories_since,
         }
     )
 
@@ -194,7 +205,17 @@ def parse_registration(data: bytes) -> Registration:
     value = json.loads(data)
     security = value.get("listener_security_protocol_map", {})
     endpoints = tuple(_parse_endpoint(text, security) for text in value["endpoints"])
-    return Registration(endpoints, value.get("rack"), value.get("clean_shutdown_epoch", NO_EPOCH))
+    clean_epoch, since = value.get("clean_shutdown_epoch", NO_EPOCH), value.get("directories_since", NO_EPOCH)
+    return Registration(endpoints, value.get("rack"), clean_epoch, since)
+
+
+def format_directories(missing_since: Mapping[str, int]) -> bytes:
+    """For each directory id the broker epoch of the first life without it, NO_EPOCH while it is there."""
+    return _dump({"version": 1, "directories": dict(sorted(missing_since.items()))})
+
+
+def parse_directories(data: bytes) -> dict[str, int]:
+    return {str(id_): int(epoch) for id_, epoch in json.loads(data)["directories"].items()}
 
 
 def _parse_endpoint(text: str, security: Mapping[str, str]) -> Endpoint:

@@ -101,7 +101,14 @@ class Stage:
             "broker.session.timeout.ms": str(self.world.faults.session_term // 1000),
         }
         config = BrokerConfig({**self.options, **own})
-        return Node(config, host.disk, host.endpoints, entropy=host.random.randbytes, generation=self.generation)
+        return Node(
+            config,
+            host.disk,
+            host.endpoints,
+            entropy=host.random.randbytes,
+            generation=self.generation,
+            directories={folder: host.disk.directory_id(folder) for folder in config.folders},
+        )
 
     # Time.
 

@@ -6,9 +6,10 @@ from tidelog.controller import tree
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Effect, Event, Reply
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.model import NO_ID, Time, TopicPartition
+from tidelog.model import NO_EPOCH, NO_ID, NO_LEADER, Time, TopicPartition
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
+from tidelog.node.membership import Membership
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
@@ -35,6 +36,7 @@ class Assignments:
         fetching: Fetching,
         mirror: ConfigMirror,
         image: ClusterImage,
+        membership: Membership,
         effects: list[Effect],
         *,
         on_role: Callable[[Partition], None],
@@ -46,6 +48,7 @@ class Assignments:
         self._image = image
         self._effects = effects
         self._on_role = on_role
+        self._membership = membership
 
     def __repr__(self) -> str:
         return f"<Assignments of broker {self._broker_id}>"
@@ -100,6 +103,8 @@ class Assignments:
         held = self._replicas.get(*name)
         if held is not None and held.log.topic_id != topic.topic_id and self._is_known(held):
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.leader == NO_LEADER and not state.is_new and self._may_be_missing(name):
+            return ErrorCode.NONE
         try:
             partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
             if partition.failed:
@@ -125,6 +130,11 @@ class Assignments:
             return error.code
         self._changed(partition, before, in_sync=self._broker_id in state.isr)
         return ErrorCode.NONE
+
+    def _may_be_missing(self, name: TopicPartition) -> bool:
+        """Nobody leads the partition, perhaps because its replica is in the folder that is missing: an empty one must
+        not stand beside it when that folder is back."""
+        return self._membership.directories_since != NO_EPOCH and self._replicas.get(*name) is None
 
     def _changed(self, partition: Partition, end_before: int, *, in_sync: bool) -> None:
         leads = isinstance(partition.role, Leader)

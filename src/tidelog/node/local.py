@@ -58,6 +58,7 @@ class LocalBroker:
         entropy: Callable[[int], bytes],
         stopwatch: Callable[[], int],
         generation: Generation,
+        directories: Mapping[str, bytes],
         effects: list[Effect],
         store: StoreCalls,
         on_role: Callable[[Partition], None],
@@ -112,9 +113,17 @@ class LocalBroker:
             effects,
             entropy=entropy,
             on_registered=on_registered,
+            directories=lambda: [id_ for folder, id_ in directories.items() if folder in self.replicas.live_folders],
         )
         self.assignments = Assignments(
-            self.broker_id, self.replicas, self.fetching, self.configs, self.image, effects, on_role=on_role
+            self.broker_id,
+            self.replicas,
+            self.fetching,
+            self.configs,
+            self.image,
+            self.membership,
+            effects,
+            on_role=on_role,
         )
         self.pushes = PushOrder(store.submit, self.controller)
         self.now = Time(0, 0)

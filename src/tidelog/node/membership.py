@@ -1,24 +1,39 @@
 """The broker's place in the cluster: the cluster's id, its registration, and the loss of both with the session.
 
 The registration is an ephemeral node; its creation number is the broker epoch. It carries the epoch of the life before
-where that ended cleanly (rule 8). A node left over from a session that is not expired yet is waited for.
+where that ended cleanly, and since which epoch no log directory went (rule 8). A node left over from a session that is
+not expired yet is waited for.
+
+Which directories the broker ever had stands in a node that outlives its sessions, written together with the
+registration: a broker with an empty disk remembers nothing itself. An id that is no longer there keeps the epoch of the
+first life without it, so that a directory that comes back makes whole again what it held.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 from tidelog.alarms import NEVER, Alarm
 from tidelog.controller import tree
 from tidelog.effects import Effect, Event
-from tidelog.model import Endpoint, Time, id_text
-from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch
+from tidelog.model import NO_EPOCH, Endpoint, Time, id_text
+from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
 
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
 RETRY_MS = 200
+UNKNOWN_EPOCH = 2**63 - 1
+"""The epoch of the first life without a directory, before the store gave it."""
+
+
+def after_start(known: Mapping[str, int], present: Collection[str]) -> dict[str, int]:
+    """The epoch since which each directory is missing, NO_EPOCH for those that are there."""
+    missing = {id_: UNKNOWN_EPOCH if epoch == NO_EPOCH else epoch for id_, epoch in known.items() if id_ not in present}
+    return {**dict.fromkeys(present, NO_EPOCH), **missing}
 
 
 class Membership:
-    """`on_registered(epoch)` is called once a session's registration stands."""
+    """`on_registered(epoch)` is called once a session's registration stands. `directories` are the ids of the log
+    directories that are there; without any, nothing is written of them."""
 
     def __init__(
         self,
@@ -30,6 +45,7 @@ class Membership:
         *,
         entropy: Callable[[int], bytes],
         on_registered: Callable[[int], None],
+        directories: Callable[[], Collection[bytes]] = tuple,
     ) -> None:
         self._broker_id = broker_id
         self._endpoints = tuple(endpoints)
@@ -38,6 +54,9 @@ class Membership:
         self._effects = effects
         self._entropy = entropy
         self._on_registered = on_registered
+        self._directories = directories
+        self._known: Node | None = None
+        self._missing_since: dict[str, int] = {}
         self._now = Time(0, 0)
         self.cluster_id = ""
         self.epoch = -1
@@ -52,10 +71,15 @@ class Membership:
     def path(self) -> str:
         return tree.broker_path(self._broker_id)
 
+    @property
+    def directories_since(self) -> int:
+        """Every log directory of the lives with this epoch or a later one is there."""
+        return max(self._missing_since.values(), default=NO_EPOCH)
+
     def start(self, session: int, now: Time) -> None:
         self._now = now
         self.session = session
-        self._submit([Watch(tree.BROKER_IDS), Read(tree.CLUSTER_ID)], self._found_cluster)
+        self._read_cluster()
 
     def lost(self) -> None:
         """Without a session there is no registration; a life that lost it did not stop cleanly."""
@@ -68,6 +92,7 @@ class Membership:
         node = result.values[1] if result.outcome == "ok" else None
         if isinstance(node, Node):
             self.cluster_id = tree.parse_cluster_id(node.data)
+            self._found_directories(result.values[2])
             self.register()
         elif result.outcome == "ok":
             content = tree.format_cluster_id(id_text(self._entropy(16)))
@@ -77,23 +102,45 @@ class Membership:
 
     def _read_cluster(self) -> None:
         """Whoever created it, the one that stands counts."""
-        self._submit([Watch(tree.BROKER_IDS), Read(tree.CLUSTER_ID)], self._found_cluster)
+        directories = tree.directories_path(self._broker_id)
+        self._submit([Watch(tree.BROKER_IDS), Read(tree.CLUSTER_ID), Read(directories)], self._found_cluster)
+
+    def _found_directories(self, found: object) -> None:
+        self._known = found if isinstance(found, Node) else None
+
+    def _directories_change(self) -> list[Operation]:
+        """Compare the directories that are there with those that ever were."""
+        known: dict[str, int] = {}
+        if self._known is not None:
+            with suppress(*tree.UNREADABLE):  # what is written by hand says nothing
+                known = tree.parse_directories(self._known.data)
+        self._missing_since = after_start(known, {id_text(id_) for id_ in self._directories()})
+        return [] if self._missing_since == known else [self._write_directories()]
+
+    def _write_directories(self) -> Operation:
+        path, content = tree.directories_path(self._broker_id), tree.format_directories(self._missing_since)
+        return Create(path, content) if self._known is None else Write(path, content, self._known.version)
 
     def register(self) -> None:
         self.alarm.set(None)
-        registration = tree.Registration(self._endpoints, self._rack, self.clean_epoch)
+        changes = self._directories_change()
+        registration = tree.Registration(self._endpoints, self._rack, self.clean_epoch, self.directories_since)
         content = tree.format_registration(registration, self._now.wall)
-        self._submit([Create(self.path, content, ephemeral=True)], self._registered)
+        self._submit([*changes, Create(self.path, content, ephemeral=True)], self._registered)
 
     def _registered(self, result: StoreResult) -> None:
-        if result.outcome == "ok" and isinstance(result.values[0], Node):
-            self._stands(result.values[0])
+        if result.outcome == "ok" and isinstance(result.values[-1], Node):
+            if len(result.values) > 1:
+                self._found_directories(result.values[0])
+            self._stands(result.values[-1])
         elif self.session:
-            self._submit([Read(self.path)], self._found_own)
+            self._submit([Read(self.path), Read(tree.directories_path(self._broker_id))], self._found_own)
 
     def _found_own(self, result: StoreResult) -> None:
         """After a conflict or an unknown outcome: is the node that stands this session's?"""
         node = result.values[0] if result.outcome == "ok" else None
+        if result.outcome == "ok":
+            self._found_directories(result.values[1])
         if isinstance(node, Node) and node.session == self.session:
             self._stands(node)
         elif self.session:
@@ -103,6 +150,11 @@ class Membership:
         self.epoch = node.created
         self._effects.append(Event("broker.registered", {"broker": self._broker_id, "epoch": self.epoch}))
         self._on_registered(self.epoch)
+        if UNKNOWN_EPOCH in self._missing_since.values():
+            # Where this is lost, the next life takes its own epoch: more is thought to be missing then, never less.
+            since = {id_: self.epoch if epoch == UNKNOWN_EPOCH else epoch for id_, epoch in self._missing_since.items()}
+            self._missing_since = since
+            self._submit([self._write_directories()], lambda _: None)
 
     def event(self, path: str, now: Time) -> None:
         """A node below `/brokers/ids` changed: an earlier life's may be gone now."""

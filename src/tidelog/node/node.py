@@ -5,7 +5,7 @@ An input changes state and leaves wishes in one list; `_finish` carries out thos
 recursion and one order for everything. Waiting answers are resumed when their partition has news.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tidelog.alarms import NEVER, Alarms
@@ -38,7 +38,8 @@ ASK_THE_NEXT = (forwarding.OWNER, isr.OWNER, Stopping.OWNER)
 
 
 class Node:
-    """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds."""
+    """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds.
+    `directories` are the ids of its log folders."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Node:
         entropy: Callable[[int], bytes],
         stopwatch: Callable[[], int] = lambda: 0,
         generation: Generation = KIP_320,
+        directories: Mapping[str, bytes] | None = None,
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
@@ -61,6 +63,7 @@ class Node:
             entropy=entropy,
             stopwatch=stopwatch,
             generation=generation,
+            directories=directories or {},
             effects=self._effects,
             store=self.store,
             on_role=self._role_changed,

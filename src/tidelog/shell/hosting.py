@@ -87,7 +87,15 @@ class Hosted:
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
         premises.check_identity(cluster_id, config.node_id, os.urandom)
-        node = self.node = Node(config, disk, reached, entropy=os.urandom, stopwatch=time.thread_time_ns)
+        homes = zip(config.folders, disk.folders, strict=True)
+        node = self.node = Node(
+            config,
+            disk,
+            reached,
+            entropy=os.urandom,
+            stopwatch=time.thread_time_ns,
+            directories={folder: premises.directories[home] for folder, home in homes if home in premises.directories},
+        )
         server = Server(self.loop, node, config, disk, lines=self.lines, submit=thread.submit)
         stack.callback(server.close)
         for folder, reason in premises.offline.items():

@@ -16,12 +16,13 @@ class Refusal(Exception):
 
 
 class Premises:
-    """`offline`: folders that refuse, and why."""
+    """`offline`: folders that refuse, and why. `directories`: the directory.id of each of the others."""
 
     def __init__(self, disk: OsDisk) -> None:
         self._disk = disk
         self._locks: list[Callable[[], None]] = []
         self.offline: dict[str, str] = {}
+        self.directories: dict[str, bytes] = {}
 
     def __repr__(self) -> str:
         return f"Premises({len(self._disk.folders)} folders, offline {sorted(self.offline)})"
@@ -43,12 +44,14 @@ class Premises:
         """Each folder's meta.properties must name this cluster and broker; one without gets its own. No two folders
         have the same directory.id: one would be a copy of the other."""
         ids: dict[bytes, str] = {}
+        self.directories.clear()
 
         def check(folder: str) -> None:
             found = self._identity(folder, cluster_id, node_id, entropy)
             twin = ids.setdefault(found, folder)
             if twin != folder:
                 raise Refusal(f"Log folders {twin} and {folder} have the same directory.id.")
+            self.directories[folder] = found
 
         for folder in self._disk.folders:
             if folder not in self.offline:

@@ -72,8 +72,14 @@ class Cluster:
             "broker.session.timeout.ms": str(self.world.faults.session_term // 1000),
         }
         config = BrokerConfig({**self.properties, **own})
-        entropy = host.random.randbytes
-        return Node(config, host.disk, host.endpoints, entropy=entropy, generation=self.generation)
+        return Node(
+            config,
+            host.disk,
+            host.endpoints,
+            entropy=host.random.randbytes,
+            generation=self.generation,
+            directories={folder: host.disk.directory_id(folder) for folder in config.folders},
+        )
 
     # Getting ready.
 

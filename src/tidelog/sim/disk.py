@@ -8,6 +8,7 @@ a journal keeps order. A failed fsync forgets what was dirty, as Linux does, so 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from random import Random
 
 from tidelog.errors import DiskFailed, DiskFull
@@ -187,7 +188,7 @@ class SimDisk:
         """Asked what the process ends by when no operations are left; without it, the power goes."""
         self.ends_by = POWER
         self.open_files = 0
-        self.erasures = 0
+        self.replaced: list[str] = []
         self.rotten: set[str] = set()
         """Folders of which not even what was synced is for sure any more."""
         self.quiet = False
@@ -269,13 +270,20 @@ class SimDisk:
         parent = parent_of(path)
         return not parent or (parent in self.durable and self.reachable(parent))
 
-    def erase(self) -> None:
-        """A replaced disk: nothing of before is left, what ailed it neither."""
+    def erase(self, folder: str = "") -> None:
+        """A replaced disk: nothing of before is left, of this log folder or of all; what ailed it neither."""
         self.faults.clear()
-        self.names, self.durable, self.pending = {}, {}, []
-        self.erasures += 1
-        for root in self.roots:
+        self.names, self.durable = (
+            {p: e for p, e in at.items() if not below(p, folder)} for at in (self.names, self.durable)
+        )
+        self.pending = [change for change in self.pending if not below(change[1], folder)]
+        self.replaced.append(folder)
+        for root in self.roots if not folder else [folder]:
             self.make_folder(root)
+
+    def directory_id(self, folder: str) -> bytes:
+        """As in its meta.properties; no fault touches it."""
+        return sha256(f"{sum(below(folder, each) for each in self.replaced)} {folder}".encode()).digest()[:16]
 
     def flip(self, path: str, position: int) -> None:
         """Bit rot: one bit of the file turns, on the platter and in the cache."""

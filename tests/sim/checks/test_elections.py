@@ -38,6 +38,18 @@ def test_elections_against_rule_8(after, lives):
         elect(after, lives=lives)
 
 
+def test_a_clean_end_does_not_count_without_a_directory_of_then():
+    made = ghosts(state(0, 2, (0, 1, 2), (20, 11, 12)), lives={0: 20, 1: 11, 2: 12})
+    made.registered[0, 20] = 10
+    made.directories = {(0, 10): frozenset({b"a", b"b"}), (0, 20): frozenset({b"a", b"c"})}
+    with pytest.raises(AssertionError, match=r"^I17:"):
+        elections.check(made, NAME, BEFORE, {}, lambda _: False, unclean=False)
+    alone = ghosts(state(0, 2, (0,), (20,)), lives={0: 20})
+    alone.directories = made.directories
+    with pytest.raises(AssertionError, match=r"^I17: .*without a log directory"):
+        elections.check(alone, NAME, state(-1, 1, (0,), (10,)), {}, lambda _: False, unclean=False)
+
+
 NEW = {0: 20, 1: 21, 2: 22}
 
 

@@ -8,6 +8,7 @@ from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
 from tidelog.controller.commands.elections import LOG_END_QUERY
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import NO_EPOCH
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -26,7 +27,8 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
                 topic=topic.topic, partitions=[answer(context, topic.topic, asked) for asked in topic.partitions]
             )
             for topic in request.topics
-        ]
+        ],
+        broker_epoch=context.broker.broker_epoch if by_controller else NO_EPOCH,
     )
 
 

@@ -10,7 +10,7 @@ from tidelog.controller.term import Term
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Ask
 from tidelog.errors import ErrorCode
-from tidelog.model import NO_LEADER
+from tidelog.model import NO_EPOCH, NO_LEADER
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -35,14 +35,15 @@ Changes = dict[Partition, LeadershipState]
 class LogEnds:
     """Partitions none of whose members counts, all back: their replicas are asked for the ends of their logs.
 
-    Answers hold for one life of a broker only; a partition whose candidates change is asked about anew. Only a replica
-    that knows the epoch without a leader tells its end: one that still led, or followed, could append behind it.
+    Answers hold for one life of a broker only: the one that was asked, and that the answer names. A partition whose
+    candidates change is asked about anew. Only a replica that knows the epoch without a leader tells its end: one that
+    still led, or followed, could append behind it. `flights` has by token whom it asked what, with the life asked.
     """
 
     def __init__(self) -> None:
         self.wanted: dict[Partition, dict[int, int]] = {}
         self.known: dict[Partition, dict[int, tuple[int, int]]] = {}
-        self.flights: dict[int, tuple[int, list[Partition]]] = {}
+        self.flights: dict[int, tuple[int, dict[Partition, int]]] = {}
         self.retry_at: int | None = None
 
     def __repr__(self) -> str:
@@ -64,12 +65,12 @@ class LogEnds:
             return []
         self.retry_at = None
         busy = {broker for broker, _ in self.flights.values()}
-        due: dict[int, list[Partition]] = {}
+        due: dict[int, dict[Partition, int]] = {}
         for partition, epochs in self.wanted.items():
             if partition.state.leader != NO_LEADER:  # that it lost its leader is being written yet
                 continue
             for broker in epochs.keys() - self.known[partition].keys() - busy:
-                due.setdefault(broker, []).append(partition)
+                due.setdefault(broker, {})[partition] = epochs[broker]
         asks: list[Ask] = []
         for broker, partitions in sorted(due.items()):
             self.flights[token + len(asks)] = broker, partitions
@@ -80,12 +81,16 @@ class LogEnds:
         """Take in an answer; the partitions about which all is known now."""
         broker, partitions = self.flights.pop(token)
         asked = {partition.name: partition for partition in partitions}
+        speaks_for = getattr(response, "broker_epoch", NO_EPOCH)  # an earlier version does not say
         for topic in getattr(response, "topics", ()):
             for end in topic.partitions:
                 partition = asked.get((topic.topic, end.partition))  # type: ignore[call-overload]
-                if partition in self.wanted and broker in self.wanted[partition] and not end.error_code:
+                if partition is None or end.error_code:
+                    continue
+                life = self.wanted.get(partition, {}).get(broker)
+                if life == partitions[partition] and speaks_for in (life, NO_EPOCH):
                     self.known[partition][broker] = end.leader_epoch, end.end_offset
-        if any(partition in self.wanted and broker not in self.known[partition] for partition in partitions):
+        if any(broker in self.wanted.get(each, ()) and broker not in self.known[each] for each in partitions):
             self.retry_at = now + RETRY_MS
         return [p for p in partitions if p in self.wanted and self.wanted[p].keys() == self.known[p].keys()]
 

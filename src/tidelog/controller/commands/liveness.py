@@ -39,7 +39,9 @@ def adopt(term: Term, brokers: dict[int, LiveBroker]) -> None:
     for id_, broker in brokers.items():
         old = cluster.lives.get(id_)
         leaving = old is not None and old.epoch == broker.epoch and old.leaving
-        lives[id_] = Life(broker.epoch, broker.registration.clean_epoch, leaving, term.trusts_restarts)
+        registered = broker.registration
+        since = min(registered.directories_since, broker.epoch)
+        lives[id_] = Life(broker.epoch, registered.clean_epoch, leaving, term.trusts_restarts, since)
     cluster.brokers = brokers
     cluster.lives.clear()
     cluster.lives.update(lives)

@@ -3,13 +3,14 @@
 A tree is written down as lines of JSON: first what it is, then a line a node, parents first. Ephemeral nodes belong to
 sessions and stay out. Broker epochs are the store's own numbers and mean nothing in another one, so an in-sync set is
 written down without them: after the move its members count only once all of them are back, and the most complete log
-leads (rule 8 of the replication rules).
+leads (rule 8 of the replication rules). Log directories that were missing are left out for the same reason.
 """
 
 import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tidelog.controller import tree
@@ -97,6 +98,10 @@ def _line(entry: Entry) -> dict[str, str]:
 
 
 def _without_epochs(entry: Entry) -> bytes:
+    if entry.path.startswith(f"{tree.BROKER_DIRECTORIES}/"):
+        with suppress(*tree.UNREADABLE):
+            there = tree.parse_directories(entry.node.data).items()
+            return tree.format_directories({id_: since for id_, since in there if since == NO_EPOCH})
     if not _STATE.fullmatch(entry.path):
         return entry.node.data
     state = tree.parse_state(entry.node.data)

@@ -71,13 +71,13 @@ class Crashes:
                 min(synced_to, ghosts.of(name).true_high_watermark) if ghosts.in_sync(name, host.broker_id) else 0
             )
         self.remains[host.broker_id, name] = Remains(
-            replica, replica.partition.log.topic_id, how, synced_to, torn, failed, host.disk.erasures, cutting
+            replica, replica.partition.log.topic_id, how, synced_to, torn, failed, len(host.disk.replaced), cutting
         )
 
     def check_recovered(self, host: Host, replica: Replica) -> None:
         """A broker is back, and has a log again; it was read, and nothing has happened to it yet."""
         old = self.remains.pop((host.broker_id, replica.partition.name), None)
-        if old is None or old.topic_id != replica.partition.log.topic_id or old.erasures != host.disk.erasures:
+        if old is None or old.topic_id != replica.partition.log.topic_id or old.erasures != len(host.disk.replaced):
             return
         if old.how != POWER_LOSS:
             inherit_cuts(replica, old.replica)
@@ -104,7 +104,7 @@ class Crashes:
         for key in [key for key in self.remains if key[0] == host.broker_id]:
             old, name = self.remains[key], key[1]
             there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.doomed
-            if there and not old.torn and old.erasures == host.disk.erasures and old.kept_to > 0:
+            if there and not old.torn and old.erasures == len(host.disk.replaced) and old.kept_to > 0:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 

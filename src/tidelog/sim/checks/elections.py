@@ -1,9 +1,10 @@
 """I17 (S): a clean election follows rule 8.
 
 A member of the ISR *counts* only if it lives with its recorded broker epoch or registered with that epoch as cleanly
-shut down. The leader is the first in assignment order that counts; the others leave the ISR in the same write. If none
-counts, every recorded member must be back, and the one with the highest (last epoch, LEO) leads. Anything else is an
-unclean election: it must be allowed, and it allows loss.
+shut down, with all log directories that it had then. The leader is the first in assignment order that counts; the
+others leave the ISR in the same write. If none counts, every recorded member must be back, and of those with all of
+their directories the one with the highest (last epoch, LEO) leads. Anything else is an unclean election: it must be
+allowed, and it allows loss.
 
 What the controller could not know yet excuses it: `excused(broker)` says whether a broker that stands in the tree may
 be passed over, for it is shutting down or its disk failed.
@@ -58,6 +59,8 @@ def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, r
     state, recorded = ghosts.states[name], members_of(before)
     if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
         return f"not all of {before} are back"
+    if not ghosts.holds(state.leader, members_of(state)[state.leader], recorded[state.leader]):
+        return f"{state.leader} is without a log directory that it had"
     if state.leader not in replicas or not ghosts.in_sync_as(state.leader, members_of(state)[state.leader]):
         return ""  # the life that told how much it had is over
     own = end_of(replicas[state.leader])

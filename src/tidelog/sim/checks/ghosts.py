@@ -102,6 +102,8 @@ class Ghosts:
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
         self.epochs: dict[int, int] = {}
         self.registered: dict[tuple[int, int], int] = {}
+        self.directories: dict[tuple[int, int], frozenset[bytes]] = {}
+        """(broker, epoch) → the log directories of the life that registered with it."""
         self.came: list[tuple[int, int, int, int]] = []
         """(broker, session, epoch, clean epoch) of the registrations that are new in the tree."""
         self.topic_ids: dict[str, bytes] = {}
@@ -210,9 +212,15 @@ class Ghosts:
 
     def proves(self, broker: int, epoch: int, recorded: int) -> bool:
         """Rule 8: whether a registration with `epoch` is of the life that was recorded, or of one that shows it to
-        have ended cleanly."""
+        have ended cleanly and has all of its directories."""
         known = self.registered.get((broker, epoch))
-        return known is not None and recorded != NO_EPOCH and recorded in (epoch, known)
+        own = known is not None and recorded != NO_EPOCH and recorded in (epoch, known)
+        return own and self.holds(broker, epoch, recorded)
+
+    def holds(self, broker: int, epoch: int, recorded: int) -> bool:
+        """Whether the life with `epoch` has all log directories of the one that was recorded."""
+        had = self.directories.get((broker, recorded), frozenset())
+        return had <= self.directories.get((broker, epoch), had)
 
     def lives_to(self, broker: int, epoch: int) -> set[int]:
         """The life with this epoch, and those before it of which each ended cleanly, with all that it had."""

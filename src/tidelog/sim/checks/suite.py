@@ -7,6 +7,7 @@ from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Event
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TopicPartition
+from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks import (
@@ -154,6 +155,12 @@ class Suite:
         changed = ghosts.read(world.tree, sessions)
         for came in ghosts.came:
             self.registrations.check(*came)
+            broker, session, epoch, _ = came
+            host = world.hosts[broker]
+            node = host.node
+            if isinstance(node, Node) and self.registrations.life_of.get(session) == host.lives:
+                folders = node.replicas.live_folders
+                ghosts.directories[broker, epoch] = frozenset(host.disk.directory_id(each) for each in folders)
         for name in changed:
             same = ids.get(name.topic) == ghosts.topic_ids.get(name.topic)
             self.state_changed(world, name, before.get(name) if same else None, versions.get(name, -1))
@@ -327,7 +334,7 @@ class Suite:
         left = [
             remains
             for (broker, held), remains in self.crashes.remains.items()
-            if held == name and remains.erasures == world.hosts[broker].disk.erasures
+            if held == name and remains.erasures == len(world.hosts[broker].disk.replaced)
         ]
         wanted = name.topic not in self.ghosts.doomed
         if wanted and len(replicas) + len(left) >= len(self.ghosts.assignments.get(name, ())):

@@ -38,5 +38,8 @@ class OffsetForLeaderTopicResult:
 
 @api(23)
 class OffsetForLeaderEpochResponse:
+    """`broker_epoch` is Tidelog's own: whose life the log ends are of that a controller asked for."""
+
     throttle_time_ms: int = int32()
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
+    broker_epoch: int = int64("4+", default=-1, tag=10_000)

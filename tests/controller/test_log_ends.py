@@ -1,0 +1,71 @@
+"""Ends of logs are those of one life of a broker (rule 8)."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tidelog.controller.commands.elections import LogEnds
+from tidelog.controller.leaders import Life
+from tidelog.controller.state import Topic
+from tidelog.controller.tree import Assignment, LeadershipState
+from tidelog.wire.messages.records.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+
+def asked():
+    """A partition whose two candidates are being asked, by the tokens 100 and 101."""
+    topic = Topic("t", Assignment(b"x" * 16, {0: (0, 1)}, {}, {}), 0)
+    partition = topic.add(0)
+    partition.commit(LeadershipState(-1, 3, (0, 1), (10, 11)), 5)
+    term = SimpleNamespace(cluster=SimpleNamespace(lives={0: Life(20), 1: Life(21)}))
+    logs = LogEnds()
+    logs.set(term, partition, (0, 1))
+    assert [(ask.target, ask.token) for ask in logs.take(0, 100)] == [(0, 100), (1, 101)]
+    return logs, partition, term
+
+
+def answer(end, life=-1):
+    found = EpochEndOffset(partition=0, leader_epoch=2, end_offset=end)
+    return OffsetForLeaderEpochResponse(
+        topics=[OffsetForLeaderTopicResult(topic="t", partitions=[found])], broker_epoch=life
+    )
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["names its life", "of an earlier version"])
+def test_the_ends_of_all_candidates_are_known_once_all_told(named):
+    logs, partition, _ = asked()
+    assert logs.answered(100, answer(80, 20 if named else -1), 1) == []
+    assert logs.answered(101, answer(90, 21 if named else -1), 1) == [partition]
+    assert logs.known[partition] == {0: (2, 80), 1: (2, 90)}
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["names its life", "of an earlier version"])
+def test_an_answer_of_a_life_that_is_over_is_none(named):
+    """It had told its end, then lost its power and its tail, and was back before the answer came."""
+    logs, partition, term = asked()
+    term.cluster.lives = {0: Life(20), 1: Life(31)}
+    logs.set(term, partition, (0, 1))
+    assert logs.answered(101, answer(100, 21 if named else -1), 1) == []
+    assert logs.known[partition] == {}
+    assert logs.answered(100, answer(80, 20), 1) == []
+    assert [ask.target for ask in logs.take(1000, 200)] == [1]
+    assert logs.answered(200, answer(70, 31), 1000) == [partition]
+    assert logs.known[partition] == {0: (2, 80), 1: (2, 70)}
+
+
+def test_an_answer_of_a_life_that_is_not_registered_yet_is_none():
+    """A broker that is back answers before its controller knows of it: only the registered life may lead."""
+    logs, partition, _ = asked()
+    assert logs.answered(101, answer(70, 31), 1) == []
+    assert logs.known[partition] == {}
+    assert [ask.target for ask in logs.take(1000, 200)] == [1]
+
+
+def test_an_answer_to_a_question_that_is_withdrawn_asks_nothing_anew():
+    logs, partition, term = asked()
+    logs.set(term, partition, ())
+    assert logs.answered(101, answer(90, 21), 1) == []
+    assert logs.retry_at is None

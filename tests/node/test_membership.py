@@ -1,0 +1,140 @@
+"""A registration says since which epoch no log directory went, and the store remembers what a disk cannot."""
+
+from collections import deque
+
+import pytest
+
+from tidelog.controller import tree
+from tidelog.model import Endpoint, Time, id_text
+from tidelog.node.membership import UNKNOWN_EPOCH, Membership
+from tidelog.ports import Create, Delete, StoreResult, Write
+from tidelog.sim.store import Tree
+
+ENDPOINTS = [Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092)]
+A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
+PATH, DIRECTORIES = tree.broker_path(5), tree.directories_path(5)
+
+
+class Store:
+    """`lost` answers are `unknown` after all was done."""
+
+    def __init__(self):
+        self.tree = Tree()
+        self.lost = 0
+
+    def register(self, *directories, writes=True):
+        """Another life registers; its session stays open."""
+        session, calls = self.tree.session(), deque()
+        membership = Membership(
+            5,
+            ENDPOINTS,
+            None,
+            lambda operations, then: calls.append((operations, then)),
+            [],
+            entropy=bytes,
+            on_registered=lambda _: None,
+            directories=lambda: directories,
+        )
+        membership.start(session.session, Time(0, 0))
+        for now in range(0, 5000, 250):
+            while calls:
+                operations, then = calls.popleft()
+                if not writes and membership.epoch >= 0:
+                    continue
+                result = session.apply(operations)
+                if isinstance(operations[-1], Create) and self.lost:
+                    self.lost -= 1
+                    result = StoreResult("unknown")
+                then(result)
+            membership.wake(Time(now, now))
+        self.last = session
+        return membership.epoch
+
+    def end(self):
+        self.last.close()
+
+    @property
+    def since(self):
+        """What the controller makes of the registration."""
+        node = self.tree.nodes[PATH]
+        return min(tree.parse_registration(node.data).directories_since, node.created)
+
+    @property
+    def remembered(self):
+        return tree.parse_directories(self.tree.nodes[DIRECTORIES].data)
+
+
+def test_who_ever_registered_without_ids_is_taken_at_its_word():
+    store = Store()
+    store.register()
+    assert store.since == -1
+    assert DIRECTORIES not in store.tree.nodes
+    store.end()
+    store.register(A, B)
+    assert store.since == -1
+    assert store.remembered == {id_text(A): -1, id_text(B): -1}
+
+
+def test_a_directory_that_went_voids_the_lives_before_until_it_is_back():
+    store = Store()
+    store.register(A, B)
+    store.end()
+    without = store.register(A)
+    assert store.since == without
+    assert store.remembered == {id_text(A): -1, id_text(B): without}
+    store.end()
+    assert without < store.register(A)
+    assert store.since == without, "the life without it had all that it knew"
+    store.end()
+    store.register(B, A)
+    assert store.since == -1
+
+
+def test_a_replaced_directory_is_another_one():
+    store = Store()
+    store.register(A, B)
+    store.end()
+    replaced = store.register(A, C)
+    assert store.since == replaced
+    store.end()
+    emptied = store.register(B)
+    assert store.since == emptied
+    assert store.remembered == {id_text(A): emptied, id_text(B): -1, id_text(C): emptied}
+
+
+def test_a_life_that_could_not_write_its_epoch_down_makes_the_next_more_careful():
+    store = Store()
+    store.register(A, B)
+    store.end()
+    without = store.register(A, writes=False)
+    assert store.remembered[id_text(B)] == UNKNOWN_EPOCH
+    assert store.since == without
+    store.end()
+    later = store.register(A)
+    assert store.since == later > without
+    assert store.remembered[id_text(B)] == later
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_an_answer_that_is_lost_changes_nothing(lost):
+    store = Store()
+    store.register(A, B)
+    store.end()
+    store.lost = lost
+    without = store.register(A)
+    assert without == store.tree.nodes[PATH].created
+    assert store.since == without
+    assert store.remembered == {id_text(A): -1, id_text(B): without}
+
+
+def test_what_was_written_by_hand_stops_no_broker():
+    store = Store()
+    store.register(A)
+    store.end()
+    hand = store.tree.session()
+    assert hand.apply([Write(DIRECTORIES, b"{nonsense")]).outcome == "ok"
+    store.register(A)
+    assert store.remembered == {id_text(A): -1}
+    store.end()
+    assert hand.apply([Delete(DIRECTORIES)]).outcome == "ok"
+    assert store.register(A) > 0

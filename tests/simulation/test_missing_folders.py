@@ -1,0 +1,113 @@
+"""Log folders that are gone when the broker that stopped last is back: nobody takes an empty replica for a whole one.
+
+All brokers stop in order, as for planned maintenance, so that the last one alone is in sync and knows of a clean end.
+"""
+
+import pytest
+
+from tidelog.model import TopicPartition
+from tidelog.sim.clients.admin import ANY
+from tidelog.sim.cluster import Cluster
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+TOPIC = "t"
+NAMES = [TopicPartition(TOPIC, number) for number in range(4)]
+BOTH, ONE = "/data/one,/data/two", "/data/one"
+
+
+def stopped_in_order():
+    """The cluster, down, and how many records each partition has."""
+    cluster = Cluster(7, properties={"log.dirs": BOTH})
+    cluster.start()
+    cluster.create(TOPIC, len(NAMES))
+    producer = cluster.produce(*NAMES)
+    cluster.run(2)
+    producer.stopped = True
+    cluster.expect(lambda: producer.idle, 30, "every produce is answered")
+    cluster.run(2)
+    ends = {name: cluster.replicas(name)[0].log.end for name in NAMES}
+    assert min(ends.values()) > 0
+    for number in (1, 2, 0):
+        cluster.world.stop(cluster.world.hosts[number])
+        cluster.run(4)
+    assert [state(cluster, name).isr for name in NAMES] == [(0,)] * 4
+    return cluster, ends
+
+
+def start_all(cluster, folders=BOTH):
+    """With these folders on broker 0."""
+    node_of = cluster.node_of
+
+    def other_folders(host):
+        given = {**cluster.properties}
+        cluster.properties["log.dirs"] = BOTH if host.broker_id else folders
+        try:
+            return node_of(host)
+        finally:
+            cluster.properties.update(given)
+
+    cluster.world.build = other_folders
+    for host in cluster.world.hosts:
+        if host.life is None:
+            host.start()
+        cluster.run(3)
+    cluster.run(5)
+
+
+def state(cluster, name):
+    return cluster.suite.ghosts.states[name]
+
+
+def lead_all(cluster, ends):
+    cluster.heal()
+    cluster.settle()
+    assert {name: cluster.replicas(name)[0].log.end for name in NAMES} == ends
+
+
+@pytest.mark.parametrize("loss", ["removed", "one replaced", "all replaced"])
+def test_nobody_leads_by_the_proof_of_a_folder_that_is_gone(loss):
+    cluster, ends = stopped_in_order()
+    disk = cluster.world.hosts[0].disk
+    if loss == "all replaced":
+        disk.erase()
+    elif loss == "one replaced":
+        disk.erase("/data/two")
+    start_all(cluster, ONE if loss == "removed" else BOTH)
+    assert [state(cluster, name).leader for name in NAMES] == [-1] * 4
+    for name in NAMES:
+        assert all(replica.log.end == ends[name] for replica in cluster.replicas(name))
+        assert state(cluster, name).isr == (0,)
+
+
+def test_it_leads_once_the_folder_is_back():
+    cluster, ends = stopped_in_order()
+    start_all(cluster, ONE)
+    for _ in range(2):  # the life without the folder ends, cleanly or not, and is no reason to trust it either
+        cluster.world.kill(cluster.world.hosts[0])
+        start_all(cluster, ONE)
+        assert [state(cluster, name).leader for name in NAMES] == [-1] * 4
+    cluster.world.stop(cluster.world.hosts[0])
+    cluster.run(4)
+    start_all(cluster, BOTH)
+    lead_all(cluster, ends)
+
+
+def test_a_folder_more_is_none_less():
+    cluster, ends = stopped_in_order()
+    cluster.world.hosts[0].disk.roots.append("/data/three")
+    start_all(cluster, f"{BOTH},/data/three")
+    lead_all(cluster, ends)
+
+
+def test_somebody_may_still_choose_to_lose():
+    cluster, _ = stopped_in_order()
+    cluster.world.hosts[0].disk.erase()
+    start_all(cluster)
+    wish = ElectLeadersRequest(
+        election_type=1, topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[n.partition for n in NAMES])]
+    )
+    answers = []
+    cluster.world.after(0, lambda: cluster.admin.ask(wish, ANY, answers.append))
+    cluster.expect(lambda: answers, 30, "the wish is answered")
+    cluster.heal()
+    cluster.settle()
