@@ -115,16 +115,8 @@ class LocalBroker:
             on_registered=on_registered,
             directories=lambda: [id_ for folder, id_ in directories.items() if folder in self.replicas.live_folders],
         )
-        self.assignments = Assignments(
-            self.broker_id,
-            self.replicas,
-            self.fetching,
-            self.configs,
-            self.image,
-            self.membership,
-            effects,
-            on_role=on_role,
-        )
+        given = (self.replicas, self.fetching, self.configs, self.image, self.membership)
+        self.assignments = Assignments(self.broker_id, *given, effects, on_role=on_role)
         self.pushes = PushOrder(store.submit, self.controller)
         self.now = Time(0, 0)
         self._orphans: list[Partition] | None = None

@@ -79,12 +79,8 @@ class Node:
         broker.uncleanable = self.upkeep.cleaning.uncleanable
         broker.on_config = self.upkeep.configure
         self.stopping = Stopping(self._effects)
-        self.coordinating = Coordinating(
-            {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions},
-            broker.replicas,
-            self._effects,
-            broker.examine,
-        )
+        of_topics: Mapping[str, Any] = {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}
+        self.coordinating = Coordinating(of_topics, broker.replicas, self._effects, broker.examine)
         own = (self.waiting, self.dispatch.muting, self.peers, self.stopping, self.coordinating)
         self._alarms = Alarms([*own, *broker.clocked, *self.upkeep.clocked])
         self.now = Time(0, 0)
