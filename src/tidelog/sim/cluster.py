@@ -5,10 +5,13 @@ from collections.abc import Callable
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
+from tidelog.controller.commands.elections import UNCLEAN
 from tidelog.controller.image import ClusterImage
+from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.sim.checks.insync import members_of
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
 from tidelog.sim.clients.admin import Admin
@@ -19,6 +22,7 @@ from tidelog.sim.clients.told import Told
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
 from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PROPERTIES = {
     "log.dirs": ROOT,
@@ -159,6 +163,9 @@ class Cluster:
         for producer in self.producers:
             producer.stopped = True
         self.expect(lambda: all(producer.idle for producer in self.producers), seconds, "every produce is answered")
+        forsaken = [] if self.world.run(int(seconds * SECOND), self.is_converged) else self.forsaken()
+        if forsaken:
+            self.elect_at_any_price(forsaken)
         self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica, none of a deleted topic")
         self.expect(self.is_known, seconds, "every broker tells of the same brokers, topics and leaders, as they are")
         self.expect(self.all_is_read, seconds, "every reader reaches the end")
@@ -166,6 +173,25 @@ class Cluster:
         for reader in self.readers:
             for name in reader.positions:
                 self.told.check(name, self.suite.ghosts.of(name).true_high_watermark)
+
+    def forsaken(self) -> list[TopicPartition]:
+        """Partitions without a leader of which no in-sync replica has the log directories that it had: they wait for an
+        operator."""
+        ghosts = self.suite.ghosts
+        return [
+            name
+            for name, state in ghosts.states.items()
+            if state.leader < 0
+            and not any(
+                broker in ghosts.epochs and ghosts.holds(broker, ghosts.epochs[broker], recorded)
+                for broker, recorded in members_of(state).items()
+            )
+        ]
+
+    def elect_at_any_price(self, names: list[TopicPartition]) -> None:
+        wanted = [TopicPartitions(topic=name.topic, partitions=[name.partition]) for name in names]
+        request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout_ms=2_000)
+        self.admin.ask(request, CONTROLLER, lambda _: None)
 
     def is_converged(self) -> bool:
         ghosts = self.suite.ghosts
