@@ -26,14 +26,14 @@ FOUND = {
     "dedupe-lost": 5000,
     "recovery-point-before-fsync": 5000,
     "clean-shutdown-stays": 5016,
-    "compaction-ascending": 5044,
+    "compaction-ascending": 266,
     "anybody-may-follow": 5001,
     "end-txn-without-bump": 5005,
     "checkpoint-in-place": 5005,
     "epochs-not-truncated": 5001,
     "metadata-out-of-order": 5035,
 }
-"""The first seed from 5000 on that does."""
+"""The first seed from 5000 on that does; for the ascending renames, which no seed from 5000 to 5299 finds, another one."""
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
