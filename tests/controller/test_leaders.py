@@ -51,7 +51,7 @@ def twin(state, replicas, lives, offline):
     if all(b in alive and not lives[b].leaving for b in recorded):
         if len(whole) == 1:
             return whole[0], set(whole), True, ()
-        return -1, set(recorded), state.leader != -1, whole
+        return -1, set(recorded), state.leader != -1, whole or recorded
     return -1, set(recorded), state.leader != -1, ()
 
 
@@ -137,9 +137,10 @@ def test_a_clean_end_proves_nothing_of_a_life_with_a_directory_that_is_missing_n
     assert Life(9, directories_since=9).holds(-1), "nothing was ever written there"
 
 
-def test_nobody_leads_where_the_only_member_is_back_without_a_directory():
+def test_the_only_member_that_is_back_without_a_directory_is_asked_whether_it_has_the_replica():
     state = LeadershipState(-1, 4, (1,), (7,), 1)
-    assert elect(state, (1, 2), {1: Life(9, clean_epoch=7, directories_since=9), 2: Life(5)}) == UNCHANGED
+    found = elect(state, (1, 2), {1: Life(9, clean_epoch=7, directories_since=9), 2: Life(5)})
+    assert (found.state, found.candidates) == (None, (1,))
     found = elect(state, (1, 2), {1: Life(9, directories_since=9)}, unclean=True)
     assert (found.unclean, found.state.leader) == (True, 1)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from tidelog.client.admin import ANY
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.premises import Refusal
@@ -75,7 +76,7 @@ def test_nothing_is_left_when_it_ends():
         cluster.create_topic("t")
         send(cluster, "t", b"1")
     assert not folder.exists()
-    assert set(threading.enumerate()) <= before
+    wait_for(lambda: set(threading.enumerate()) <= before, "threads that wait for the end of a session to end")
     assert "down" in repr(cluster)
 
 

@@ -4,7 +4,8 @@ An ISR member *counts* only if it lives with the broker epoch with which it was 
 that epoch as cleanly shut down, with every log directory that it had then: only then does its log surely hold
 everything committed. The leader is the first in assignment order that counts, and the others leave the ISR in the same
 write. If none counts, the partition waits until every recorded member is back; then the most complete log leads, of
-those whose directories are there. If none has them, nobody leads. Anything earlier is an unclean election.
+those whose directories are there, or, if none has all, of those that still have the replica. Anything earlier is an
+unclean election.
 
 The leader epoch is raised only when the leader is elected, lost or re-elected.
 """
@@ -90,7 +91,8 @@ def elect(
     holding = [broker for broker in back if lives[broker].holds(recorded[broker])]
     if len(holding) == 1:
         return Election(_led_by(state, holding[0], holding, lives))
-    return Election(_without_leader(state, state).state, tuple(holding))
+    # Who misses a log directory may have this replica in another one: then it tells the log's end, else it does not.
+    return Election(_without_leader(state, state).state, tuple(holding or back))
 
 
 def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Lives, standing: list[int]) -> Election:

@@ -3,6 +3,7 @@
 `Supervisor` is for programs; `up` is what the command runs. Brokers end with their supervisor, even if it is killed.
 """
 
+import errno
 import os
 import select
 import signal
@@ -96,7 +97,8 @@ class Supervisor:
                 if child.port:
                     doors.try_bind(child.host, child.port)
             except OSError as error:
-                raise NotReady(f"Cannot listen on {child.host}:{child.port}: {error.strerror}.") from error
+                if error.errno == errno.EADDRINUSE:  # an address that is not this process's may be its broker's
+                    raise NotReady(f"Cannot listen on {child.host}:{child.port}: {error.strerror}.") from error
 
     def start_broker(self, number: int) -> None:
         self._started_at[number] = time.monotonic()

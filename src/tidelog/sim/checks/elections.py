@@ -59,7 +59,8 @@ def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, r
     state, recorded = ghosts.states[name], members_of(before)
     if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
         return f"not all of {before} are back"
-    if not ghosts.holds(state.leader, members_of(state)[state.leader], recorded[state.leader]):
+    holds = ghosts.holds(state.leader, members_of(state)[state.leader], recorded[state.leader])
+    if not holds and state.leader not in replicas:
         return f"{state.leader} is without a log directory that it had"
     if state.leader not in replicas or not ghosts.in_sync_as(state.leader, members_of(state)[state.leader]):
         return ""  # the life that told how much it had is over
