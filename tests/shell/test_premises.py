@@ -44,6 +44,15 @@ def test_a_port_in_use(refused):
     assert line == f"Cannot listen on 127.0.0.1:{port}: Address already in use."
 
 
+def test_the_port_between_brokers_in_use(refused):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = refused(f"listeners=PLAINTEXT://127.0.0.1:0,REPLICATION://127.0.0.1:{port}")
+    assert line == f"Cannot listen between brokers on 127.0.0.1:{port}: Address already in use."
+
+
 def test_a_locked_folder(refused, tmp_path):
     (tmp_path / "logs").mkdir()
     release = lock_folder(str(tmp_path / "logs"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.config import properties
+from tidelog.model import INTER_BROKER_LISTENER
 
 STOP_S = 30.0
 """How long a broker may take to stop cleanly before it is killed."""
@@ -20,7 +21,8 @@ STOP_S = 30.0
 class Child:
     """`folder` is the broker's data: its logs, `server.properties`, and `pid` while it runs.
 
-    `prefix` goes before the command line; `log` takes stderr in place of the supervisor's own.
+    `prefix` goes before the command line; `log` takes stderr in place of the supervisor's own; `more_listeners` stand
+    behind the clients' in `listeners`, instead of the brokers' own on a free port.
 
     The child's stdin is a pipe that ends with the supervisor, however that ends; its stdout tells its listeners.
     """
@@ -35,6 +37,7 @@ class Child:
     listening: bool = False
     prefix: Sequence[str] = ()
     log: Path | None = None
+    more_listeners: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"Child(broker {self.number}, port {self.port}, pid {self.pid})"
@@ -60,9 +63,10 @@ class Child:
         (self.folder / "pid").write_text(f"{self.process.pid}\n", encoding="ascii")
 
     def _properties(self) -> dict[str, str]:
+        between = self.more_listeners or (f"{INTER_BROKER_LISTENER}://{self.host}:0",)
         return {
             "node.id": str(self.number),
-            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "listeners": ",".join((f"PLAINTEXT://{self.host}:{self.port}", *between)),
             "log.dirs": str(self.folder),
             **self.options,
         }

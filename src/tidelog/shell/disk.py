@@ -20,6 +20,7 @@ from threading import current_thread
 
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Buffer
+from tidelog.shell.file_lock import is_held
 
 LOCK_FILE = ".lock"
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -239,16 +240,9 @@ def _write_whole(path: str, content: bytes, *, durable: bool) -> None:
 def is_locked(folder: str) -> bool:
     """Whether a process holds the log folder; nothing is made there."""
     try:
-        fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDWR | os.O_CLOEXEC)
+        return is_held(os.path.join(folder, LOCK_FILE))
     except OSError:
         return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def lock_folder(folder: str) -> Callable[[], None]:

@@ -191,13 +191,15 @@ class _ToLoop:
 def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket.socket]]:
     """Every listener with its socket, the port resolved."""
     bound: list[tuple[Endpoint, socket.socket]] = []
+    brokers_own = listeners.inter_broker_listener(config)
     for wished in listeners.bound(config):
         if wished.security != "PLAINTEXT":
             raise Refusal(f"Listener {wished.listener} asks for {wished.security}; only PLAINTEXT is served.")
         try:
             sock = doors.bind(wished.host, wished.port, config.socket_listen_backlog_size)
         except OSError as error:
-            raise Refusal(f"Cannot listen on {wished.host}:{wished.port}: {error.strerror}.") from error
+            between = " between brokers" if wished.listener == brokers_own else ""
+            raise Refusal(f"Cannot listen{between} on {wished.host}:{wished.port}: {error.strerror}.") from error
         stack.callback(sock.close)
         bound.append((wished._replace(port=sock.getsockname()[1]), sock))
     return bound

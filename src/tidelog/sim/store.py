@@ -90,6 +90,8 @@ class Tree:
         self.next_session = 1
         self.version = 0
         """Counts the changes."""
+        self.writer = 0
+        """The session whose wish the last change was; 0 where a session ended."""
         for path in skeleton:
             self.created += 1
             self.nodes[path] = Node(b"", 0, self.created)
@@ -111,10 +113,11 @@ class Tree:
                 values.append(staged.apply(operation, session))
             except RefusedOperation:
                 return StoreResult("conflict", failed=index)
-        self.commit(staged)
+        self.commit(staged, session)
         return StoreResult("ok", tuple(values))
 
-    def commit(self, staged: Staged) -> None:
+    def commit(self, staged: Staged, writer: int = 0) -> None:
+        self.writer = writer
         self.created = staged.created
         self.version += 1
         for path, node in staged.changed.items():

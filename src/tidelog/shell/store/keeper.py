@@ -13,6 +13,8 @@ from threading import Thread
 from typing import Protocol
 
 from tidelog.shell.store.sessions import SessionFile, boot_ms, read_lease, when_dead
+from tidelog.shell.store.sqlite_tree import open_existing
+from tidelog.shell.store.turns import newest_database
 
 RENEWALS_A_TERM = 6
 
@@ -48,6 +50,7 @@ class Keeper:
         self._guarded: set[int] = set()
         self._stopping = False
         self._seen = -1
+        self._database: Path | None = None
         self._bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._bell.bind(store.address_of(store.session))
         self._bell.settimeout(own.term_ms / RENEWALS_A_TERM / 1000)
@@ -75,7 +78,7 @@ class Keeper:
                 self._hammer.sendto(b"", self._store.address_of(session))
 
     def _run(self) -> None:
-        self._db = sqlite3.connect(self._store.path, isolation_level=None)
+        self._db = sqlite3.connect(":memory:")
         try:
             due = boot_ms()
             while not self._stopping:
@@ -100,10 +103,13 @@ class Keeper:
 
     def _look(self) -> None:
         """Whatever was committed since the last look, by a ring heard or lost."""
+        self._follow()
         version = self._db.execute("PRAGMA data_version").fetchone()[0]
         if version == self._seen:
             return
         sessions = {row[0] for row in self._db.execute("SELECT session FROM sessions")}
+        if newest_database(self._store.path) != self._database:
+            return  # what was read may not count; the next look is into the next database
         self._seen = version
         if self._store.session not in sessions:
             self._store.ended()
@@ -113,3 +119,11 @@ class Keeper:
             when_dead(self._store.file_of(other), partial(self._store.end, other))
         self._guarded = sessions
         self._store.committed()
+
+    def _follow(self) -> None:
+        """Look into the database that counts (`turns`)."""
+        newest = newest_database(self._store.path)
+        if newest is not None and newest != self._database:
+            there = open_existing(newest)
+            self._db.close()
+            self._db, self._database, self._seen = there, newest, -1

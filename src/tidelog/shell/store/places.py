@@ -14,6 +14,7 @@ from tidelog.errors import InvalidOption
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import StoreDamaged
 from tidelog.shell.store.thread import Session
+from tidelog.shell.store.turns import newest_database
 
 if TYPE_CHECKING:
     from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
@@ -118,7 +119,7 @@ def open_place(
             )
         except store_refused as refused:
             raise StoreClosed(str(refused)) from None
-    if not create and not place.path.exists():
+    if not create and newest_database(place.path) is None:
         raise StoreClosed(f"There is no metadata store at {place.path}.")
     try:
         return SqliteStore(place.path, session_timeout_ms=session_timeout_ms, notify=notify, ticking=ticking)

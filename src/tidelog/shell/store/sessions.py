@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
+from tidelog.shell.file_lock import is_held
+
 _LEASE = struct.Struct("<qq")
 
 
@@ -70,16 +72,9 @@ def read_lease(path: Path) -> tuple[int, int] | None:
 def is_dead(path: Path) -> bool:
     """Whether nobody holds the session's lock any more."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return not is_held(path)
     except FileNotFoundError:
         return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
 
 
 def when_dead(path: Path, tell: Callable[[], None]) -> None:

@@ -4,13 +4,13 @@
   ended cannot write any more: its answers are `unknown`, and `lost` is set.
 - Commit first, then notify: after each commit the writer rings one datagram socket a session. A ring carries nothing;
   whoever hears it reads what changed. A ring that was lost is made good at the next renewal (`PRAGMA data_version`).
-- Writers queue on a lock file, so that they neither poll nor starve.
+- Writers queue on a lock file, so that they neither poll nor starve. A process that is stopped inside a write holds
+  them up until its session is over, no longer: `turns` says how they leave it behind, with its database.
 
 `apply`, `events` and `close` may be called from any thread, one at a time each. The store's own thread (the keeper)
 renews the lease, hears rings, and ends the sessions of others that are over.
 """
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,9 +22,11 @@ from tidelog.controller.tree import SKELETON
 from tidelog.ports import Operation, Query, StoreResult, Watch
 from tidelog.shell.store.keeper import Keeper
 from tidelog.shell.store.sessions import SessionFile, is_dead, read_lease
-from tidelog.shell.store.sqlite_tree import Refused, SqliteTree
+from tidelog.shell.store.sqlite_tree import Refused, SqliteTree, StoreDamaged, copy_tree, remove_database
+from tidelog.shell.store.turns import Turns, numbered, numbers
 
 SESSION_TIMEOUT_MS = 9000
+_TROUBLE = (sqlite3.Error, OSError, StoreDamaged)
 
 
 class _SessionEnded(Exception):
@@ -55,15 +57,19 @@ class SqliteStore:
         self._notify = notify
         self._folder = self.path.with_name(self.path.name + "-sessions")
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._turn_fd = os.open(self._folder / "turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._turns = Turns(self.path, self._folder, session_timeout_ms)
         self._lock = Lock()
+        self._skeleton = tuple(skeleton)
+        self._tree: SqliteTree
+        self._database: Path | None = None
         self._watched: dict[str, int] = {}
+        self._judge: SessionFile | None = None
+        self.session = 0
         try:
-            with self._turn():
-                self._tree = SqliteTree(str(self.path), skeleton)
-                self._begin_session(session_timeout_ms)
+            while not self._begin_session(session_timeout_ms):
+                pass  # left behind while it opened the database: once more, in the next one
         except BaseException:
-            os.close(self._turn_fd)
+            self._turns.close()
             raise
         self._keeper = Keeper(self, self._own)
         self._keeper.start()
@@ -72,22 +78,33 @@ class SqliteStore:
     def __repr__(self) -> str:
         return f"SqliteStore({self.path}, session {self.session}{', lost' if self.lost else ''})"
 
-    def _begin_session(self, term_ms: int) -> None:
+    def _begin_session(self, term_ms: int) -> bool:
         """The lock is taken inside the transaction: nobody ever sees a session without it."""
-        with self._tree.writing():
-            for other in self._tree.sessions():
-                if is_dead(self.file_of(other)):
-                    self._tree.end_session(other)
-            self._remove_files_without_session()
-            self.session = self._tree.next_session()
-            self._own = SessionFile(self.file_of(self.session), term_ms)
-            self._tree.add_session(self.session, os.getpid())
-            self._seen = self._tree.last_change()
+        own = None
+        try:
+            with self._turn(), self._tree.writing():
+                for other in self._tree.sessions():
+                    if is_dead(self.file_of(other)):
+                        self._tree.end_session(other)
+                session = self._tree.next_session()
+                self._remove_files_without_session(session)
+                own = SessionFile(self.file_of(session), term_ms)
+                self._tree.add_session(session, os.getpid())
+                self._seen = self._tree.last_change()
+        except _SessionEnded:
+            if own is not None:
+                own.path.unlink(missing_ok=True)
+                own.close()
+            return False
+        assert own is not None
+        self.session, self._own, self._judge, self._moved = session, own, own, False
+        return True
 
-    def _remove_files_without_session(self) -> None:
-        known = {str(session) for session in self._tree.sessions()}
+    def _remove_files_without_session(self, newest: int) -> None:
+        """None newer than the `newest` that this database knows: the next database has them."""
+        known = self._tree.sessions()
         for file in self._folder.iterdir():
-            if file.name.isdigit() and file.name not in known:
+            if file.name.isdigit() and int(file.name) <= newest and int(file.name) not in known:
                 file.unlink(missing_ok=True)
 
     def file_of(self, session: int) -> Path:
@@ -99,12 +116,34 @@ class SqliteStore:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """This process's turn to write, first come, first served."""
-        fcntl.flock(self._turn_fd, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._turn_fd, fcntl.LOCK_UN)
+        """This process's turn to write, in the database that counts. _SessionEnded where it was left behind meanwhile:
+        what it committed may count or not."""
+        with self._turns.taken(self.session, self._judge):
+            try:
+                self._settle()
+                yield
+            finally:
+                if not self._turns.is_current():
+                    raise _SessionEnded
+
+    def _settle(self) -> None:
+        """Go to the database of this turn; who has its first turn makes it, of what was committed in the one before."""
+        database = self._turns.database()
+        if database == self._database:
+            return
+        found = numbers(self.path)
+        older = [number for number in found if number < self._turns.number]
+        if older and older == found:
+            ended = self._turns.left_behind(older[-1])
+            copy_tree(numbered(self.path, older[-1]), database, ended, self._turns.number - older[-1])
+            for session in ended:
+                self.file_of(session).unlink(missing_ok=True)
+        for number in older:
+            remove_database(numbered(self.path, number))
+        tree = SqliteTree(str(database), self._skeleton)
+        if self._database is not None:
+            self._tree.close()
+        self._tree, self._database, self._moved = tree, database, True
 
     # The port
 
@@ -119,10 +158,18 @@ class SqliteStore:
         except _SessionEnded:
             self.ended()
             return StoreResult("unknown")
-        except sqlite3.Error:
+        except _TROUBLE:
             return StoreResult("unknown")
 
     def _answer(self, operations: Sequence[Operation]) -> StoreResult:
+        """What was read counts where the database did so afterwards: no commit that does not count was seen."""
+        result = self._look_up(operations)
+        if not self._turns.is_current():
+            with self._turn():
+                result = self._look_up(operations)
+        return result
+
+    def _look_up(self, operations: Sequence[Operation]) -> StoreResult:
         with self._tree.reading():
             self._check_session()
             for operation in operations:
@@ -148,19 +195,31 @@ class SqliteStore:
         with self._lock:
             if self.closed or self.lost:
                 return ()
+            if not self._turns.is_current():
+                self._follow()
+            if self._moved:
+                self._moved = False
+                self._seen = self._tree.last_change()
+                self._watched = dict.fromkeys(self._watched, self._seen)
+                return tuple(self._watched)
             first = self._seen
             self._seen, paths = self._tree.changes_since(first)
         if paths is None:
             return tuple(self._watched)
-        numbered = list(enumerate(paths, self._seen - len(paths) + 1))
-        return tuple(watched for watched, since in self._watched.items() if _touched(watched, since, numbered))
+        changes = list(enumerate(paths, self._seen - len(paths) + 1))
+        return tuple(watched for watched, since in self._watched.items() if _touched(watched, since, changes))
+
+    def _follow(self) -> None:
+        """Others left this database behind; in the next one the numbers of changes are others."""
+        with suppress(*_TROUBLE, _SessionEnded), self._turn():
+            """Being there is all."""
 
     def close(self) -> None:
         with self._lock:
             if self.closed:
                 return
             self.closed = True
-            with suppress(sqlite3.Error):
+            with suppress(*_TROUBLE, _SessionEnded):
                 with self._turn(), self._tree.writing():
                     self._tree.end_session(self.session)
                 self._keeper.ring(self._tree.sessions())
@@ -168,7 +227,7 @@ class SqliteStore:
         self.file_of(self.session).unlink(missing_ok=True)
         self._tree.close()
         self._own.close()
-        os.close(self._turn_fd)
+        self._turns.close()
 
     # What the keeper tells
 
@@ -181,11 +240,15 @@ class SqliteStore:
 
     def end(self, session: int) -> None:
         """End another's session if it is over, whoever notices first."""
-        with self._lock, suppress(sqlite3.Error):
+        with self._lock, suppress(*_TROUBLE):
             if self.closed or self.lost or not self._tree.has_session(session):
                 return
-            with self._turn(), self._tree.writing():
-                ended = self._is_over(session) and self._tree.end_session(session)
+            try:
+                with self._turn(), self._tree.writing():
+                    ended = self._is_over(session) and self._tree.end_session(session)
+            except _SessionEnded:
+                self.ended()
+                return
             if ended:
                 self.file_of(session).unlink(missing_ok=True)
                 self._keeper.ring(self._tree.sessions())

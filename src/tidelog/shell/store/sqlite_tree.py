@@ -1,4 +1,4 @@
-"""The metadata tree in one SQLite file: schema, operations and the log of changed paths.
+"""The metadata tree in one SQLite file: schema, operations, the log of changed paths, and a copy of it all.
 
 One connection, used by one thread at a time. Every list of operations is one transaction; with WAL and
 `synchronous=FULL` it is durable when it returns. Readers never wait for writers.
@@ -7,10 +7,12 @@ One connection, used by one thread at a time. Every list of operations is one tr
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from tidelog.ports import ANY_VERSION, Check, Children, Create, Delete, Node, Operation, Read, Watch, Write
+from tidelog.shell.store.turns import sync
 
 SCHEMA_VERSION = 1
 KEPT_CHANGES = 4096
@@ -240,3 +242,38 @@ class SqliteTree:
             self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
             self._db.execute(_CHANGED, (path,))
         return True
+
+
+def open_existing(path: Path) -> sqlite3.Connection:
+    """A connection that creates no file: another process may have taken it away."""
+    return sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)
+
+
+def copy_tree(source: Path, target: Path, ended: Iterable[int], skipped: int) -> None:
+    """What is committed in `source`, without the sessions that `ended`. `target` is there whole and durable, or not at
+    all.
+
+    It takes readers' locks only. So many numbers of sessions are `skipped`: processes that are stopped may have them.
+    """
+    fresh = target.with_name(f"{target.name}.new")
+    remove_database(fresh)
+    with closing(open_existing(source)) as old:
+        old.execute("VACUUM INTO ?", (str(fresh),))
+    tree = SqliteTree(str(fresh), ())
+    try:
+        with tree.writing():
+            for _ in range(skipped):
+                tree.next_session()
+            for session in ended:
+                tree.end_session(session)
+    finally:
+        tree.close()
+    sync(fresh)
+    fresh.replace(target)
+    sync(target.parent)
+
+
+def remove_database(path: Path) -> None:
+    """With what SQLite keeps beside it; who has it open goes on with it."""
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
