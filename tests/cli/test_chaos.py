@@ -4,14 +4,31 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.history.made import Made
+from tidelog.history.verdict import verify
 from tidelog.shell.chaos import run
-from tidelog.shell.chaos.report import Report
+from tidelog.shell.chaos.report import Late, Report
 
 
 def test_an_unknown_fault_is_refused(tidelog):
     result = tidelog("chaos", "--faults", "kill,flood")
     assert result.code == 1
     assert "--faults does not know 'flood'; there are kill, pause, restart" in result.err
+
+
+def test_what_came_late_is_printed(tidelog, monkeypatch, tmp_path):
+    read = Made().sent(0, 0, 10, 0).scanned(1, {0: [(0, 10)]})
+
+    def ran(*_, late_s, **__):
+        report = Report(seed=0, brokers=3, seconds=1, skipped={}, verdict=verify(read.history))
+        report.late = [Late("LeaderAndIsr", 0, 1, 2.0, 2.0 + late_s, answer) for answer in ("NONE", None, None)]
+        return report
+
+    monkeypatch.setattr(run, "run", ran)
+    result = tidelog("chaos", "--late-seconds", "40", "--report", str(tmp_path))
+    assert result.code == 0
+    assert "late: 1 LeaderAndIsr, NONE\nlate: 2 LeaderAndIsr, no answer\n" in result.out
+    assert '"arrived_s": 42.0' in (tmp_path / "report.json").read_text(encoding="utf-8")
 
 
 def test_a_folder_that_was_used_is_refused(tidelog, tmp_path):
@@ -36,7 +53,7 @@ def test_an_answer_after_the_last_cure_may_take_a_while(monkeypatch, answers_at_
             return int(passed[0] >= answers_at_s)
 
     supervisor = SimpleNamespace(wait_ready=lambda: None)
-    arena = SimpleNamespace(supervisor=supervisor, look=lambda: None)
+    arena = SimpleNamespace(supervisor=supervisor, look=lambda: None, deliver=lambda: None)
     workload = SimpleNamespace(recorder=Recorder(), tick=lambda: None)
     report = Report(seed=0, brokers=3, seconds=1, skipped={})
     run._Runner(arena, workload, report, lambda _line: None).heal()

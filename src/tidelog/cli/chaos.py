@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 )
 @click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second.")
 @click.option("--transactions/--no-transactions", default=True, help="Half of the clients write in transactions.")
+@click.option(
+    "--late-seconds",
+    type=click.FloatRange(1),
+    default=15,
+    show_default=True,
+    help="How long the fault late holds requests at most.",
+)
 @click.option("--faults", help="Only these, separated by commas; all that the machine allows by default.")
 @click.option(
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
@@ -35,14 +42,16 @@ def chaos(
     seed: int,
     rate: float,
     transactions: bool,
+    late_seconds: float,
     faults: str | None,
     folder: Path | None,
     json: bool,
 ) -> None:
     """Run real broker processes, do faults to them while clients write and read, and judge what the clients saw.
 
-    Brokers are killed, paused and restarted; as root their disks are filled and their network is cut as well. The exit
-    code is 1 where something happened that Kafka's promises rule out, or a broker ended by itself.
+    Brokers are killed, paused and restarted, and their requests arrive late; as root their disks are filled and their
+    network is cut as well. The exit code is 1 where something happened that Kafka's promises rule out, or a broker
+    ended by itself.
     """
     from tidelog.shell.chaos import run as chaos_run
     from tidelog.shell.supervisor import NotReady
@@ -56,7 +65,7 @@ def chaos(
         try:
             report = chaos_run.run(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
-                tell=lambda line: click.echo(f"chaos: {line}", err=True),
+                late_s=late_seconds, tell=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except NotReady as reason:
             raise Refused(f"The cluster does not start: {reason}.") from None
@@ -88,6 +97,8 @@ def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> N
         telling.tell(report.verdict, as_json=False)
         for problem in report.problems:
             click.echo(f"problem: {problem}")
+        for (api, answer), count in sorted(report.late_counts.items()):
+            click.echo(f"late: {count} {api}, {answer}")
         click.echo(
             f"faults {len(report.faults)}, longest time without an acknowledgement {report.longest_silence_s:g} s, "
             f"seed {report.seed} {'ok' if report.is_good else 'FAILED'}"

@@ -8,7 +8,7 @@ import pytest
 from tests.history.made import Made
 from tidelog.history.verdict import verify
 from tidelog.shell.chaos.page import page
-from tidelog.shell.chaos.report import Happened, Report, longest_silence, timeline
+from tidelog.shell.chaos.report import Happened, Late, Report, longest_silence, timeline
 
 
 def made():
@@ -62,6 +62,14 @@ def test_the_page_tells_verdict_faults_and_seed_and_loads_nothing(history, outco
     assert "cut was skipped: no network namespaces" in text
     assert "tidelog chaos --brokers 3 --seconds 60 --seed 7" in text
     assert not re.search(r"(src|href)=|url\(|@import", text)
+
+
+def test_the_page_counts_late_requests_by_their_answers():
+    late = [Late("StopReplica", 0, 1, 3.0, 43.0, "STALE_CONTROLLER_EPOCH") for _ in range(2)]
+    text = page(report_of(made().history, late=[*late, Late("Fetch", 2, 1, 3.5, 41.0, None)]))
+    assert '<td>StopReplica</td><td class="number">2</td><td>STALE_CONTROLLER_EPOCH</td>' in text
+    assert '<td>Fetch</td><td class="number">1</td><td>no answer</td>' in text
+    assert "Late requests" not in page(report_of(made().history))
 
 
 def test_what_stands_in_records_is_escaped_on_the_page():

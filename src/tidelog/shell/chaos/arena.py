@@ -4,44 +4,54 @@ import shutil
 import signal
 import subprocess
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
+from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.chaos import schedule
 from tidelog.shell.chaos.disks import Disks
 from tidelog.shell.chaos.machine import NotAllowed
 from tidelog.shell.chaos.network import Network
+from tidelog.shell.chaos.relay import BEHIND, Late, Relay
 from tidelog.shell.child import STOP_S, Child
 from tidelog.shell.supervisor import Supervisor, cluster_options
 
 OPTIONS = {
     "broker.session.timeout.ms": "2000",
+    "request.timeout.ms": "5000",
     "replica.lag.time.max.ms": "2500",
     "group.initial.rebalance.delay.ms": "500",
     "offsets.topic.num.partitions": "4",
 }
-"""Shorter terms than the defaults: a pause of seconds is to cost a broker its session and its place in the ISR."""
+"""Shorter terms than the defaults: a pause of seconds is to cost a broker its session and its place in the ISR, and
+those who wait for its answer are to give up."""
 
 CLEANLY = ("with exit code 0", "with signal SIGTERM")
 """How a broker that is asked to stop ends; the signal itself ends one that has only just started."""
 
 PORT = 9092
+HOST = "127.0.0.1"
 READY_S = 60.0
+LATE_S = 15.0
 
 
 class Arena:
     """`skipped`: fault → why the machine does not allow it. `ends`: how brokers ended that nobody had asked to, or
-    that did not end as they should."""
+    that did not end as they should. `late_s`: how long the fault `late` holds requests at most."""
 
-    def __init__(self, folder: Path, logs: Path, brokers: int) -> None:
+    def __init__(self, folder: Path, logs: Path, brokers: int, *, seed: int = 0, late_s: float = LATE_S) -> None:
         self.folder = folder
         self.brokers = brokers
+        self.late_s = late_s
         self.skipped: dict[str, str] = {}
         self.ends: list[str] = []
         self._logs = logs
         self._exits = ExitStack()
         self.network: Network | None = None
         self.disks: Disks | None = None
+        self.relays: list[Relay] = []
+        self._seed = seed
         self._asked: set[int] = set()
         self._full: set[int] = set()
         self.supervisor = Supervisor(folder, brokers=brokers, port=0)
@@ -59,6 +69,7 @@ class Arena:
                 self.disks = self._exits.enter_context(Disks(self.folder, self.brokers))
             except NotAllowed as reason:
                 self.skipped[schedule.FULL_DISK] = f"nothing can be mounted: {reason}"
+            self.relays = [self._exits.enter_context(self._relay(broker)) for broker in range(self.brokers)]
             self.supervisor.children = [self._child(broker) for broker in range(self.brokers)]
             self._exits.callback(self._end)
             self.supervisor.start()
@@ -68,15 +79,28 @@ class Arena:
     def __exit__(self, *_: object) -> None:
         self._exits.close()
 
+    def _relay(self, broker: int) -> Relay:
+        seed = self._seed + broker
+        if self.network is None:
+            return Relay(broker, HOST, seed=seed)
+        return Relay(broker, self.network.address(broker), seed=seed, enter=partial(self.network.enter, broker))
+
     def _child(self, broker: int) -> Child:
-        options = {**cluster_options(self.folder, self.brokers), **OPTIONS}
+        relay = self.relays[broker]
+        options = {
+            **cluster_options(self.folder, self.brokers),
+            **OPTIONS,
+            "advertised.listeners": f"{INTER_BROKER_LISTENER}://{relay.host}:{relay.port}",
+        }
         if self.disks is not None:
             options["log.dirs"] = str(self.disks.folder(broker))
         home, log = self.folder / f"broker-{broker}", self._logs / f"broker-{broker}.log"
+        behind = (f"{INTER_BROKER_LISTENER}://{BEHIND}:{relay.port}",)
         if self.network is None:
-            return Child(broker, home, "127.0.0.1", 0, options, log=log)
+            return Child(broker, home, HOST, 0, options, log=log, more_listeners=behind)
+        place = (self.network.address(broker), PORT)
         prefix = self.network.prefix(broker)
-        return Child(broker, home, self.network.address(broker), PORT, options, prefix=prefix, log=log)
+        return Child(broker, home, *place, options, prefix=prefix, log=log, more_listeners=behind)
 
     def _end(self) -> None:
         for child in self.supervisor.children:
@@ -135,6 +159,23 @@ class Arena:
         self.stop(broker)
         self.start(broker)
         self._full.discard(broker)
+
+    def hold(self, source: int, target: int) -> None:
+        """What `source` sends next on its connections to `target` is held."""
+        self.relays[target].hold(source, self.late_s)
+
+    def let_pass(self, source: int, target: int) -> None:
+        self.relays[target].let_pass(source)
+
+    def deliver(self) -> None:
+        """Nothing is held any longer."""
+        for relay in self.relays:
+            relay.deliver()
+
+    @property
+    def late(self) -> list[Late]:
+        """The requests that arrived late so far, in order of arrival."""
+        return sorted((each for relay in self.relays for each in relay.late), key=lambda each: each.arrived_at)
 
     def look(self) -> None:
         """Note, and start again, what ended though nobody had asked for it. A full disk is an excuse."""

@@ -61,6 +61,10 @@ def _on_cable(act: Callable[[Network, int], None]) -> _Act:
     return run
 
 
+def _between(act: Callable[[Arena, int, int], None]) -> _Act:
+    return lambda arena, brokers: act(arena, *brokers)
+
+
 FAULTS = {
     schedule.KILL: Fault(_each(Arena.kill), _each(Arena.start)),
     schedule.KILL_ALL: Fault(_each(Arena.kill), _each(Arena.start)),
@@ -71,6 +75,7 @@ FAULTS = {
     schedule.CUT_ONE_WAY: Fault(_on_pairs(Network.cut, _one_way), _on_pairs(Network.mend, _one_way)),
     schedule.ISOLATE: Fault(_on_pairs(Network.cut, _from_all_others), _on_pairs(Network.mend, _from_all_others)),
     schedule.UNPLUG: Fault(_on_cable(Network.unplug), _on_cable(Network.plug)),
+    schedule.LATE: Fault(_between(Arena.hold), _between(Arena.let_pass)),
 }
 
 

@@ -5,14 +5,18 @@ void, silently and one way, as a broken switch would. The metadata store is a fi
 bells (abstract sockets) do not ring across namespaces, so brokers learn of changes when they renew their lease.
 """
 
+import ctypes
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 from tidelog.shell.chaos.machine import NotAllowed, check_root, command
 
 NOWHERE = "02:00:00:00:00:01"
+SPACES = Path("/run/netns")
 _SUBNETS = 200
+_CLONE_NEWNET = 0x40000000
 
 
 class Network:
@@ -54,7 +58,14 @@ class Network:
         return self._address(broker + 1)
 
     def prefix(self, broker: int) -> tuple[str, ...]:
-        return ("nsenter", f"--net=/run/netns/{self._space(broker)}", "--")
+        return ("nsenter", f"--net={SPACES / self._space(broker)}", "--")
+
+    def enter(self, broker: int) -> None:
+        """What this thread opens from now on is in the broker's namespace."""
+        system = ctypes.CDLL(None, use_errno=True)  # os.setns is not in Python 3.11
+        with (SPACES / self._space(broker)).open() as space:
+            if system.setns(space.fileno(), _CLONE_NEWNET):
+                raise NotAllowed(f"setns: {os.strerror(ctypes.get_errno())}")
 
     def cut(self, source: int, target: int) -> None:
         """Whatever `source` sends to `target` is lost from now on."""

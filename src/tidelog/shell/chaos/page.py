@@ -10,7 +10,18 @@ from tidelog.shell.chaos.schedule import KINDS as FAULTS
 
 WIDTH, LEFT, RIGHT, LANE, CALLS, LATENCY, GAP = 1100, 104, 30, 22, 120, 90, 26
 MOST_EVIDENCE = 10
-_COLOURS = ("#c0392b", "#8e44ad", "#2471a3", "#641e16", "#b9770e", "#117864", "#1e8449", "#5d6d7e", "#2c3e50")
+_COLOURS = (
+    "#c0392b",
+    "#8e44ad",
+    "#2471a3",
+    "#641e16",
+    "#b9770e",
+    "#117864",
+    "#1e8449",
+    "#5d6d7e",
+    "#2c3e50",
+    "#d4ac0d",
+)
 
 PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Chaos, seed $seed</title><style>
@@ -37,6 +48,7 @@ $problems
 <p class="key">$key</p>
 <h2>Verdict</h2>
 $anomalies
+$late
 <h2>Figures</h2>
 <table>$figures</table>
 <h2>Again</h2>
@@ -58,6 +70,7 @@ def page(report: Report) -> str:
         picture=_picture(report),
         key=_key(report),
         anomalies=_anomalies(report),
+        late=_late(report),
         figures="".join(_row(name, value) for name, value in report.verdict.figures.items() if name != "calls"),
         brokers=report.brokers,
         seconds=f"{report.seconds:g}",
@@ -93,6 +106,19 @@ def _anomalies(report: Report) -> str:
             texts = [anomaly.text(report.verdict.header) for anomaly in found[:MOST_EVIDENCE]]
             evidence += [f"<li><b>{kind}</b> {escape(text)}</li>" for text in texts]
     return f"<table>{''.join(rows)}</table><ul>{''.join(evidence)}</ul>"
+
+
+def _late(report: Report) -> str:
+    if not report.late:
+        return ""
+    rows = "".join(
+        f'<tr><td>{escape(api)}</td><td class="number">{count}</td><td>{escape(answer)}</td></tr>'
+        for (api, answer), count in sorted(report.late_counts.items())
+    )
+    return (
+        "<h2>Late requests</h2><p>They arrived after their sender had closed the connection.</p>"
+        f"<table><tr><th>request</th><th>how many</th><th>answer</th></tr>{rows}</table>"
+    )
 
 
 def _key(report: Report) -> str:

@@ -1,6 +1,6 @@
 """What a chaos run amounts to: faults with their times, the verdict, and how calls fared second by second."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -25,6 +25,19 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """A request that arrived after its sender had closed the connection; times in seconds since the history began.
+    `answer` is an error code, None where nothing was answered."""
+
+    api: str
+    source: int
+    target: int
+    sent_s: float
+    arrived_s: float
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Second:
     """What ended in one second: calls by kind, and the latency of writes that were answered, transactions too."""
 
@@ -45,6 +58,7 @@ class Report:
     seconds: float
     skipped: dict[str, str]
     faults: list[Happened] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     healed_s: float = 0.0
     verdict: Verdict | None = None
@@ -55,6 +69,11 @@ class Report:
     def is_good(self) -> bool:
         return self.verdict is not None and self.verdict.is_good and not self.problems
 
+    @property
+    def late_counts(self) -> Counter[tuple[str, str]]:
+        """How many requests arrived late, by API and answer."""
+        return Counter((each.api, each.answer or "no answer") for each in self.late)
+
     def as_json(self) -> dict[str, Any]:
         plain = {
             name: getattr(self, name) for name in ("seed", "brokers", "seconds", "skipped", "problems", "healed_s")
@@ -64,6 +83,7 @@ class Report:
             **plain,
             "longest_silence_s": self.longest_silence_s,
             "faults": [asdict(fault) for fault in self.faults],
+            "late": [asdict(each) for each in self.late],
             "verdict": None if self.verdict is None else self.verdict.as_json(),
             "timeline": [asdict(second) for second in self.timeline],
         }

@@ -9,8 +9,8 @@ from tidelog.errors import ApiError
 from tidelog.history.text import parse
 from tidelog.history.verdict import verify
 from tidelog.shell.chaos import faults, replicas, schedule
-from tidelog.shell.chaos.arena import Arena
-from tidelog.shell.chaos.report import Happened, Report, longest_silence, timeline
+from tidelog.shell.chaos.arena import LATE_S, Arena
+from tidelog.shell.chaos.report import Happened, Late, Report, longest_silence, timeline
 from tidelog.shell.chaos.schedule import Planned, Round
 from tidelog.shell.checking import ground
 from tidelog.shell.checking.workload import Plan, Workload
@@ -49,11 +49,12 @@ def run(
     rate: float,
     kinds: Collection[str],
     transactions: bool = True,
+    late_s: float = LATE_S,
     tell: Callable[[str], None],
 ) -> Report:
     """NotReady where the cluster does not come up at all."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    with Arena(files.data, files.folder, brokers) as arena:
+    with Arena(files.data, files.folder, brokers, seed=seed, late_s=late_s) as arena:
         for kind, reason in sorted(arena.skipped.items()):
             if kind in kinds:
                 tell(f"fault {kind} is skipped: {reason}")
@@ -69,17 +70,33 @@ def run(
         )
         workload = Workload(place, plan, files.history)
         workload.start()
+        began = time.monotonic() - workload.recorder.seconds
         runner = _Runner(arena, workload, report, tell)
         runner.disturb(seconds, [kind for kind in schedule.KINDS if kind in kinds and kind not in arena.skipped])
         runner.heal()
         workload.finish(tell)
         arena.look()
+        report.late = _late(arena, began)
         _judge(report, files)
         report.problems += _replicas(arena, files, tell)
         if not report.is_good:
             arena.keep_disks(files.folder)
     report.problems += arena.ends
     return report
+
+
+def _late(arena: Arena, began: float) -> list[Late]:
+    return [
+        Late(
+            each.api,
+            each.source,
+            each.target,
+            round(each.sent_at - began, 2),
+            round(each.arrived_at - began, 2),
+            each.answer,
+        )
+        for each in arena.late
+    ]
 
 
 def _judge(report: Report, files: Files) -> None:
@@ -137,8 +154,9 @@ class _Runner:
         return happened
 
     def heal(self) -> None:
-        """Everything runs and knows each other again; then calls must get answers."""
+        """Everything runs and knows each other again, and nothing is held; then calls must get answers."""
         self._tell("healing")
+        self._arena.deliver()
         try:
             self._arena.supervisor.wait_ready()
         except NotReady as reason:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 KILL, PAUSE, RESTART, KILL_ALL = "kill", "pause", "restart", "kill-all"
 FULL_DISK = "full-disk"
 CUT, CUT_ONE_WAY, ISOLATE, UNPLUG = "cut", "cut-one-way", "isolate", "unplug"
+LATE = "late"
 
 KINDS = {
     KILL: "SIGKILL, then started again",
@@ -18,11 +19,12 @@ KINDS = {
     CUT_ONE_WAY: "one broker does not reach another, which reaches it",
     ISOLATE: "a broker hears no other; clients reach it",
     UNPLUG: "a broker hears nobody",
+    LATE: "requests of one broker reach another long after it closed their connections",
 }
 """Fault → what it does."""
 
 NETWORK_KINDS = frozenset({CUT, CUT_ONE_WAY, ISOLATE, UNPLUG})
-_OF_TWO = frozenset({CUT, CUT_ONE_WAY})
+_OF_TWO = frozenset({CUT, CUT_ONE_WAY, LATE})
 _RARE = {KILL_ALL: 0.25}
 """Faults that leave nobody to talk to, and how likely they are beside the others."""
 
@@ -31,7 +33,8 @@ RESTS_S = (1.0, 5.0)
 
 
 class Planned(NamedTuple):
-    """`brokers` are those it is done to; for the cuts the first is the one that does not reach the second."""
+    """`brokers` are those it is done to; for the cuts and `late` the first is the one that does not reach the
+    second."""
 
     kind: str
     brokers: tuple[int, ...]

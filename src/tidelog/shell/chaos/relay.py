@@ -1,0 +1,269 @@
+"""A relay in front of one broker: it can deliver what another broker sent long after that one closed the connection,
+and behind what it sent again on the next one.
+
+The broker listens for others on an address of its own and advertises the relay's. A relay has a thread with an event
+loop; where brokers have network namespaces it stands in the broker's, so that cuts hold for it, too. Only requests are
+held, never answers, and only on connections that are open when the fault begins. The client id of a connection's first
+request says which broker opened it.
+"""
+
+import asyncio
+import random
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+from tidelog.api.registry import APIS
+from tidelog.errors import ErrorCode, ProtocolViolation
+from tidelog.wire.codec import RequestHeader, decode_header, decode_response
+from tidelog.wire.frames import Buffers, FrameReader
+
+BEHIND = "127.0.0.2"
+"""Where brokers listen for their relays, on the relay's own port. Nothing else uses this loopback address, so the port
+is free there."""
+
+LINGER_S = 5.0
+"""How long a connection waits for the answers to what arrived late."""
+
+_CLIENT_ID = re.compile(r"broker-(\d+)")
+_READ_BYTES = 64 * 1024
+_FRAME_BYTES = 100 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Late:
+    """A request that arrived after its sender had closed the connection; times of the monotonic clock. `answer` is the
+    error code of the whole response, NONE where its API has none; None where nothing was answered."""
+
+    api: str
+    source: int
+    target: int
+    sent_at: float
+    arrived_at: float
+    answer: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Passage:
+    """One connection. `source` is known with the first request. The next bytes are held for `hold_s`, unless None;
+    `asked` are the requests that are complete with the held bytes, `unanswered` those that arrived late, by correlation
+    id."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    inner_reader: asyncio.StreamReader
+    inner_writer: asyncio.StreamWriter
+    requests: FrameReader
+    answers: FrameReader
+    source: int | None = None
+    hold_s: float | None = None
+    timer: asyncio.TimerHandle | None = None
+    held: list[bytes] = field(default_factory=list)
+    asked: list[tuple[RequestHeader, float]] = field(default_factory=list)
+    given_up: bool = False
+    unanswered: dict[int, tuple[RequestHeader, Late]] = field(default_factory=dict)
+
+
+class Relay:
+    """In front of `broker`, on a free port of `host`. `enter` is called on the relay's thread before it opens anything.
+    Use as a context; its methods are for other threads."""
+
+    def __init__(self, broker: int, host: str, *, seed: int = 0, enter: Callable[[], None] | None = None) -> None:
+        self.broker = broker
+        self.host = host
+        self.port = 0
+        self.late: list[Late] = []
+        self._enter = enter
+        self._random = random.Random(seed)  # noqa: S311 (chance that can be repeated)
+        self._buffers = Buffers()
+        self._passages: dict[Passage, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name=f"relay-{broker}", daemon=True)
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+
+    def __repr__(self) -> str:
+        return f"Relay({self.host}:{self.port} to broker {self.broker}, {len(self._passages)} connections)"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._over is not None
+        self._call(self._over.set)
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def hold(self, source: int, at_most_s: float) -> None:
+        """What the broker `source` sends next on each of its open connections is held for this long, or for as little
+        as half of it: connections get their bytes in another order than they were sent."""
+        self._call(self._hold, source, at_most_s)
+
+    def let_pass(self, source: int) -> None:
+        """Hold nothing more. What is held already arrives when its time has come."""
+        self._call(self._let_pass, source)
+
+    def deliver(self) -> None:
+        """Deliver now what is held."""
+        self._call(self._deliver)
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop is closed: it has ended
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # On the relay's thread.
+
+    def _run(self) -> None:
+        try:
+            if self._enter is not None:
+                self._enter()
+            asyncio.run(self._serve())
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._accept, self.host, 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._over.wait()
+        server.close()
+        for passage in self._passages:
+            passage.writer.transport.abort()
+            passage.inner_writer.transport.abort()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(self._carry(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            inner = await asyncio.open_connection(BEHIND, self.port)
+        except OSError:  # the broker does not run
+            writer.transport.abort()
+            return
+        requests, answers = (FrameReader(_FRAME_BYTES, self._buffers) for _ in range(2))
+        passage = Passage(reader, writer, *inner, requests, answers)
+        self._passages[passage] = None
+        try:
+            await asyncio.gather(self._carry_requests(passage), self._carry_answers(passage))
+        finally:
+            del self._passages[passage]
+            passage.writer.close()
+            passage.inner_writer.close()
+
+    async def _carry_requests(self, passage: Passage) -> None:
+        while data := await _read(passage.reader):
+            self._note_requests(passage, data)
+            if passage.hold_s is None:
+                await _write(passage.inner_writer, data)
+            else:
+                self._keep(passage, data)
+        passage.given_up = True
+        passage.writer.close()
+        if not passage.held:
+            passage.inner_writer.close()
+
+    async def _carry_answers(self, passage: Passage) -> None:
+        while data := await _read(passage.inner_reader):
+            for frame in passage.answers.feed(data):
+                self._note_answer(passage, frame)
+            if not passage.given_up:
+                await _write(passage.writer, data)
+        passage.held.clear()  # the broker is gone: what was sent to it is lost
+        passage.inner_writer.close()
+        passage.writer.close()
+
+    def _note_requests(self, passage: Passage, data: bytes) -> None:
+        for frame in passage.requests.feed(data):
+            header = decode_header(frame)
+            named = _CLIENT_ID.fullmatch(header.client_id or "")
+            passage.source = int(named[1]) if named else None
+            if passage.hold_s is not None:
+                passage.asked.append((header, time.monotonic()))
+
+    def _note_answer(self, passage: Passage, frame: memoryview) -> None:
+        header, late = passage.unanswered.pop(int.from_bytes(frame[:4]), (None, None))
+        if header is None or late is None:
+            return
+        with suppress(ProtocolViolation):
+            _, response = decode_response(header.api_key, header.api_version, frame)
+            late.answer = ErrorCode(getattr(response, "error_code", 0)).name
+        if not passage.unanswered:
+            passage.inner_writer.close()
+
+    def _hold(self, source: int, at_most_s: float) -> None:
+        for passage in self._passages:
+            if passage.source == source and passage.hold_s is None:
+                passage.hold_s = at_most_s * self._random.uniform(0.5, 1.0)
+
+    def _let_pass(self, source: int) -> None:
+        for passage in self._passages:
+            if passage.source == source and not passage.held:
+                passage.hold_s = None
+
+    def _deliver(self) -> None:
+        for passage in self._passages:
+            self._release(passage)
+
+    def _keep(self, passage: Passage, data: bytes) -> None:
+        if not passage.held:
+            assert self._loop is not None
+            assert passage.hold_s is not None
+            passage.timer = self._loop.call_later(passage.hold_s, self._release, passage)
+        passage.held.append(data)
+
+    def _release(self, passage: Passage) -> None:
+        """The held bytes arrive. They are late if their sender has closed the connection; else this was a delay."""
+        held, passage.held = passage.held, []
+        asked, passage.asked = passage.asked, []
+        passage.hold_s = None
+        if not held:
+            return
+        assert passage.timer is not None
+        passage.timer.cancel()
+        passage.inner_writer.write(b"".join(held))
+        if passage.given_up:
+            self._arrived(passage, asked)
+
+    def _arrived(self, passage: Passage, asked: list[tuple[RequestHeader, float]]) -> None:
+        assert self._loop is not None
+        for header, sent_at in asked:
+            api = APIS[header.api_key].name if header.api_key in APIS else str(header.api_key)
+            late = Late(api, passage.source or 0, self.broker, sent_at, time.monotonic())
+            self.late.append(late)
+            passage.unanswered[header.correlation_id] = header, late
+        if passage.unanswered:
+            self._loop.call_later(LINGER_S, passage.inner_writer.close)
+        else:
+            passage.inner_writer.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    """What came; nothing where the connection has ended, one way or the other."""
+    try:
+        return await reader.read(_READ_BYTES)
+    except OSError:
+        return b""
+
+
+async def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
+    with suppress(OSError):  # the other end is gone, as its reader tells
+        writer.write(data)
+        await writer.drain()
