@@ -1,7 +1,9 @@
 """Lakes hold each row once, whatever is run again or crashes; and what is no JSON of the schema is a row, too."""
 
 import json
+import shutil
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
 import pandas as pd
 import pyarrow as pa
@@ -10,8 +12,9 @@ import pytest
 
 from tests.spark.flights_data import flights, send_spread, values
 from tests.spark.records import create, send
-from tidelog.spark.pipelines.lake import parquet
+from tidelog.spark.pipelines.lake import delta, parquet
 from tidelog.spark.pipelines.lake.delta import DeltaLake
+from tidelog.spark.pipelines.lake.ownership import claim
 from tidelog.spark.pipelines.lake.parquet import ParquetLake
 from tidelog.spark.pipelines.lake.pipeline import PIPELINE
 from tidelog.spark.pipelines.lake.schema import _columns
@@ -136,6 +139,100 @@ def test_files_stay_within_the_target(tmp_path):
     assert len([*parquet._groups(sorted(tmp_path.rglob("*.parquet")), 1)]) == len([*tmp_path.rglob("*.parquet")])
 
 
+class Query:
+    """A query of lakes without Spark: what stands in its checkpoint, and batches of three rows."""
+
+    def __init__(self, folder: Path, kind: str, checkpoint: str = "checkpoint") -> None:
+        self.table, self.kind = folder / "table", kind
+        self.checkpoint = folder / checkpoint
+
+    def start(self) -> None:
+        last = delta.last_batch if self.kind == "delta" else lambda table, _: parquet.last_batch(table)
+        name = claim(self.table, self.checkpoint, "lake", lambda app: last(self.table, app))
+        self.lake = DeltaLake(self.table, SCHEMA, ["place"], name) if self.kind == "delta" else parquet_lake(self.table)
+
+    def add(self, number: int) -> None:
+        self.plan(number)
+        self.lake.add(Frame(number * 3, number * 3 + 3), number)
+
+    def plan(self, number: int) -> None:
+        """Spark writes down what is in a batch before it is added."""
+        offsets = self.checkpoint / "lake" / "offsets"
+        offsets.mkdir(parents=True, exist_ok=True)
+        (offsets / str(number)).touch()
+
+
+@pytest.fixture(params=["parquet", "delta"])
+def query(tmp_path, request):
+    query = Query(tmp_path, request.param)
+    query.start()
+    for number in range(3):
+        query.add(number)
+    return query
+
+
+def test_the_query_that_wrote_a_table_goes_on_with_it(query, tmp_path):
+    query.start()
+    query.add(3)
+    query.plan(4)
+    query.start()  # it crashed before batch 4 was in the table
+    query.add(4)
+    query.table = query.table.rename(tmp_path / "moved")
+    query.checkpoint = query.checkpoint.rename(tmp_path / "moved too")
+    query.start()
+    query.add(5)
+    assert sorted({"parquet": read_parquet, "delta": read_delta}[query.kind](query.table)) == wanted(18)
+
+
+def test_a_checkpoint_that_was_made_anew_is_refused(query):
+    shutil.rmtree(query.checkpoint)
+    for _ in range(2):
+        with pytest.raises(WrongOption, match=f"another query .* wrote {query.table}: give another path, or remove"):
+            query.start()
+
+
+def test_spark_s_part_of_a_checkpoint_that_was_made_anew_is_refused(query):
+    shutil.rmtree(query.checkpoint / "lake")
+    with pytest.raises(WrongOption, match=f"{query.table} is newer than checkpoint {query.checkpoint}"):
+        query.start()
+
+
+def test_an_older_copy_of_a_checkpoint_is_refused(query):
+    """Its next batch may have other records than the one of that number in the table."""
+    (query.checkpoint / "lake" / "offsets" / "2").unlink()
+    with pytest.raises(WrongOption, match="is newer than checkpoint"):
+        query.start()
+
+
+def test_another_query_is_refused(query, tmp_path):
+    other = Query(tmp_path, query.kind, "other checkpoint")
+    with pytest.raises(WrongOption, match="another query"):
+        other.start()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_table_in_which_nothing_is_belongs_to_whoever_comes_next(kind, tmp_path):
+    Query(tmp_path, kind).start()
+    other = Query(tmp_path, kind, "other checkpoint")
+    other.start()
+    other.add(0)
+    with pytest.raises(WrongOption, match="another query"):
+        Query(tmp_path, kind).start()
+
+
+def test_a_table_and_a_checkpoint_from_before_names_were_written_go_on(query):
+    (query.table / "_query").unlink()
+    (query.checkpoint / "query").unlink()
+    if query.kind == "delta":
+        query.lake = DeltaLake(query.table, SCHEMA, ["place"], str(uuid5(NAMESPACE_URL, str(query.checkpoint))))
+        query.add(3)
+    query.start()
+    shutil.rmtree(query.checkpoint)
+    (query.table / "_query").unlink()
+    with pytest.raises(WrongOption, match="another query"):
+        query.start()
+
+
 def test_a_json_schema_names_columns():
     schema = {
         "properties": {
@@ -166,6 +263,14 @@ def fill(spark, tides, folder, **options):
     return folder / "table"
 
 
+def found_in(spark, table, kind):
+    if kind == "parquet":
+        return spark.read.parquet(str(table)).toPandas()
+    from deltalake import DeltaTable
+
+    return DeltaTable(table).to_pandas()
+
+
 def compared(found):
     columns = ["year", "month", "day", "carrier", "flight", "origin", "dep_delay"]
     return found[columns].astype({"dep_delay": "float64"}).sort_values(columns, ignore_index=True)
@@ -182,18 +287,30 @@ def test_a_topic_becomes_a_table(spark, tides, topic, tmp_path, kind):
     }
     for _ in range(2):
         table = fill(spark, tides, tmp_path, format=kind, **options)
-    if kind == "parquet":
-        found = spark.read.parquet(str(table)).toPandas()
-    else:
-        from deltalake import DeltaTable
-
-        found = DeltaTable(table).to_pandas()
+    found = found_in(spark, table, kind)
     malformed = found[found._malformed.notna()]
     good = found[found._malformed.isna()]
     pd.testing.assert_frame_equal(compared(good), compared(flights(3)), check_dtype=False)
     assert sorted(malformed._malformed) == ["no JSON", '{"carrier":"UA","flight":"x"}', "\ufffd"]
     assert not found.duplicated(["_partition", "_offset"]).any()
     assert (table / "origin=EWR" / "date=2013-01-01").is_dir()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_checkpoint_that_was_removed_leaves_out_no_row_silently(spark, tides, tmp_path, kind):
+    """Its first batches have the numbers of those in the table; the topic has others in them by then."""
+    topic = create(tides, f"lake-{kind}", 1)
+    send(tides.bootstrap, topic, [b'{"id":%d}' % number for number in range(10)])
+    options = {"topic": topic, "schema": "id bigint", "format": kind}
+    fill(spark, tides, tmp_path, **options)
+    shutil.rmtree(tmp_path / "checkpoint")
+    send(tides.bootstrap, topic, [b'{"id":%d}' % number for number in range(10, 20)])
+    with pytest.raises(WrongOption, match=f"wrote {tmp_path}/table: give another path"):
+        fill(spark, tides, tmp_path, **options)
+    shutil.rmtree(tmp_path / "table")
+    shutil.rmtree(tmp_path / "checkpoint")
+    table = fill(spark, tides, tmp_path, **options)
+    assert sorted(found_in(spark, table, kind).id) == list(range(20))
 
 
 def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path):

@@ -88,8 +88,18 @@ class Plan:
     def start(self, writer: Any, name: str) -> Any:
         """The running query, with its checkpoint in a folder of the stage's name."""
         trigger: dict[str, Any] = {"availableNow": True} if self.once else {"processingTime": self.every}
-        place = str(self.checkpoint / name)
-        return writer.option("checkpointLocation", place).queryName(name).trigger(**trigger).start()
+        place = self.checkpoint / name
+        clear_unbegun(place)
+        return writer.option("checkpointLocation", str(place)).queryName(name).trigger(**trigger).start()
+
+
+def clear_unbegun(checkpoint: Path) -> None:
+    """Remove the temporary files of a query that was killed while it wrote its first offsets: Spark 4.3 refuses such a
+    checkpoint (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY), although no batch has begun in it."""
+    offsets = checkpoint / "offsets"
+    if not any(offsets.glob("[0-9]*")):
+        for file in (*offsets.glob(".*.tmp"), *offsets.glob(".*.crc")):
+            file.unlink()
 
 
 class Stage(NamedTuple):

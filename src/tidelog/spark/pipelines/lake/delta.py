@@ -7,6 +7,13 @@ from typing import Any
 from tidelog.spark.pipelines.lake.files import stats, write
 
 
+def last_batch(folder: Path, app: str) -> int | None:
+    """The last batch that this query committed to the table, None where there is none."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(folder).transaction_version(app) if DeltaTable.is_deltatable(str(folder)) else None
+
+
 class DeltaLake:
     """`app` names the query: a batch that this query has committed before is not committed again, which Delta's log
     itself decides by the number in it."""

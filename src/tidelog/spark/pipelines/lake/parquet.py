@@ -96,6 +96,11 @@ class ParquetLake:
         shutil.rmtree(self._staging, ignore_errors=True)
 
 
+def last_batch(folder: Path) -> int | None:
+    """The last batch that is in the table, None where there is none."""
+    return max((int(entry.stem) for entry in (folder / LOG).glob("[0-9]*.json")), default=None)
+
+
 def _groups(files: Sequence[Path], target: int) -> Iterator[list[Path]]:
     """Neighbours that together stay within the target."""
     group: list[Path] = []

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
-from uuid import NAMESPACE_URL, uuid5
 
 from tidelog.spark.pipelines import ground
+from tidelog.spark.pipelines.lake import delta, ownership, parquet
 from tidelog.spark.pipelines.lake.delta import DeltaLake
 from tidelog.spark.pipelines.lake.parquet import ParquetLake
 from tidelog.spark.pipelines.lake.schema import resolve
@@ -14,6 +14,7 @@ from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOpt
 OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
 """Columns beside those of the JSON: where a row comes from, and the whole value where that is no such JSON."""
 MIB = 1024 * 1024
+STAGE = "lake"
 
 
 class Lake(Protocol):
@@ -86,20 +87,21 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
         frame = rows(plan.records(spark, plan["topic"]), resolve(spark, plan))
         frame, columns = partitioned(frame, plan["partition"])
         lake = _lake(plan, frame, columns)
-        return plan.start(frame.writeStream.foreachBatch(into(lake, every=every, target=target * MIB)), "lake")
+        return plan.start(frame.writeStream.foreachBatch(into(lake, every=every, target=target * MIB)), STAGE)
 
-    return [Stage("lake", fill)]
+    return [Stage(STAGE, fill)]
 
 
 def _lake(plan: Plan, frame: Any, columns: Sequence[str]) -> Lake:
     folder = Path(plan["path"]).absolute()
     if plan["format"] == "parquet":
+        ownership.claim(folder, plan.checkpoint, STAGE, lambda _: parquet.last_batch(folder))
         return ParquetLake(folder, columns)
     if plan["format"] != "delta":
         raise WrongOption(f"option 'format' is delta or parquet, not {plan['format']!r}")
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    app = str(uuid5(NAMESPACE_URL, str(plan.checkpoint.absolute())))
+    app = ownership.claim(folder, plan.checkpoint, STAGE, lambda app: delta.last_batch(folder, app))
     return DeltaLake(folder, to_arrow_schema(frame.schema, timezone="UTC"), columns, app)
 
 
