@@ -42,6 +42,13 @@ class Clocked(Protocol):
     def alarm(self) -> Alarm: ...
 
 
+class Woken(Clocked, Protocol):
+    """A part that does something of itself."""
+
+    def wake(self, now: Any, /) -> Any:
+        """The alarm is due: do what is to be done by now, and set it anew. The effects, or None."""
+
+
 class Alarms:
     """`first` is the earliest of all. It is read after every input, and seldom another than before."""
 

@@ -204,12 +204,9 @@ class Committed(NamedTuple):
 
 
 class Readable(NamedTuple):
-    """At least `min_bytes` can be read from `offset` on by this kind of reader."""
+    """The partition has news: whoever waits looks again whether there is enough to read."""
 
     partition: TopicPartition
-    epoch: int
-    offset: int
-    min_bytes: int
 
 
 class Synced(NamedTuple):

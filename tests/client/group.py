@@ -9,7 +9,12 @@ from tests.client.ground import (
     SYNC_GROUP,
 )
 from tidelog.client.group.assignors import ASSIGNORS, Subscription
-from tidelog.client.group.subscriptions import decode_assignment, decode_subscription, encode_subscription
+from tidelog.client.group.subscriptions import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.groups.heartbeat import HeartbeatResponse
@@ -44,6 +49,7 @@ class Coordinator:
         self.epochs = {}
         self.log = []
         self.is_rebalancing = False
+        self.skips = False  # a static leader is back: what was given before stays
         self.mood = lambda _key, _broker: ErrorCode.NONE
         ground.handlers |= {
             JOIN_GROUP: self.join,
@@ -100,6 +106,7 @@ class Coordinator:
                 leader=self.member,
                 member_id=self.member,
                 members=members,
+                skip_assignment=self.skips,
             )
         )
 
@@ -109,6 +116,10 @@ class Coordinator:
             code = ErrorCode.ILLEGAL_GENERATION
         if code is not ErrorCode.NONE:
             reply(SyncGroupResponse(error_code=code))
+            return
+        if self.skips and not request.assignments:
+            self.log.append(("sync", sorted(self.given[self.member])))
+            reply(SyncGroupResponse(assignment=encode_assignment(self.given[self.member])))
             return
         self.given = {given.member_id: decode_assignment(given.assignment) for given in request.assignments}
         mine = next(given.assignment for given in request.assignments if given.member_id == self.member)

@@ -235,6 +235,28 @@ def test_a_closer_replica_is_read_as_the_leader_says():
     assert [broker for broker, key, _, _ in story.ground.asked if key == FETCH][:2] == [0, 2]
 
 
+def test_a_closer_replica_that_the_metadata_does_not_list_is_looked_up_and_nobody_is_asked_in_a_loop():
+    """Seed 700036: the leader named it at once again, some 800 times a second, until the metadata grew old."""
+    story = Story(client_rack="here")
+    story.ground.down = {2}
+    story.fill(b"a")
+    story.assign()
+    answer = story.logs._fetch
+    story.logs._code = lambda *_: ErrorCode.NONE
+
+    def redirecting(partition, wanted, broker):
+        found = answer(partition, wanted, broker)
+        if broker == 0:
+            found.preferred_read_replica, found.records = 2, b""
+        return found
+
+    story.logs._fetch = redirecting
+    assert story.values(1_000) == []
+    assert sum(key == FETCH for _, key, _, _ in story.ground.asked) <= 11
+    story.ground.down = set()
+    assert story.values(1_000) == [b"a"]
+
+
 def transactional(value, producer_id):
     return records.build(
         [Record(timestamp=5, value=value)],

@@ -3,7 +3,7 @@
 from tests.client.ground import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from tests.client.group import Coordinator
 from tests.client.test_consumer import T0, T1, Story
-from tidelog.client.group.membership import Stage
+from tidelog.client.group.member import Stage
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition
@@ -295,6 +295,21 @@ def test_the_leader_assigns_again_when_a_topic_grows():
     story = GroupStory(metadata_max_age_ms=5_000)
     story.subscribe()
     story.until_stable()
+    story.ground.leaders[TopicPartition("t", 2)] = (2, 0)
+    story.until_stable()
+    assert story.consumer.assignment == [T0, T1, TopicPartition("t", 2)]
+
+
+def test_a_static_leader_that_came_back_watches_the_topics_too():
+    """Seed 10548: it was told that what was assigned stays (KIP-814), and nobody noticed that a topic came."""
+    story = GroupStory(group_instance_id="me", metadata_max_age_ms=5_000)
+    story.coordinator.skips, story.coordinator.given = True, {"static": {T0}}
+    story.subscribe()
+    story.until_stable()
+    assert story.consumer.assignment == [T0]
+    story.ground.run(6_000)
+    assert len(story.happened("join")) == 1
+    story.coordinator.skips = False
     story.ground.leaders[TopicPartition("t", 2)] = (2, 0)
     story.until_stable()
     assert story.consumer.assignment == [T0, T1, TopicPartition("t", 2)]

@@ -8,12 +8,28 @@ from tidelog.errors import InvalidOption
 from tidelog.model import Endpoint
 
 
-def test_brokers_get_a_listener_of_their_own_on_a_free_port():
+def test_brokers_get_a_listener_of_their_own_on_a_port_that_is_known_before():
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:9092"})
     assert bound(config) == (
         Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),
-        Endpoint("REPLICATION", "PLAINTEXT", "127.0.0.1", 0),
+        Endpoint("REPLICATION", "PLAINTEXT", "127.0.0.1", 10_092),
     )
+
+
+@pytest.mark.parametrize(
+    ("listeners", "port"),
+    [
+        ("PLAINTEXT://:9092", 10_092),
+        ("PLAINTEXT://:9093,SSL://:9092", 10_093),
+        ("PLAINTEXT://:65000", 64_000),
+        ("PLAINTEXT://:0", 0),
+        ("PLAINTEXT://:9092,SSL://:10092", 0),
+        ("PLAINTEXT://:9092,REPLICATION://:4711", 4711),
+        ("PLAINTEXT://:9092,REPLICATION://:0", 0),
+    ],
+)
+def test_the_brokers_port_follows_from_the_first_listeners(listeners, port):
+    assert {each.listener: each.port for each in bound(BrokerConfig({"listeners": listeners}))}["REPLICATION"] == port
 
 
 def test_a_named_listener_beside_the_clients_is_the_brokers():

@@ -49,6 +49,8 @@ def test_a_topics_options_change_one_by_one(cluster):
         "segment.bytes": "2000000",
         "cleanup.policy": "delete,compact",
     }
+    (told,) = cluster.kinds("config.changed")
+    assert (told["entity"], told["options"]) == ("topics/t", ["cleanup.policy", "segment.bytes"])
     assert alter(cluster, (TOPIC, "t", ("retention.ms", DELETE, None))) == [0]
     assert "retention.ms" not in stored(cluster, "topics/t")
 

@@ -8,7 +8,8 @@ from tidelog.controller.image import FULL
 from tidelog.controller.journal import CHUNK
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
-from tidelog.ports import Create
+from tidelog.model import Time
+from tidelog.ports import Create, Delete, Read, Write
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.leader_and_isr import (
@@ -277,6 +278,61 @@ def test_what_only_a_leaving_broker_can_lead_waits_for_its_return(cluster, uncle
     assert (partition.state.leader, partition.state.isr) == (1, (1,))
 
 
+def test_no_unclean_leader_is_elected_while_a_member_that_lost_nothing_shuts_down(cluster):
+    for _ in range(3):  # so that its epoch is no broker's id
+        cluster.brokers[1].kill()
+        cluster.brokers[1].start()
+        cluster.settle()
+    options = {"unclean.leader.election.enable": "true"}
+    assert cluster.create("u", assignments={0: (1, 2)}, configs=options).error_code == 0
+    partition = cluster.partition("u")
+    cluster.brokers[2].kill()
+    cluster.settle()
+    cluster.brokers[2].start()
+    cluster.settle()
+    assert partition.state.isr == (1,)
+    shut_down(cluster, 1)
+    assert (partition.state.leader, partition.state.isr) == (-1, (1,))
+
+
+def test_where_the_last_members_folder_failed_an_unclean_leader_is_elected_if_the_topic_allows_it(cluster):
+    cluster.ghost.unclean_allowed = True
+    for name, leader in (("allowed", 2), ("not allowed", -1)):
+        options = {"unclean.leader.election.enable": str(name == "allowed").lower()}
+        topic = name.replace(" ", "-")
+        assert cluster.create(topic, assignments={0: (1, 2)}, configs=options).error_code == 0
+        partition = cluster.partition(topic)
+        cluster.brokers[2].kill()
+        cluster.settle()
+        cluster.brokers[2].start()
+        cluster.settle()
+        assert partition.state.isr == (1,)
+        cluster.brokers[1].failed_folders.add((topic, 0))
+        notify(cluster, 1)
+        cluster.settle()
+        assert partition.state.leader == leader, name
+
+
+def test_a_broker_that_knows_a_later_controller_makes_this_one_look_whether_it_still_is(cluster):
+    leader, partition = cluster.leader, assigned(cluster, (1, 2))
+    session = cluster.tree.session()
+    (node,) = session.apply([Read(tree.CONTROLLER_EPOCH)]).values
+    session.apply([Write(tree.CONTROLLER_EPOCH, b"9", node.version)])
+    cluster.brokers[1].controller_epoch = 9
+    reign = leader.controller.reign
+    reign.term.pushes.tell_roles([partition], only=1)
+    leader.run(leader.controller.wake(cluster.now))
+    cluster.settle()
+    assert leader.controller.reign is not reign
+
+
+def test_an_answer_tells_the_time_as_every_input_does(cluster):
+    reign = cluster.leader.controller.reign
+    later = Time(cluster.now.mono + 5_000, cluster.now.wall + 5_000)
+    reign.answered(-1, None, later)
+    assert reign.term.now == later
+
+
 def test_controlled_shutdown_is_for_this_life_only(cluster):
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=cluster.brokers[1].epoch - 1)
     assert cluster.ask(request).error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -358,6 +414,16 @@ def test_replicas_are_online_before_they_are_in_sync(cluster):
     while hit.state.isr == (1,):
         cluster.step_any()
     assert hit.offline == frozenset()
+
+
+def test_everybody_hears_that_a_follower_is_online_again(cluster):
+    """Its leader and the in-sync set are as before: nothing else would tell."""
+    hit = assigned(cluster, (1, 2), name="hit")
+    for failed, offline in (({("hit", 0)}, [2]), (set(), [])):
+        cluster.brokers[2].failed_folders = failed
+        notify(cluster, 2, len(offline))
+        cluster.settle()
+        assert (hit.state.isr, cluster.brokers[0].image.partition("hit", 0).offline) == ((1,), offline)
 
 
 def test_another_broker_takes_over_from_a_dead_controller(cluster):
@@ -537,3 +603,32 @@ def test_a_new_controller_tells_that_the_one_before_is_gone():
     cluster.settle()
     assert cluster.leader is not dead
     assert [fields["broker"] for fields in cluster.kinds("broker.gone")] == [dead.id]
+
+
+def test_a_broker_that_took_a_number_that_was_never_sent_is_won_back_by_a_higher_epoch(cluster):
+    """Somebody sent it a push with the right epoch and a number beyond all: it refuses what this term has to say."""
+    deaf = cluster.brokers[1]
+    hears = deaf.refusal
+    deaf.refusal = lambda request: (
+        hears(request) or (ErrorCode.STALE_CONTROLLER_EPOCH if request.controller_epoch == 1 else 0)
+    )
+    cluster.submit(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=3)]))
+    cluster.settle()
+    assert [event["epoch"] for event in cluster.kinds("controller.elected")] == [1, 2]
+    assert len(deaf.roles) == 3
+    assert deaf.image.topics.keys() == {"t"}
+
+
+def test_a_controller_that_was_replaced_and_hears_it_from_a_broker_first_removes_nobodys_node(cluster):
+    first, other = cluster.leader, cluster.brokers[1].session
+    (epoch,) = other.apply([Read(tree.CONTROLLER_EPOCH)]).values
+    node = Create(tree.CONTROLLER, tree.format_controller(1, 0), ephemeral=True)
+    raised = Write(tree.CONTROLLER_EPOCH, tree.format_controller_epoch(2), epoch.version)
+    assert other.apply([Delete(tree.CONTROLLER), node, raised]).outcome == "ok"
+    reign = first.controller.reign
+    reign._run_once("step down", reign._step_down)
+    first.run(first.controller.wake(cluster.now))
+    while cluster.stores and first.controller.leading:
+        cluster.step_store()
+    assert other.apply([Read(tree.CONTROLLER)]).values[0].data == node.data
+    assert [event["why"] for event in cluster.kinds("controller.resigned")] == ["another controller was elected"]

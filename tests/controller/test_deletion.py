@@ -7,8 +7,10 @@ from tidelog.controller import tree
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.ports import Create
+from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
 
 
 @pytest.fixture
@@ -37,6 +39,23 @@ def test_a_deleted_topic_leaves_nothing(cluster):
         assert broker.image.topics == {}
         assert broker.image.topic_names == {}
     assert cluster.state.topics == {}
+
+
+def test_a_replica_is_gone_when_its_broker_has_said_so(cluster):
+    broker, asked = cluster.brokers[2], []
+    plain = broker.receive
+
+    def first_in_vain(request):
+        if isinstance(request, StopReplicaRequest):
+            asked.append(paths(cluster, "t") != [])
+            if len(asked) == 1:
+                return None
+        return plain(request)
+
+    broker.receive = first_in_vain
+    delete(cluster, "t")
+    assert asked == [True, True], "the topic is there until the broker was reached"
+    assert paths(cluster, "t") == []
 
 
 def test_the_name_is_free_when_the_answer_is_there(cluster):
@@ -167,6 +186,16 @@ def unregister(cluster, broker):
     return ErrorCode(cluster.ask(UnregisterBrokerRequest(broker_id=broker)).error_code)
 
 
+def test_an_election_for_all_topics_leaves_out_what_is_being_deleted(cluster):
+    assert cluster.create("u", 1, 1).error_code == 0
+    cluster.brokers[2].kill()
+    cluster.settle()
+    delete(cluster, "t")
+    assert paths(cluster, "t") != []
+    answer = cluster.ask(ElectLeadersRequest(election_type=0, topic_partitions=None))
+    assert [result.topic for result in answer.replica_election_results] == ["u"]
+
+
 def test_unregistering_a_dead_broker_frees_what_waits_for_it(cluster):
     assert unregister(cluster, 2) == ErrorCode.INVALID_REQUEST
     assert unregister(cluster, 9) == ErrorCode.BROKER_ID_NOT_REGISTERED
@@ -174,6 +203,7 @@ def test_unregistering_a_dead_broker_frees_what_waits_for_it(cluster):
     cluster.settle()
     delete(cluster, "t")
     assert paths(cluster, "t") != []
+    assert unregister(cluster, 9) == ErrorCode.BROKER_ID_NOT_REGISTERED, "nothing waits for it"
     assert unregister(cluster, 2) == ErrorCode.NONE
     cluster.settle()
     assert paths(cluster, "t") == []

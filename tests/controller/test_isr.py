@@ -3,7 +3,9 @@
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
+from tidelog.controller import tree
 from tidelog.errors import ErrorCode
+from tidelog.ports import Create
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
@@ -145,4 +147,17 @@ def test_a_wish_behind_the_followers_death_finds_the_newer_state(cluster):
     cluster.settle()
     answer = cluster.replies[token].topics[0].partitions[0]
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert partition.state.isr == (0, 2)
+
+
+def test_a_replica_whose_log_folder_failed_does_not_join(cluster):
+    """Seed 300113: its leader still took it for caught up, and then waited for it with every commit."""
+    partition, leader = cluster.partition("t"), cluster.brokers[0]
+    cluster.brokers[1].failed_folders.add(("t", 0))
+    notice = Create(f"{tree.LOG_DIR_EVENTS}/log_dir_event_0", tree.format_log_dir_event(1))
+    cluster.brokers[1].session.apply([notice])
+    cluster.settle()
+    assert (partition.state.isr, partition.offline) == ((0, 2), {1})
+    answer = cluster.alter(leader, partition, members(cluster, 0, 2, 1))
+    assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
     assert partition.state.isr == (0, 2)

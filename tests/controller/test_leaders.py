@@ -49,9 +49,9 @@ def twin(state, replicas, lives, offline):
         leader = state.leader if keeps else min(members, key=replicas.index)
         return leader, set(members), not keeps, ()
     if all(b in alive and not lives[b].leaving for b in recorded):
-        if len(whole) == 1:
+        if len(whole) == len(recorded) == 1:
             return whole[0], set(whole), True, ()
-        return -1, set(recorded), state.leader != -1, whole or recorded
+        return -1, set(recorded), state.leader != -1, recorded
     return -1, set(recorded), state.leader != -1, ()
 
 
@@ -145,10 +145,11 @@ def test_the_only_member_that_is_back_without_a_directory_is_asked_whether_it_ha
     assert (found.unclean, found.state.leader) == (True, 1)
 
 
-def test_only_logs_of_whole_members_are_asked_for_their_ends():
-    state = LeadershipState(-1, 4, (0, 1, 2), (7, 8, 9), 1)
-    lives = {0: Life(17, directories_since=17), 1: Life(18), 2: Life(19)}
-    assert elect(state, (0, 1, 2), lives).candidates == (1, 2)
+def test_who_misses_a_directory_is_asked_too_for_it_may_have_the_most_complete_log_in_another():
+    """Seed 110128: of the others one had lost its power, and its shorter log led."""
+    state = LeadershipState(-1, 4, (0, 1), (7, 8), 1)
+    lives = {0: Life(17, directories_since=17), 1: Life(18)}
+    assert elect(state, (0, 1, 2), lives) == (None, (0, 1), False)
 
 
 def test_the_most_complete_log_leads_alone():

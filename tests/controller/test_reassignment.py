@@ -1,9 +1,13 @@
 """Partitions that move: begun, replaced, cancelled, ended, with controllers and brokers that die meanwhile (KIP-455)."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
+from tidelog.controller.commands.reassignment import _together
+from tidelog.controller.journal import CHUNK
 from tidelog.controller.tree import WishedReplicas
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create, Read, Write
@@ -77,6 +81,24 @@ def test_a_move_adds_waits_for_the_isr_and_removes(cluster):
     assert stored(cluster) == stored(cluster)._replace(replicas={0: (3, 4), 1: (1, 2)}, adding={}, removing={})
     assert holders(cluster) == {3, 4}
     assert cluster.brokers[2].image.partition("t", 0).replicas == [3, 4]
+
+
+def test_brokers_are_told_of_the_replicas_as_soon_as_the_topics_node_has_them(cluster):
+    """Before its state changes, too: a controller may lose its office between the two."""
+    partition, lives = cluster.partition("t"), cluster.state.lives
+    assert partition.metadata(lives).replicas == [0, 1]
+    partition.reassign((0, 1, 3), (3,), ())
+    assert partition.metadata(lives).replicas == [0, 1, 3]
+
+
+def test_steps_share_a_multi_as_long_as_they_fit_whole():
+    halves = [SimpleNamespace(moves=[None] * (CHUNK // 2 - 1)) for _ in range(3)]
+    assert _together(halves) == [halves[:2], halves[2:]]
+
+
+def test_a_topic_without_moves_is_not_listed(cluster):
+    asked = ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])
+    assert cluster.ask(ListPartitionReassignmentsRequest(topics=[asked])).topics == []
 
 
 def test_the_leader_stays_where_the_target_holds_it(cluster):
@@ -314,6 +336,12 @@ def test_writing_the_node_starts_moves_and_their_end_removes_it(cluster):
     assert tree.REASSIGN_PARTITIONS not in cluster.tree.nodes
 
 
+def test_a_wish_that_cannot_be_granted_is_told_of(cluster):
+    put_wishes(cluster, ("u", 0, (1,)))
+    (told,) = cluster.kinds("reassignment.refused")
+    assert (told["topic"], told["partition"]) == ("u", 0)
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b'{"partitions":[{"topic":"t"}]}', b'{"version":1,"partitions":[]}']
 )
@@ -417,6 +445,14 @@ def test_throttles_of_a_move_that_is_none_go_at_once_and_those_of_one_under_way_
     reassign(cluster, {("u", 1): [3, 4]})
     assert reassign(cluster, {("u", 0): [0, 1], ("u", 1): [3, 4], ("u", 2): [9]})[:2] == [ErrorCode.NONE] * 2
     assert cluster.state.configs["topics/u"] == {option: "1:0,1:1,2:0"}
+
+
+def test_a_list_of_throttles_that_names_nothing_of_the_move_stays_as_it_was_written(cluster):
+    option = "leader.replication.throttled.replicas"
+    cluster.create("u", assignments={0: [0, 1], 1: [0, 1]}, configs={option: "1:0, 1:1"})
+    reassign(cluster, {("u", 0): [3, 4]})
+    cluster.catch_up()
+    assert cluster.state.configs["topics/u"] == {option: "1:0, 1:1"}
 
 
 def put_broker_options(cluster, broker, options):

@@ -1,9 +1,13 @@
 """CreateTopics and CreatePartitions as Kafka 4.3.1 answers them."""
 
+from types import SimpleNamespace
+from uuid import UUID
+
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
+from tidelog.controller.commands.topics import _count_of, new_topic_id
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.topics.create_partitions import (
@@ -186,3 +190,15 @@ def test_a_topic_named_twice_is_not_extended(cluster):
     topics = [CreatePartitionsTopic(name="t", count=count, assignments=None) for count in (2, 3)]
     results = cluster.ask(CreatePartitionsRequest(topics=topics, timeout_ms=1000)).results
     assert [(result.name, result.error_code) for result in results] == [("t", ErrorCode.INVALID_REQUEST)]
+
+
+def test_a_topic_id_is_a_random_uuid():
+    drawn = bytes(range(16, 0, -1))
+    term = SimpleNamespace(entropy=lambda size: drawn[:size], cluster=SimpleNamespace(topic_ids={}))
+    assert new_topic_id(term) == UUID(bytes=drawn, version=4).bytes
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(-1, 7), (-2, 0), (0, 0), (3, 3)])
+def test_a_number_of_partitions_that_is_refused_counts_as_none(wanted, count):
+    broker = SimpleNamespace(num_partitions=7)
+    assert _count_of(CreatableTopic(name="t", num_partitions=wanted), broker) == count

@@ -61,3 +61,17 @@ def test_the_skeleton_names_parents_before_their_children():
     for path in tree.SKELETON:
         assert path.rsplit("/", 1)[0] in seen
         seen.add(path)
+
+
+def test_other_programs_read_the_versions_of_the_nodes():
+    """Kafka's, where it has such a node; what is written once is read by every later version of ours."""
+    written = {
+        "directories": tree.format_directories({"b": 7, "a": -1}),
+        "controller": tree.format_controller(3, 12),
+        "log dir event": tree.format_log_dir_event(2),
+    }
+    assert written == {
+        "directories": b'{"version":1,"directories":{"a":-1,"b":7}}',
+        "controller": b'{"version":1,"brokerid":3,"timestamp":"12"}',
+        "log dir event": b'{"version":1,"broker":2,"event":1}',
+    }

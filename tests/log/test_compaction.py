@@ -8,6 +8,7 @@ import pytest
 
 from tests.log.support import FOLDER, NOW, WALL, after, flush, open_log, options, read_batches, sim_disk
 from tidelog.errors import CorruptLog
+from tidelog.log import names
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
 from tidelog.log.compaction.offset_map import OffsetMap
@@ -15,7 +16,7 @@ from tidelog.log.compaction.steps import Flush, Unneeded
 from tidelog.log.compaction.survivors import BREATH_RECORDS, Rules, emptied
 from tidelog.log.compaction.transactions import PassedTransactions
 from tidelog.sim.disk import PowerCut
-from tidelog.wire.records import Marker, Record, build, build_marker, header, records
+from tidelog.wire.records import NO_TIMESTAMP, Marker, Record, build, build_marker, header, records
 
 COMPACTED = {
     "cleanup_policy": "compact",
@@ -110,6 +111,27 @@ def test_small_segments_become_one():
     assert known(content(log))
 
 
+def test_where_everything_stays_segments_are_as_full_as_before():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    for number in range(100):
+        add(log, (b"key-%d" % number, b"v"))
+    before = [segment.size for segment in log.segments]
+    assert len(before) > 3
+    clean(disk, log)
+    assert [segment.size for segment in log.segments] == before
+
+
+def test_an_offset_map_is_full_of_keys_and_not_of_records():
+    known = OffsetMap(MEMORY)
+    room = known._room
+    known.put_all([b"k"] * room, range(room), 0, 0)
+    assert not known.is_full
+    keys = [b"%d" % number for number in range(room)]
+    known.put_all(keys, range(room), room, 0)
+    assert known.is_full
+
+
 def test_a_tombstone_goes_after_its_horizon_and_not_before():
     disk = sim_disk()
     log = open_log(disk, options(**COMPACTED))
@@ -163,6 +185,14 @@ def test_an_emptied_batch_is_no_record_with_the_latest_timestamp():
     assert open_log(disk, options(**COMPACTED)).max_timestamp_offset() == (WALL + 100, 1, 1)
 
 
+def test_an_emptied_batch_gives_its_segment_no_timestamp():
+    """Retention by time goes by the segment's latest one; 0 would be the year 1970."""
+    batch = header(build([Record(0, WALL, b"a", b"1")], producer_id=9, producer_epoch=0, base_sequence=0))
+    left = emptied(batch)
+    assert left.max_timestamp == NO_TIMESTAMP
+    assert (header(left.data).count, header(left.data).max_timestamp) == (0, WALL)
+
+
 def markers(log):
     found = [header(data) for data in read_batches(log)]
     return [batch.base_offset for batch in found if batch.is_control and batch.count]
@@ -187,6 +217,8 @@ def test_aborted_data_goes_first_and_its_marker_only_after_a_horizon():
     assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
     controls = markers(log)
     assert controls == [2, 4]
+    found = {batch.base_offset: batch for batch in map(header, read_batches(log))}
+    assert not found[2].has_delete_horizon, "its transaction has records left"
     assert len(log.aborted_between(0, 5)) == 1, "its marker still tells what it ended"
     log.producers.expire(WALL + 10**9, 1)
     for moment in (after(1), after(2), after(5_000)):
@@ -346,6 +378,32 @@ def test_a_truncation_in_the_middle_of_a_pass_wins(stop):
     disk.kill()
     again = open_log(disk, options(**COMPACTED))
     assert content(again) == content(log)
+
+
+@pytest.mark.parametrize("stop", range(1, 40, 3))
+def test_a_pass_does_not_look_for_files_of_segments_that_were_cut_off(stop):
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(3))
+    steps = passing(log)
+    assert len(list(islice(steps, stop))) == stop
+    log.truncate_to(1)
+    for name in disk.list(FOLDER):
+        if name.endswith(names.DELETED):
+            disk.remove(f"{FOLDER}/{name}")
+    assert carry_out(disk, steps) is None
+
+
+def test_segments_have_their_names_for_good_before_records_behind_them_go():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(3))
+    log.segments[0].rename(names.SWAP)
+    flush(log)
+    disk.sync_folder(FOLDER)
+    log.truncate_to(log.log_end_offset - 1)
+    assert log.segments[0].suffix == ""
+    assert [change for change in disk.pending if change[0].startswith("rename")] == []
 
 
 @pytest.mark.parametrize("at", [0, 30, 100])

@@ -484,6 +484,12 @@ def test_flushes_may_overlap():
 # Descriptors and memory.
 
 
+def test_what_a_truncation_leaves_is_as_far_from_an_index_entry_as_it_is_long():
+    log = filled(3)
+    log.truncate_to(1)
+    assert log.segments.active.unindexed == log.segments.active.size > 0
+
+
 def test_many_old_segments_cost_few_descriptors():
     disk = sim_disk()
     log = open_log(disk, TINY, warm=Warm(4))
@@ -508,6 +514,25 @@ def test_indexes_of_old_segments_are_bounded_in_memory():
     loaded = [segment.loaded_index_bytes for segment in list(log.segments)[:-1]]
     assert 0 < sum(loaded) <= 150
     assert len(warm) < 14
+
+
+def test_of_the_segments_that_are_open_the_least_recently_read_closes_first():
+    warm, closed = Warm(limit=2), []
+
+    class Open:
+        loaded_index_bytes = 10
+
+        def __init__(self, name):
+            self.name = name
+
+        def cool(self):
+            closed.append(self.name)
+            warm.discard(self)
+
+    a, b, c = map(Open, "abc")
+    for segment in (a, b, a, c):
+        warm.touch(segment)
+    assert closed == ["b"]
 
 
 def test_an_idle_log_holds_no_descriptor():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.support import FOLDER, NOW, WALL, batch, flush, open_log, options, read_batches, sim_disk
-from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
+from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, format_epochs
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
 from tidelog.log.compaction.steps import Flush
@@ -75,6 +75,42 @@ def test_what_the_batches_contradict_is_dropped_and_nothing_else(checkpoint, exp
     assert list(log.epochs) == entries(expected)
     for data in map(header, read_batches(log)):
         assert log.epoch_at(data.base_offset) == data.leader_epoch
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_epochs_whose_batches_compaction_removed_are_known_after_a_power_loss(seed):
+    """The checkpoint that was saved last may be torn by it."""
+    disk = sim_disk(seed)
+    log = compacted(disk)
+    before = list(log.epochs)
+    for epoch in range(7, 7 + seed % 3):
+        log.assign_epoch(epoch, log.log_end_offset)
+        put(log, epoch, b"a")
+    end, point = log.log_end_offset, log.recovery_point
+    if seed % 2:
+        put(log, 11, b"a")
+        flush(log)
+        point = log.recovery_point
+        log.assign_epoch(12, log.log_end_offset)
+    disk.lose_power()
+    log = open_log(disk, COMPACTED, recovery_point=point)
+    assert list(log.epochs)[:4] == before
+    for data in map(header, read_batches(log)):
+        assert log.epoch_at(data.base_offset) == data.leader_epoch
+    assert log.log_end_offset >= point, end
+    after = list(log.epochs)
+    disk.lose_power()
+    assert list(open_log(disk, COMPACTED, recovery_point=point).epochs)[:4] == after[:4]
+
+
+def test_a_checkpoint_whose_last_number_lost_digits_is_torn():
+    disk = sim_disk()
+    compacted(disk)
+    path = f"{FOLDER}/{LEADER_EPOCHS}"
+    disk.replace(path, b"0\n5\n0 0\n1 1\n4 2\n6 5\n7 12\n"[:-2])
+    disk.replace(path + OLD, b"0\n3\n0 0\n1 1\n4 2\n")
+    assert list(open_log(disk, COMPACTED).epochs) == [(0, 0), (1, 1), (4, 2), (6, 5)]
+    assert disk.read(path) == b"0\n4\n0 0\n1 1\n4 2\n6 5\n"
 
 
 def entries(text):

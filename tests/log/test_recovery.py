@@ -4,6 +4,8 @@ A fault must leave the log as it was, or unusable; what is read back afterwards,
 a prefix of what was appended and holds every append that returned.
 """
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from tests.log.support import (
     FOLDER,
     NOW,
     TOPIC_ID,
+    WALL,
     batch,
     check_epochs,
     check_indexes,
@@ -22,13 +25,14 @@ from tests.log.support import (
     sim_disk,
 )
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.log import names, recovery
+from tidelog.log import names, recovery, scan
+from tidelog.log.interrupted import finish
 from tidelog.log.log import Log
 from tidelog.log.scan import STEP_BYTES
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.sim.disk import SimFile
 from tidelog.sim.faults import Fault
-from tidelog.wire.records import header, stamp
+from tidelog.wire.records import HEADER_BYTES, header, stamp
 
 TINY = options(internal_segment_bytes=300, index_interval_bytes=0)
 
@@ -359,6 +363,46 @@ def test_a_compaction_with_all_its_swap_files_is_finished(clean):
     assert log.log_end_offset == 12
     assert not [name for name in disk.list(FOLDER) if name.endswith((names.CLEANED, names.SWAP))]
     log.check_invariants()
+
+
+def test_the_segments_that_one_took_the_place_of_go_first():
+    disk = sim_disk()
+    log, held = segmented(disk)
+    second, third = (log.segments[number].base_offset for number in (1, 2))
+    for kind in (names.INDEX, names.TIME_INDEX):
+        put(disk, path(0, kind) + names.SWAP, b"")
+    put(disk, path(0, names.LOG) + names.SWAP, b"".join(held[:third]))
+    left = finish(disk, FOLDER)
+    assert names.name(second, names.LOG) not in left
+    assert {names.name(base, names.LOG) for base in (0, third)} <= set(left)
+
+
+def test_batches_are_found_whole_where_they_end_beyond_what_was_read(monkeypatch):
+    disk = sim_disk()
+    log = open_log(disk)
+    for number in range(4):
+        log.append_as_leader(batch(b"v%d" % number), 0, NOW)
+    monkeypatch.setattr(scan, "SCAN_BYTES", log.segments.active.size // 4 + HEADER_BYTES + 2)
+    assert [found.base_offset for found in scan.whole_batches(log.segments.active.file, log.segments.active.size)] == [
+        0, 1, 2, 3,
+    ]  # fmt: skip
+
+
+def test_a_compaction_that_was_finished_at_the_start_is_durable():
+    """Before anything else is: what is synced later must not be found beside names of before."""
+    disk = sim_disk()
+    compacted(disk, names.SWAP)
+    finish(disk, FOLDER)
+    assert disk.pending == []
+
+
+@pytest.mark.parametrize("kind", ["offsets", "times"])
+@pytest.mark.parametrize(("last", "is_below"), [(3, True), (4, False)])
+def test_an_index_ends_below_a_segment_where_its_last_entry_does(kind, last, is_below):
+    lasts = {"offsets": (3, 70), "times": (WALL, 3)}
+    lasts[kind] = (last, 70) if kind == "offsets" else (WALL, last)
+    segment = SimpleNamespace(**{name: SimpleNamespace(last=entry) for name, entry in lasts.items()})
+    assert recovery._indexes_end_below(segment, 4) == is_below
 
 
 # Identity.

@@ -7,6 +7,7 @@ from crc32c import crc32c
 
 from tests.log.support import NOW, WALL, batch, open_log, options, read_batches, sim_disk
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.validation import Rules
 from tidelog.wire.compression import Compression
 from tidelog.wire.records import (
     ATTRIBUTES_POSITION,
@@ -142,3 +143,18 @@ def test_recompression_may_not_exceed_the_limit():
         log.append_as_leader(batch(b"a" * 1000, compression=Compression.GZIP), 0, NOW)
     assert error.value.code == ErrorCode.MESSAGE_TOO_LARGE
     assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("codec", "option", "level", "expected"),
+    [
+        ("gzip", "gzip", 3, 3),
+        ("gzip", "gzip", -1, None),
+        ("lz4", "lz4", 5, 5),
+        ("zstd", "zstd", 7, 7),
+        ("gzip", "zstd", 7, None),
+    ],
+)
+def test_the_level_is_that_of_the_topics_codec(codec, option, level, expected):
+    config = options(compression_type=codec, **{f"compression_{option}_level": level})
+    assert Rules.of(config).level == expected

@@ -57,6 +57,31 @@ def test_damaged_records_do_not_end_the_broker(heard, monkeypatch):
     assert broker.node.coordinating.alarm.at == NEVER
 
 
+def test_a_partition_is_tried_again_in_time_whatever_news_another_has(heard, monkeypatch):
+    broker = OneBroker()
+    rotten = {0, 1}
+    for index in rotten:
+        broker.follow(topic=GROUP_TOPIC, index=index)
+        log = broker.node.replicas.get(GROUP_TOPIC, index).log
+        log.append_as_leader(bytearray(values("m")), 0, broker.now)
+
+        def read(*arguments, index=index, sound=log.read, **options):
+            if index in rotten:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE)
+            return sound(*arguments, **options)
+
+        monkeypatch.setattr(log, "read", read)
+        broker.lead(topic=GROUP_TOPIC, index=index, epoch=1, partition_epoch=1)
+    rotten.discard(0)
+    monkeypatch.setattr(GroupCoordinator, "load", lambda *_: [])
+    for _ in range(4):
+        broker.passes(400)
+        broker.node.replicas.get(GROUP_TOPIC, 1).mark_news()
+        broker.give("wake")
+    assert ("loaded", 0) in heard
+    assert ("loaded", 1) not in heard
+
+
 def test_a_topic_that_was_replaced_within_one_push_is_a_deleted_one(monkeypatch):
     told = []
     monkeypatch.setattr(GroupCoordinator, "topics_deleted", lambda _self, names, _now: told.append(set(names)) or [])

@@ -60,6 +60,21 @@ def test_it_stops_where_the_controller_does_not_hear_of_it_in_time():
     assert broker.stopped == "the controller did not hear of a failed log folder in time"
 
 
+def test_what_the_controller_heard_of_one_folder_says_nothing_of_another():
+    broker = OneBroker(folders=("/a", "/b", "/c"), log_dir_failure_timeout_ms=5_000)
+    broker.store_answers = False
+    broker.give("disk_failed", 0, "/a", "EIO")
+    broker.passes(1_000)
+    broker.give("disk_failed", 0, "/b", "EIO")
+    first = broker.stores.popleft()
+    broker.give("store_result", first.token, broker.session.apply(first.operations))
+    assert told(broker) == 1
+    broker.passes(4_999)
+    assert broker.stopped is None
+    broker.passes(2)
+    assert broker.stopped == "the controller did not hear of a failed log folder in time"
+
+
 def test_a_replica_that_may_be_in_a_folder_that_is_offline_is_not_made_anew():
     broker = two_folders()
     broker.disk.kill()

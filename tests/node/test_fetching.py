@@ -7,6 +7,8 @@ from tests.node.one_broker import TOPIC_ID, values
 from tests.node.test_peers_that_hang import answer, asked, dial, registered
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
+from tidelog.node.fetching import LARGEST_EPOCH
+from tidelog.wire.messages.records import offset_for_leader_epoch as epochs
 from tidelog.wire.messages.records.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -79,6 +81,21 @@ def test_two_rounds_move_the_followers_high_watermark(broker):
     assert broker.partition().high_watermark == 1
 
 
+def test_the_end_of_an_epoch_that_comes_for_a_replica_that_is_gone_is_not_taken(broker):
+    asked_of = epochs.OffsetForLeaderTopicResult(topic="gone", partitions=[epochs.EpochEndOffset(partition=0)])
+    broker.node.broker.fetching.epochs_answered(1, epochs.OffsetForLeaderEpochResponse(topics=[asked_of]), broker.now)
+    assert broker.partition().log.log_end_offset == 0
+
+
+def test_behind_the_largest_epoch_of_a_session_comes_1(broker):
+    leader = Leader(broker)
+    leader.says()
+    fetcher = broker.node.broker.fetching._fetchers[1]
+    fetcher.session_epoch = LARGEST_EPOCH
+    leader.says(high_watermark=0)
+    assert asked(broker, FetchRequest)[-1][1].session_epoch == 1
+
+
 def test_an_answer_of_another_epoch_is_not_taken(broker):
     leader = Leader(broker)
     broker.follow(leader=1, epoch=1, partition_epoch=1)
@@ -111,6 +128,18 @@ def test_the_log_is_cut_where_it_parts_before_the_first_append(broker):
     assert leader.wanted.fetch_offset == 1
     leader.says(batch(1, "m2", epoch=2), high_watermark=1)
     assert [header(held).leader_epoch for held in read_batches(broker.partition().log)] == [0, 2]
+
+
+def test_a_log_that_ends_where_the_leader_says_is_not_told_to_be_cut(broker):
+    leader = Leader(broker)
+    leader.says(batch(0, "m1"))
+    leader.says(batch(1, "lost"))
+    broker.follow(leader=1, epoch=2, partition_epoch=1)
+    leader.says()
+    for _ in range(2):
+        leader.says(diverging=(0, 1))
+    assert broker.partition().log.log_end_offset == 1
+    assert [event.fields["before"] for event in broker.events if event.kind == "log.truncate"] == [2]
 
 
 def test_a_log_that_ends_before_the_leaders_begins_starts_over_there(broker):

@@ -81,6 +81,22 @@ def test_a_folder_is_looked_at_once_a_second_and_only_while_it_is_full():
     assert len(looks) <= 11
 
 
+def test_a_folder_that_is_full_again_is_looked_at_a_second_later():
+    broker = filled(alone())
+    broker.produce(BIG)
+    broker.disk.capacity = None
+    broker.passes(5 * LOOK_EVERY_MS)
+    assert kinds(broker) == ["folder.full", "folder.room"]
+    filled(broker)
+    broker.produce(BIG)
+    looks = []
+    broker.disk.usage = lambda folder: looks.append(folder) or (0, 0)
+    broker.passes(LOOK_EVERY_MS - 1)
+    assert looks == []
+    broker.passes(LOOK_EVERY_MS // 10)
+    assert looks == ["/data"]
+
+
 def test_an_idempotent_producer_that_sends_again_succeeds_once():
     broker = alone()
     assert broker.produced(broker.produce(records=idempotent(0))) == (0, 1)

@@ -131,11 +131,13 @@ def elect(broker, epoch):
 def test_a_controller_that_the_store_does_not_know_is_not_obeyed_and_disables_nothing(kind):
     broker = leading()
     broker.elects = False
-    elect(broker, 2)
+    elect(broker, 1)
     request = kind(controller_id=7, controller_epoch=HIGHEST, push_number=HIGHEST)
     assert broker.ask(request, CONTROLLER).error_code == ErrorCode.UNKNOWN_CONTROLLER_ID
     assert broker.node.broker.image.controller_id == 1
     assert tell(broker, OTHER_ID, number=LATER + 1) == 0, "who was obeyed before still is"
+    elect(broker, 2)
+    assert broker.ask(request, CONTROLLER).error_code == ErrorCode.UNKNOWN_CONTROLLER_ID
     assert tell(broker, TOPIC_ID, by=2) == 0, "and so is the next"
     assert still_leads(broker)
 
@@ -168,3 +170,18 @@ def test_before_the_first_controller_nobody_is_obeyed(kind):
     order = PushOrder(lambda *_: None, Controller(0, BrokerConfig({}), entropy=bytes))
     assert order.take(kind(controller_epoch=0)) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert order.take(kind(controller_epoch=1)) == ErrorCode.UNKNOWN_CONTROLLER_ID
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_controller_is_not_obeyed_any_more_once_the_store_has_told_of_the_next(kind):
+    """Also where nothing of the next one has come yet."""
+    broker = leading()
+    broker.elects = False
+    broker.node.broker.controller.known_epoch = 2
+    request = kind(controller_id=1, controller_epoch=1, push_number=LATER + 1)
+    assert broker.ask(request, CONTROLLER).error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    broker.node.broker.controller.known_epoch = -1
+    assert broker.ask(request, CONTROLLER).error_code == ErrorCode.STALE_CONTROLLER_EPOCH, (
+        "nor when it lost its session"
+    )
+    assert still_leads(broker)

@@ -1,8 +1,10 @@
 """What a broker tells the controller that looks for the most complete log (rule 8)."""
 
-from tests.node.one_broker import CONTROLLER, TOPIC, OneBroker
+from tests.node.one_broker import CONTROLLER, TOPIC
+from tests.node.test_peers_that_hang import registered
 from tidelog.controller.commands.elections import LATEST_EPOCH, LOG_END_QUERY
 from tidelog.errors import ErrorCode
+from tidelog.model import NO_EPOCH
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -22,7 +24,8 @@ def log_end(broker, epoch):
 
 def test_a_leader_tells_its_end_when_it_knows_that_it_leads_no_more():
     """Seed 3009822: before, it may append behind what it told."""
-    broker = OneBroker()
+    broker = registered()
+    assert broker.node.broker.broker_epoch != NO_EPOCH
     broker.lead()
     broker.produce("m1", "m2", acks=1)
     assert log_end(broker, 1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
@@ -30,3 +33,7 @@ def test_a_leader_tells_its_end_when_it_knows_that_it_leads_no_more():
     broker.follow(leader=-1, epoch=1, partition_epoch=1)
     assert log_end(broker, 1) == (ErrorCode.NONE, 0, 3)
     assert log_end(broker, 0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+
+
+def test_of_a_replica_that_is_not_here_nothing_is_told():
+    assert log_end(registered(), 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

@@ -21,6 +21,7 @@ class Store:
     def __init__(self):
         self.tree = Tree()
         self.lost = 0
+        self.now = 0
 
     def register(self, *directories, writes=True):
         """Another life registers; its session stays open."""
@@ -34,9 +35,10 @@ class Store:
             entropy=bytes,
             on_registered=lambda _: None,
             directories=lambda: directories,
+            now=lambda: Time(self.now, self.now),
         )
-        membership.start(session.session, Time(0, 0))
-        for now in range(0, 5000, 250):
+        membership.start(session.session)
+        for self.now in range(0, 5000, 250):
             while calls:
                 operations, then = calls.popleft()
                 if not writes and membership.epoch >= 0:
@@ -46,7 +48,8 @@ class Store:
                     self.lost -= 1
                     result = StoreResult("unknown")
                 then(result)
-            membership.wake(Time(now, now))
+            if membership.alarm.at <= self.now:
+                membership.wake(Time(self.now, self.now))
         self.last = session
         return membership.epoch
 

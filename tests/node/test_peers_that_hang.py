@@ -89,11 +89,14 @@ def test_a_leader_that_is_gone_does_not_hold_up_the_fetch_from_its_next_life():
     assert asked(broker, FetchRequest)[-1][0] == second != first
 
 
-def test_a_leader_that_never_answers_is_asked_anew_after_the_timeout():
-    broker = registered()
+@pytest.mark.parametrize(("options", "timeout_ms"), [({}, 30_000), ({"request_timeout_ms": 2_000}, 2_000)])
+def test_a_leader_that_never_answers_is_asked_anew_after_the_timeout(options, timeout_ms):
+    broker = registered(**options)
     broker.follow(leader=1)
     first = dial(broker)
-    broker.passes(30_000)
+    broker.passes(timeout_ms - 1)
+    assert first not in broker.closed
+    broker.passes(1)
     assert first in broker.closed
     broker.passes(200)
     assert asked(broker, FetchRequest)[-1][0] == first

@@ -7,6 +7,9 @@ import pytest
 from tests.log.support import read_batches
 from tests.node.one_broker import TOPIC, TOPIC_ID, OneBroker
 from tidelog.errors import DiskFailed, ErrorCode
+from tidelog.log.compaction.candidates import candidate
+from tidelog.log.compaction.compactor import compact
+from tidelog.log.compaction.steps import Flush
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import Fault
 from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
@@ -16,7 +19,7 @@ from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
 )
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
-from tidelog.wire.records import Record, build
+from tidelog.wire.records import Record, build, header
 
 FOLDERS = ("/a", "/b")
 
@@ -90,6 +93,39 @@ def test_a_replica_moves_with_all_that_it_knows_and_serves_meanwhile():
     assert broker.produced(broker.produce("after"))[0] == 0
     kinds = [event.kind for event in broker.events if event.kind.startswith("replica.")]
     assert kinds == ["replica.moving", "replica.moved"]
+
+
+def test_a_copy_knows_where_epochs_began_whose_first_records_compaction_took():
+    """Seed 100033. Else it would tell a follower that an epoch before reached as far as the first record left."""
+    options = {"log_cleanup_policy": "compact", "log_cleaner_min_cleanable_ratio": "0", "log_segment_bytes": 100_000}
+    broker = broker_of(count=0, **options)
+
+    def put(*keys):
+        for key in keys:
+            broker.produce(records=build([Record(0, 1, key, b"v" * 50)]))
+
+    put(b"a", b"b")
+    broker.lead(isr=(0,), replicas=(0,), epoch=3, partition_epoch=3)
+    put(b"a", b"b", b"c", b"a", b"b", b"d", b"e")
+    goes_on(broker)
+    log = broker.partition().log
+    log.roll(broker.now)
+    for file in log.unsynced():
+        file.sync()
+    log.mark_synced(log.log_end_offset)
+    for step in compact(candidate(log, log.recovery_point, broker.now.wall), broker.now.wall, 1 << 20):
+        if isinstance(step, Flush):
+            for file in step.files:
+                file.sync()
+    epochs = list(log.epochs)
+    assert epochs == [(0, 0), (3, 2)]
+    assert header(held(broker)[0]).base_offset > 2
+    move(broker, "/b")
+    goes_on(broker)
+    assert home(broker) == "/b"
+    assert list(broker.partition().log.epochs) == epochs
+    again = OneBroker(disk=broker.disk, folders=FOLDERS, min_insync_replicas=1)
+    assert list(again.partition().log.epochs) == epochs
 
 
 def test_it_stays_moved_after_a_restart():
@@ -201,6 +237,30 @@ def test_a_move_to_a_folder_that_fails_leaves_the_replica_where_it_is():
     assert not broker.partition().failed
     assert broker.produced(broker.produce("m"))[0] == 0
     assert broker.node.replicas.live_folders == ["/a"]
+
+
+def test_a_copy_whose_files_cannot_be_opened_for_their_sync_is_given_up(monkeypatch):
+    broker = broker_of()
+    move(broker, "/b")
+    copy, _ = broker.node.replicas.futures[broker.name()]
+
+    def refuse():
+        raise DiskFailed("/b", "EIO")
+
+    monkeypatch.setattr(copy, "unsynced", refuse)
+    goes_on(broker)
+    assert home(broker) == "/a"
+    assert broker.node.replicas.futures == {}
+
+
+def test_a_higher_rate_is_taken_by_a_copy_that_waits_for_its_next_slice():
+    broker = broker_of(replica_alter_log_dirs_io_max_bytes_per_second=1)
+    move(broker, "/b")
+    goes_on(broker)
+    assert home(broker) == "/a"
+    broker.configure("brokers/<default>", replica_alter_log_dirs_io_max_bytes_per_second=1_000_000)
+    goes_on(broker)
+    assert home(broker) == "/b"
 
 
 def test_a_move_to_a_folder_without_room_waits():

@@ -59,8 +59,10 @@ def test_it_stays(told):
 
 
 def test_a_controller_older_than_the_one_that_led_at_registration_takes_nothing_away():
-    broker = holding(known_epoch=2)
+    broker = holding(known_epoch=-1)
     tell(broker, (1, 2), by=1)
+    broker.node.broker.controller.known_epoch = 2
+    broker.give("wake")
     assert is_there(broker)
     tell(broker, (1, 2), by=2, kind=INCREMENTAL)
     assert not is_there(broker), "what was told in full is looked at once it may be believed"

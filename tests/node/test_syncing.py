@@ -34,6 +34,7 @@ def test_records_are_synced_when_their_time_has_come():
     assert len(broker.syncs) == 1, "what came meanwhile was due"
     broker.synced()
     assert broker.partition().log.recovery_point == 3
+    assert not broker.partition().flush_pending
     broker.passes(10_000)
     assert not broker.syncs, "nothing came"
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.effects import Committed, Later, Readable, Signal, Synced
-from tidelog.model import TopicPartition
+from tidelog.model import Time, TopicPartition
 from tidelog.node.waiting import Waiting
 
 P = TopicPartition("t", 0)
@@ -43,7 +43,7 @@ def test_a_new_epoch_and_a_lost_role_answer_everybody_at_once():
     waiting.add("old", later(Committed(P, 1, 100), Committed(Q, 1, 100)))
     waiting.changed(P, 2, 0, 0)
     assert names(waiting) == ["old"]
-    waiting.add("reader", later(Readable(P, 2, 0, 1)))
+    waiting.add("reader", later(Readable(P)))
     waiting.changed(P, -1, 0, 0)
     assert names(waiting) == ["reader"]
 
@@ -61,7 +61,7 @@ def test_deadlines_answer_what_is_left_and_nobody_twice():
     waiting.add("soon", later(Committed(P, 1, 5), deadline=10))
     waiting.add("late", later(Committed(P, 1, 6), deadline=20))
     assert waiting.next_deadline == 10
-    waiting.expire(10)
+    waiting.wake(Time(10, 0))
     assert names(waiting) == ["soon"]
     assert waiting.next_deadline == 20
     waiting.changed(P, 1, 6, 0)
@@ -91,8 +91,8 @@ def test_thousands_of_answered_waits_do_not_pile_up_until_their_deadline():
 def test_polls_of_an_idle_partition_do_not_pile_up():
     waiting = Waiting()
     for moment in range(0, 500 * 5_000, 500):
-        waiting.add("poll", later(Readable(P, 1, 0, 1), Signal(("session", 7)), deadline=moment + 500))
-        waiting.expire(moment + 500)
+        waiting.add("poll", later(Readable(P), Signal(("session", 7)), deadline=moment + 500))
+        waiting.wake(Time(moment + 500, 0))
         assert names(waiting) == ["poll"]
     assert waiting.held < 2_000
 
@@ -100,7 +100,7 @@ def test_polls_of_an_idle_partition_do_not_pile_up():
 def test_who_is_gone_is_not_answered_and_not_kept():
     waiting = Waiting()
     for number in range(5_000):
-        wait = waiting.add(number, later(Readable(P, 1, 0, 1), Committed(Q, 1, 9), Synced(Q, 9), deadline=2**31))
+        wait = waiting.add(number, later(Readable(P), Committed(Q, 1, 9), Synced(Q, 9), deadline=2**31))
         waiting.drop(wait)
     assert waiting.held < 5_000
     waiting.changed(P, 2, 0, 0)

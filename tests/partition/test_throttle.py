@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidelog.model import TopicPartition
-from tidelog.partition.throttle import NO_LIMIT, Throttle
+from tidelog.alarms import NEVER
+from tidelog.config.broker import BrokerConfig
+from tidelog.model import Time, TopicPartition
+from tidelog.partition.throttle import MOST_DEBT_MS, NO_LIMIT, ReplicationThrottles, Throttle
 
 
 def throttle(rate, *entries, broker=1):
@@ -103,3 +105,59 @@ def test_what_replicas_in_sync_copied_long_ago_holds_nobody_back():
         made.spend(5_000, second * 1000)  # an hour at five times the rate, which nobody in sync is held to
     made.room(3_599_000)
     assert made.free_at <= 3_599_000 + 10_000
+
+
+def test_a_debt_grows_to_its_limit_and_no_further():
+    made, _ = throttle(1000, "*")
+    for _ in range(4):
+        made.spend(5_000, 0)
+    assert made.free_at == MOST_DEBT_MS
+
+
+def test_the_alarm_follows_what_is_held_and_the_rate():
+    made, _ = throttle(1000, "*")
+    made.spend(500, 0)
+    assert made.alarm.at == NEVER
+    made.hold(TopicPartition("t", 0))
+    assert made.alarm.at == made.next_deadline == 500
+    made.spend(100, 0)
+    assert made.alarm.at == made.next_deadline == 600
+    made.set_rate(2000, 100)
+    assert made.alarm.at == made.next_deadline == 100
+    assert made.release(100)
+    assert made.alarm.at == NEVER
+
+
+def replication_throttles(find=lambda topic, index: None, **rates):
+    made = ReplicationThrottles(1, find)
+    options = {f"{name}.replication.throttled.rate": str(rate) for name, rate in rates.items()}
+    made.configure(BrokerConfig({"broker.id": "1", **options}), 0)
+    return made
+
+
+def test_each_direction_has_the_rate_of_its_option():
+    made = replication_throttles(leader=700, follower=900)
+    assert (made.leader.rate, made.follower.rate) == (700, 900)
+
+
+def test_followers_hear_of_what_was_held_back_from_them():
+    news = []
+    held = {TopicPartition("t", 0), TopicPartition("gone", 1)}
+    there = SimpleNamespace(mark_news=lambda: news.append("t-0"))
+    made = replication_throttles(lambda topic, index: there if topic == "t" else None, leader=1000)
+    made.leader.spend(500, 0)
+    for name in held:
+        made.leader.hold(name)
+    made.wake(Time(499, 0))
+    assert news == []
+    made.wake(Time(500, 0))
+    assert news == ["t-0"]
+
+
+def test_credit_that_is_spent_to_the_last_byte_is_no_debt():
+    made, _ = throttle(1000, "*")
+    assert made.room(1000) == 1000
+    made.spend(1000, 1000)
+    assert made.free_at is None
+    made.spend(1, 1000)
+    assert made.free_at == 1001

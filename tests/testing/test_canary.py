@@ -1,11 +1,14 @@
-"""One client's request must not hold the whole cluster: others produce meanwhile, and the controller stays."""
+"""One client's request, or a forged or late push of a controller, must not hold the whole cluster: others produce
+meanwhile."""
 
 import time
 from threading import Event, Thread
 
 import pytest
 
+from tests.compatibility.differential.wire import KEYS, Connection
 from tests.waiting import PATIENCE_S, wait_for
+from tidelog.api.registry import APIS
 from tidelog.errors import ErrorCode
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
@@ -13,6 +16,9 @@ from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTop
 
 LONGEST_S = 5.0
 """Between a record and its acknowledgement, with room for a busy machine; these requests took 16 to 160 s."""
+
+
+HIGHEST_EPOCH, HIGHEST_NUMBER = 2**31 - 1, 2**63 - 1
 
 
 class Canary:
@@ -54,6 +60,27 @@ def elections(cluster):
     return sum(kind == "controller.elected" for broker in cluster.brokers for _, kind, _ in broker.lines.kept)
 
 
+def controller_epoch(cluster):
+    return max(
+        fields["epoch"]
+        for broker in cluster.brokers
+        for _, kind, fields in list(broker.lines.kept)
+        if kind == "controller.elected"
+    )
+
+
+def push_to_all(cluster, **values):
+    """Each kind of push to the port between brokers of each broker, in which nothing is told; the codes of the answers."""
+    codes = set()
+    for broker in cluster.brokers:
+        connection = Connection(broker.brokers_port)
+        for kind in ("LeaderAndIsr", "StopReplica", "UpdateMetadata"):
+            answer = connection.ask(kind, APIS[KEYS[kind]].high, controller_id=0, **values)
+            codes.add(ErrorCode(answer.error_code))
+        connection.close()
+    return codes
+
+
 @pytest.mark.parametrize(("count", "partitions"), [(40_000, -1), (2_000, 10_000)])
 def test_a_canary_sings_while_topics_without_end_are_asked_for(cluster, count, partitions):
     before = elections(cluster)
@@ -69,3 +96,34 @@ def test_a_canary_sings_while_topics_without_end_are_asked_for(cluster, count, p
     assert not canary.errors
     assert canary.longest < LONGEST_S
     assert elections(cluster) == before
+
+
+def test_a_canary_sings_while_a_controller_that_nobody_elected_pushes(cluster):
+    before = elections(cluster)
+    with Canary(cluster.bootstrap, "canary") as canary:
+        wait_for(lambda: canary.sent, "the first record to be acknowledged")
+        for number in (-1, 0, HIGHEST_NUMBER):
+            codes = push_to_all(cluster, controller_epoch=HIGHEST_EPOCH, push_number=number)
+            assert codes == {ErrorCode.UNKNOWN_CONTROLLER_ID}
+            sent = canary.sent
+            wait_for(lambda sent=sent: canary.sent > sent, "a record after it")
+        cluster.create_topic("afterwards", 3)
+    assert not canary.errors
+    assert canary.longest < LONGEST_S
+    assert elections(cluster) == before
+
+
+def test_a_canary_sings_while_pushes_bear_the_controllers_own_epoch_and_a_number_beyond_all(cluster):
+    """The brokers refuse what the controller sends afterwards; it begins a term with a higher epoch, which they obey."""
+    before = elections(cluster)
+    with Canary(cluster.bootstrap, "canary") as canary:
+        wait_for(lambda: canary.sent, "the first record to be acknowledged")
+        epoch = controller_epoch(cluster)
+        codes = push_to_all(cluster, controller_epoch=epoch, push_number=HIGHEST_NUMBER)
+        assert ErrorCode.NONE in codes, "it was taken"
+        cluster.create_topic("afterwards", 3)
+        assert controller_epoch(cluster) > epoch
+        cluster.create_topic("further", 3)
+    assert not canary.errors
+    assert canary.longest < LONGEST_S
+    assert elections(cluster) == before + 1

@@ -10,10 +10,7 @@ from typing import Any
 
 from tidelog.client.backoff import Entropy
 from tidelog.client.client import Client
-from tidelog.client.cluster import Cluster
-from tidelog.client.group.coordinator import CoordinatorFinder
-from tidelog.client.group.membership import Membership
-from tidelog.client.group.offsets import GroupOffsets
+from tidelog.client.group.group import PROTOCOLS, Group
 from tidelog.client.options import Address, ConsumerOptions
 from tidelog.client.positions import Need, Place, Positions
 from tidelog.client.reading.fetcher import RESETS, Fetcher, Whole, isolation_level
@@ -24,15 +21,6 @@ from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.model import INTERNAL_TOPICS, Time, TopicPartition, earliest
 
 
-class Group:
-    """What only a consumer with a group has."""
-
-    def __init__(self, name: str, cluster: Cluster, options: ConsumerOptions) -> None:
-        self.finder = CoordinatorFinder(cluster, name)
-        self.membership = Membership(cluster, self.finder, name, options)
-        self.offsets = GroupOffsets(cluster, self.finder, self.membership, name, options)
-
-
 class Consumer(Client):
     """Inputs and effects as in `Client`. Calls that ask somebody return a ticket, whose `Done` comes with
     `take_results`; what happens to the assignment comes with `take_events`."""
@@ -41,6 +29,8 @@ class Consumer(Client):
         super().__init__(bootstrap, options, entropy, creates_topics=options.allow_auto_create_topics)
         if options.auto_offset_reset not in RESETS:
             raise InvalidOption(f"auto.offset.reset is one of {', '.join(RESETS)}, not {options.auto_offset_reset!r}")
+        if options.group_protocol not in PROTOCOLS:
+            raise InvalidOption(f"group.protocol is one of {', '.join(PROTOCOLS)}, not {options.group_protocol!r}")
         self.options = options
         self.positions = Positions()
         self.group = None if options.group_id is None else Group(options.group_id, self.cluster, options)

@@ -12,6 +12,7 @@ from tidelog.client.link import Answer, Call, Link, State
 from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
+from tidelog.model import earliest
 
 COORDINATOR_LINKS = 2**30
 """The coordinator is reached over a connection of its own, node COORDINATOR_LINKS + broker id: behind a long poll on
@@ -107,10 +108,9 @@ class Network:
             link.lost(now_ms)
 
     def wake(self, now_ms: int) -> None:
-        for link in self._links.values():
-            if link.in_flight or link.waiting or link.state is State.CONNECTING:
-                link.wake(now_ms)
-                self._open_wanted(link, now_ms)
+        for link in self._busy_links():
+            link.wake(now_ms)
+            self._open_wanted(link, now_ms)
 
     def close(self) -> None:
         for link in self._links.values():
@@ -118,13 +118,12 @@ class Network:
 
     @property
     def deadline(self) -> int | None:
-        first = None
-        for link in self._links.values():
-            if link.in_flight or link.waiting or link.state is State.CONNECTING:  # most have nothing to do
-                due = link.deadline
-                if due is not None and (first is None or due < first):
-                    first = due
-        return first
+        return earliest(*[link.deadline for link in self._busy_links()])
+
+    def _busy_links(self) -> list[Link]:
+        """Most links have nothing to do."""
+        connecting = State.CONNECTING
+        return [each for each in self._links.values() if each.in_flight or each.waiting or each.state is connecting]
 
     def take_effects(self) -> list[Effect]:
         effects: list[Effect] = []

@@ -93,6 +93,8 @@ class ConsumerOptions(ClientOptions):
 
     group_id: str | None = None
     group_instance_id: str | None = None
+    group_protocol: str = "classic"
+    group_remote_assignor: str | None = None
     auto_offset_reset: str = "latest"
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000

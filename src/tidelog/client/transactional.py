@@ -11,7 +11,7 @@ fenced can do nothing more.
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Entropy
 from tidelog.client.group.coordinator import TRANSACTION, CoordinatorFinder
@@ -30,8 +30,21 @@ from tidelog.wire.messages.records.produce import PartitionProduceResponse
 from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 VERSION_2 = 2
-OLDER_PRODUCE, OLDER_ADD, OLDER_END, OLDER_OFFSETS = 11, 3, 4, 4
-"""The newest versions of the protocol in which partitions are added first."""
+NEWEST = 32767
+
+
+class Versions(NamedTuple):
+    """The newest versions of requests that a producer speaks."""
+
+    produce: int = NEWEST
+    add: int = 3
+    end: int = NEWEST
+    offsets: int = NEWEST
+
+
+CURRENT = Versions()
+OLDER = Versions(produce=11, end=4, offsets=4)
+"""Those in which partitions are added first."""
 
 FATAL = frozenset(
     {
@@ -72,6 +85,7 @@ class TransactionalProducer(Producer):
         self.failure = ErrorCode.NONE
         """Why the open transaction can only be aborted."""
         self.version = 0
+        self._newest = OLDER
         self._calls = Calls(self.cluster, CoordinatorFinder(self.cluster, self._id, TRANSACTION))
         self._groups: dict[str, Calls] = {}
         self._added: set[TopicPartition] = set()
@@ -186,14 +200,21 @@ class TransactionalProducer(Producer):
         def initialized(code: ErrorCode, response: Any, _now: Time) -> None:
             if not code:
                 self._take_numbers(response.producer_id, response.producer_epoch)
-                node = self._calls.finder.node(_now)
-                level = 0 if node is None else self.network.feature(node, "transaction.version")
-                self.version = VERSION_2 if level >= VERSION_2 else 0
-                self._newest_produce = 32767 if self.version >= VERSION_2 else OLDER_PRODUCE
+                self._take_version(*self._speaks(_now))
                 self.phase = Phase.READY
             then(code)
 
         self._ask(request, lambda response: code_of(response.error_code), initialized, now)
+
+    def _speaks(self, now: Time) -> tuple[int, Versions]:
+        """The transaction version from now on, as the coordinator tells the cluster's."""
+        node = self._calls.finder.node(now)
+        level = 0 if node is None else self.network.feature(node, "transaction.version")
+        return (VERSION_2, CURRENT) if level >= VERSION_2 else (0, OLDER)
+
+    def _take_version(self, version: int, newest: Versions) -> None:
+        self.version, self._newest = version, newest
+        self._newest_produce = newest.produce
 
     def _take_numbers(self, producer_id: int, epoch: int) -> None:
         self._numbers.assign_id(producer_id, epoch)
@@ -222,7 +243,7 @@ class TransactionalProducer(Producer):
             return
         self._adding, self._wanted = self._wanted, set()
         request = requests.add_partitions(self._id, self._numbers, self._adding)
-        self._ask(request, requests.worst_added, self._got_partitions, now, newest=OLDER_ADD)
+        self._ask(request, requests.worst_added, self._got_partitions, now, newest=self._newest.add)
 
     def _got_partitions(self, code: ErrorCode, _response: Any, _now: Time) -> None:
         added, self._adding = self._adding, set()
@@ -269,8 +290,7 @@ class TransactionalProducer(Producer):
             else:
                 self._results.append(Done(ticket))
 
-        newest = 32767 if self.version >= VERSION_2 else OLDER_OFFSETS
-        timeout = self.options.max_block_ms
+        timeout, newest = self.options.max_block_ms, self._newest.offsets
         calls.ask(request, requests.worst_committed, committed, now, timeout_ms=timeout, newest=newest)
 
     def _fail_call(self, ticket: int, code: ErrorCode) -> None:
@@ -308,7 +328,7 @@ class TransactionalProducer(Producer):
 
     def _ask_end(self, now: Time, *, commit: bool) -> None:
         request = requests.end(self._id, self._numbers, commit=commit)
-        newest = 32767 if self.version >= VERSION_2 else OLDER_END
+        newest = self._newest.end
         self._ask(request, lambda response: code_of(response.error_code), self._ended, now, newest=newest)
 
     def _ended(self, code: ErrorCode, response: Any, now: Time) -> None:
@@ -350,7 +370,7 @@ class TransactionalProducer(Producer):
         then: Callable[[ErrorCode, Any, Time], None],
         now: Time,
         *,
-        newest: int = 32767,
+        newest: int = NEWEST,
     ) -> None:
         def finish(code: ErrorCode, response: Any, moment: Time) -> None:
             self._judge_call(code)
@@ -365,7 +385,11 @@ class TransactionalProducer(Producer):
     def _advance(self, now: Time) -> None:
         super()._advance(now)
         self._add_partitions(now)
+        self._advance_calls(now)  # one that is given up now may be all that the end waits for
         self._maybe_end(now)
+        self._advance_calls(now)
+
+    def _advance_calls(self, now: Time) -> None:
         self._calls.advance(now)
         for calls in self._groups.values():
             calls.advance(now)

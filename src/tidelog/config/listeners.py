@@ -1,7 +1,8 @@
 """Where a broker listens and where it is reached, read from `listeners`, `advertised.listeners` and their kin.
 
 Brokers talk on a listener of their own, never the clients': where the configuration names none beside the clients',
-one is added on a free port of the first listener's host. Listeners of KRaft's controllers are left out.
+one is added on the first listener's host, with a port that follows from the first listener's, so that a firewall can
+name it. Listeners of KRaft's controllers are left out.
 """
 
 import re
@@ -11,6 +12,8 @@ from tidelog.config.families.network import PROTOCOLS
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 
+PORTS_APART = 1000
+HIGHEST_PORT = 65_535
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>[^\[\]/]*|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})")
 
 
@@ -21,8 +24,17 @@ def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
         raise InvalidOption(f"listeners must name a listener for clients, not {','.join(config.listeners)!r}")
     inter_broker = inter_broker_listener(config)
     if all(each.listener != inter_broker for each in found):
-        found.append(Endpoint(inter_broker, "PLAINTEXT", found[0].host, 0))
+        found.append(Endpoint(inter_broker, "PLAINTEXT", found[0].host, _port_beside(found)))
     return tuple(found)
+
+
+def _port_beside(found: list[Endpoint]) -> int:
+    """10092 beside 9092: far from the ports of other brokers on the machine. A free port beside a free port."""
+    first = found[0].port
+    if first == 0:
+        return 0
+    port = first + PORTS_APART if first + PORTS_APART <= HIGHEST_PORT else first - PORTS_APART
+    return port if all(port != each.port for each in found) else 0
 
 
 def advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
@@ -42,7 +54,7 @@ def _parsed(config: BrokerConfig, option: str, texts: list[str]) -> list[Endpoin
     endpoints: list[Endpoint] = []
     for text in texts:
         match = _LISTENER.fullmatch(text)
-        if match is None or int(match["port"]) > 65535:
+        if match is None or int(match["port"]) > HIGHEST_PORT:
             raise InvalidOption(f"{option} must be NAME://host:port separated by commas, not {text!r}")
         name = match["name"].upper()
         if name in config.controller_listener_names:

@@ -3,9 +3,9 @@
 An ISR member *counts* only if it lives with the broker epoch with which it was found in sync, or registered anew with
 that epoch as cleanly shut down, with every log directory that it had then: only then does its log surely hold
 everything committed. The leader is the first in assignment order that counts, and the others leave the ISR in the same
-write. If none counts, the partition waits until every recorded member is back; then the most complete log leads, of
-those whose directories are there, or, if none has all, of those that still have the replica. Anything earlier is an
-unclean election.
+write. If none counts, the partition waits until every recorded member is back; then the most complete log leads. Who
+misses a directory may have the replica in another one, and may lead by it, too. Anything earlier is an unclean
+election.
 
 The leader epoch is raised only when the leader is elected, lost or re-elected.
 """
@@ -88,11 +88,9 @@ def elect(
     if len(back) < len(state.isr):
         return _without_leader(state, state)
     recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
-    holding = [broker for broker in back if lives[broker].holds(recorded[broker])]
-    if len(holding) == 1:
-        return Election(_led_by(state, holding[0], holding, lives))
-    # Who misses a log directory may have this replica in another one: then it tells the log's end, else it does not.
-    return Election(_without_leader(state, state).state, tuple(holding or back))
+    if len(back) == 1 and lives[back[0]].holds(recorded[back[0]]):
+        return Election(_led_by(state, back[0], back, lives))
+    return Election(_without_leader(state, state).state, tuple(back))
 
 
 def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Lives, standing: list[int]) -> Election:

@@ -44,6 +44,7 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     deletions.clear()
     logs.wanted.clear()
     logs.known.clear()
+    logs.lacking.clear()
     (cluster_id,) = yield [Read(tree.CLUSTER_ID)]
     cluster.cluster_id = tree.parse_cluster_id(cluster_id.data) if cluster_id else ""
     brokers = yield from read_brokers()

@@ -36,7 +36,7 @@ from tidelog.controller.term import Term
 from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, earliest
-from tidelog.ports import Check, StoreResult
+from tidelog.ports import Delete, Read, StoreResult
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
@@ -146,7 +146,7 @@ class Reign:
             return
         if answered.failed:
             if answered.code == ErrorCode.STALE_CONTROLLER_EPOCH:
-                self._run_once("am I still it", self._probe)
+                self._run_once("step down", self._step_down)
         elif answered.kind == "deletions":
             self.deletions.answered(answered)
         elif answered.kind == "roles":
@@ -225,8 +225,13 @@ class Reign:
         came = yield from notice_brokers(self.term, self.logs)
         self.deletions.brokers_came(self.term, came)
 
-    def _probe(self) -> Steps[None]:
-        yield [Check(tree.CONTROLLER_EPOCH, self.term.journal.epoch_version)]
+    def _step_down(self) -> Steps[None]:
+        """A broker refuses what this term says. Either another controller leads, which the check before every change
+        finds out; or the broker took a push with this term's epoch and a number that was never sent. A higher epoch is
+        obeyed whatever its numbers, so the node goes, and the next term begins, here or elsewhere."""
+        (node,) = yield [Read(tree.CONTROLLER)]
+        if node is not None:
+            yield [Delete(tree.CONTROLLER, node.version)]
 
     def _notice_lost(self, broker: int, partitions: Any, errors: dict[Any, int]) -> None:
         """In the order of the answers, which tell of this life of the broker; and before in-sync changes that rest on

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.effects import Event
 from tidelog.lab.asking import Client, Question
@@ -19,10 +18,11 @@ from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import Generation
+from tidelog.sim.brokers import node_on
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
 from tidelog.sim.network import Weather
-from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
+from tidelog.sim.world import CLIENT_PORT, ROOT, World
 
 CONTROLLER = "controller"
 PROPERTIES = {
@@ -93,22 +93,7 @@ class Stage:
         return f"Stage({', '.join(self.hosts)}, {self.world!r})"
 
     def _node(self, host: Host) -> Node:
-        own = {
-            "node.id": str(host.broker_id),
-            "listeners": f"{CLIENT_LISTENER}://{host.name}:{CLIENT_PORT},REPLICATION://{host.name}:{BROKER_PORT}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
-            "inter.broker.listener.name": "REPLICATION",
-            "broker.session.timeout.ms": str(self.world.faults.session_term // 1000),
-        }
-        config = BrokerConfig({**self.options, **own})
-        return Node(
-            config,
-            host.disk,
-            host.endpoints,
-            entropy=host.random.randbytes,
-            generation=self.generation,
-            directories={folder: host.disk.directory_id(folder) for folder in config.folders},
-        )
+        return node_on(host, self.options, self.generation)
 
     # Time.
 

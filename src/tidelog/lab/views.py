@@ -9,7 +9,8 @@ from tidelog.log import checkpoints
 from tidelog.model import TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.sim.disk import Inode, SimDisk
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.inode import Inode
 from tidelog.sim.world import ROOT
 from tidelog.wire import codec, records
 from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue

@@ -16,6 +16,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+OLD = ".old"
+"""What LEADER_EPOCHS ends in while it is the last one that was synced and a newer one is not."""
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -54,6 +56,8 @@ def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def read_epochs(content: bytes, path: str) -> list[tuple[int, int]]:
+    if not content.endswith(b"\n"):
+        raise CorruptLog(f"{path}: the last line has no end")  # its last number may lack digits
     entries = [(_number(epoch, path), _number(start, path)) for epoch, start in _entries(content, path, 2)]
     if any(epoch < 0 or start < 0 for epoch, start in entries):
         raise CorruptLog(f"{path}: a negative epoch or offset")

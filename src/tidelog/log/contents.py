@@ -60,7 +60,7 @@ class Contents:
         self._disk = segments.disk
         self._doomed: list[str] = []
         self.durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)
-        self.durability.dirty = loaded.dirty
+        self.durability.dirty, self.durability.epochs_synced = loaded.dirty, loaded.epochs_synced
         if loaded.repaired:
             self.durability.roll(loaded.repaired, due=False)
         if loaded.epochs_changed:

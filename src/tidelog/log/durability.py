@@ -11,7 +11,8 @@ what is appended afterwards at the same offsets was not in them.
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tidelog.log.checkpoints import LEADER_EPOCHS, format_epochs
+from tidelog.errors import DiskFull
+from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, format_epochs
 from tidelog.log.epochs import EpochCache
 from tidelog.log.marks import NOWHERE, CutMarks
 from tidelog.model import Time
@@ -54,21 +55,24 @@ class FolderFile:
 @dataclass(slots=True)
 class Flush:
     """Files on their way to the platter. `asked`: the log's end when they were handed over; `covers`: as far as that
-    still holds after truncations. `opened` are closed when they arrived, which is `done`."""
+    still holds after truncations. `saves`: how often the epochs had been saved. `opened` are closed when they arrived,
+    which is `done`."""
 
     asked: int
     covers: int
+    saves: int
     opened: list[File] = field(default_factory=list)
     done: bool = False
 
 
 class Durability:
     """`recovery_point`: every record below it, its indexes and epochs are durable. `started`: the log's end at the last
-    flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms)."""
+    flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms). `epochs_synced`: the
+    `leader-epoch-checkpoint` that is there was synced."""
 
     __slots__ = (
-        "_changed", "_disk", "_flushes", "_folder", "_marks", "_rolled", "dirty", "due", "epochs_lag",
-        "names_changed", "now", "recovery_point", "since", "started",
+        "_changed", "_disk", "_flushes", "_folder", "_marks", "_rolled", "_saves", "dirty", "due", "epochs_lag",
+        "epochs_synced", "names_changed", "now", "recovery_point", "since", "started",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time, marks: CutMarks) -> None:
@@ -82,7 +86,8 @@ class Durability:
         self.started = recovery_point
         self.since = self.now = now.mono
         self.dirty = self.due = False
-        self.names_changed = self.epochs_lag = False
+        self.names_changed = self.epochs_lag = self.epochs_synced = False
+        self._saves = 0
 
     def __repr__(self) -> str:
         return f"<Durability to {self.recovery_point}, {len(self._rolled)} rolled, {len(self._flushes)} under way>"
@@ -111,18 +116,30 @@ class Durability:
 
     def save_epochs(self, epochs: EpochCache) -> None:
         """Write `leader-epoch-checkpoint`. On DiskFull it lags: it may name epochs that the log has not, which recovery
-        drops, but nothing may be appended that it does not name."""
+        drops, but nothing may be appended that it does not name.
+
+        A power loss may tear the new one until a flush, and of epochs without a batch left by compaction only the
+        checkpoint knows: the last one that was synced stays beside it."""
         path = f"{self._folder}/{LEADER_EPOCHS}"
         self.epochs_lag = True
-        self._disk.replace(path, format_epochs(epochs), durable=False)
-        self.epochs_lag = False
+        rotated = self.epochs_synced and self._disk.exists(path)
+        if rotated:
+            self._disk.rename(path, path + OLD)
+        try:
+            self._disk.replace(path, format_epochs(epochs), durable=False)
+        except DiskFull:
+            if rotated:
+                self._disk.rename(path + OLD, path)
+            raise
+        self.epochs_lag = self.epochs_synced = False
+        self._saves += 1
         self.change(path)
 
     def collect(self, end_offset: int, active: File | None) -> list[File]:
         """The files to sync, in order, for everything below `end_offset` to be durable."""
         paths = dict.fromkeys([*self._rolled, *sorted(self._changed)])
         opened = [self._disk.open(path) for path in paths if self._disk.exists(path)]
-        self._flushes.append(Flush(end_offset, end_offset, opened))
+        self._flushes.append(Flush(end_offset, end_offset, self._saves, opened))
         files = [*opened, *([active] if active is not None and self.dirty else [])]
         if self.names_changed:
             files.append(FolderFile(self._disk, self._folder))
@@ -145,8 +162,9 @@ class Durability:
         close(finished.opened)
         before = self.recovery_point
         while self._flushes and self._flushes[0].done:
-            reached = self._flushes.pop(0).covers
-            self.recovery_point = max(self.recovery_point, min(reached, end_offset))
+            flush = self._flushes.pop(0)
+            self.recovery_point = max(self.recovery_point, min(flush.covers, end_offset))
+            self.epochs_synced = self.epochs_synced or flush.saves == self._saves
         self._marks.lift(self.recovery_point)
         return self.recovery_point > before
 

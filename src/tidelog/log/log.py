@@ -160,6 +160,13 @@ class Log(Contents):
         time = now.wall if rules.log_append_time else NO_TIMESTAMP
         return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
 
+    def take_epochs(self, epochs: EpochCache) -> None:
+        """Know the epochs as the log does that this is a copy of: some began with records that compaction took, and
+        some have none."""
+        if self.epochs != epochs:
+            self.epochs = EpochCache(epochs)
+            self.durability.save_epochs(self.epochs)
+
     def append_as_follower(self, records: Buffer, now: Time) -> Appended | None:
         """Append the whole batches of a fetch as they are; None where there is none. An incomplete batch at the end is
         left out. ApiError CORRUPT_MESSAGE where a checksum or the order of offsets is wrong; then nothing has changed.

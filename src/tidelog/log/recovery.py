@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog
 from tidelog.log import names
-from tidelog.log.checkpoints import LEADER_EPOCHS, read_epochs
+from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, read_epochs
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.interrupted import finish, remove_all
@@ -27,7 +27,6 @@ from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
 from tidelog.log.transactions import Aborted
 from tidelog.model import NO_EPOCH, Time
-from tidelog.ports import Disk
 from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
 
 
@@ -39,6 +38,7 @@ class Loaded(NamedTuple):
     recovery_point: int
     epochs: EpochCache
     epochs_changed: bool
+    epochs_synced: bool
     producers: Producers
     snapshots: Snapshots
     repaired: list[str]
@@ -55,14 +55,17 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     if segments:  # what lay below was deleted; of its producers only the snapshot there knows
         recovery_point = max(recovery_point, segments.base_offset)
     repaired = _rebuild_missing_indexes(segments, set(found))
-    entries = _read_epochs(segments.disk, segments.folder)
+    entries = _read_epochs(segments, LEADER_EPOCHS)
+    is_torn = entries is None
+    if is_torn:
+        entries = _read_epochs(segments, LEADER_EPOCHS + OLD)
     epochs = EpochCache(entries or ())
 
     first = _first_unsure(segments, recovery_point, clean=clean)
     unsure = first < len(segments)
     believed = min(recovery_point, segments[first].base_offset) if unsure else 2**63 - 1
-    if entries is None:
-        _learn_epochs(segments, first, epochs)
+    if is_torn:
+        epochs = agreed(epochs, _runs_of(segments, first))
     epochs = _with_forgotten(segments, log_start_offset, epochs)
     if unsure:
         repaired += _trim_overlap(segments, first, recovery_point)
@@ -91,7 +94,8 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         log_end_offset=end,
         recovery_point=end if clean and not unsure else min(recovery_point, end),
         epochs=epochs,
-        epochs_changed=list(epochs) != (entries or []),
+        epochs_changed=is_torn or list(epochs) != entries,
+        epochs_synced=clean and not is_torn,
         producers=producers,
         snapshots=snapshots,
         repaired=repaired,
@@ -161,20 +165,22 @@ def _rebuild_missing_indexes(segments: Segments, found: set[str]) -> list[str]:
     return files
 
 
-def _read_epochs(disk: Disk, folder: str) -> list[tuple[int, int]] | None:
-    """None where the checkpoint is missing or torn: the epochs are then learned from the batches."""
-    path = f"{folder}/{LEADER_EPOCHS}"
+def _read_epochs(segments: Segments, name: str) -> list[tuple[int, int]] | None:
+    """None where the checkpoint is missing or torn: the last one that was synced counts, and what the batches say."""
+    path = f"{segments.folder}/{name}"
     try:
-        return read_epochs(disk.read(path), path)
+        return read_epochs(segments.disk.read(path), path)
     except (FileNotFoundError, CorruptLog):
         return None
 
 
-def _learn_epochs(segments: Segments, count: int, epochs: EpochCache) -> None:
+def _runs_of(segments: Segments, count: int) -> list[EpochRun]:
+    runs: list[EpochRun] = []
     for segment in list(segments)[:count]:
         with suppress(CorruptLog):
             for batch in walk(segment.file, 0, segment.size):
-                note_epoch(epochs, batch)
+                _note_run(runs, batch)
+    return runs
 
 
 def _with_forgotten(segments: Segments, start: int, epochs: EpochCache) -> EpochCache:

@@ -14,7 +14,7 @@ from tidelog.coordinator.coordinator import Coordinator
 from tidelog.effects import Append, Effect, Event
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
-from tidelog.model import Time, TopicPartition
+from tidelog.model import Time, TopicPartition, earliest
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
@@ -26,11 +26,13 @@ RETRY_MS = 1_000
 
 @dataclass(slots=True, eq=False)
 class Loading:
-    """A partition of which all below `offset` is replayed. `told`: that it goes no further."""
+    """A partition of which all below `offset` is replayed. `told`: that it goes no further. It is tried again at
+    `retry_at`, unless it has news before."""
 
     partition: Partition
     offset: int
     told: bool = False
+    retry_at: int | None = None
 
 
 class Coordinating:
@@ -89,7 +91,8 @@ class Coordinating:
             return
         name = partition.name
         if not isinstance(partition.role, Leader):
-            self._loading.pop(name, None)
+            if self._loading.pop(name, None) is not None:
+                self.alarm.set(self.next_deadline)
             if self._epochs.pop(name, None) is not None:
                 self._effects.extend(coordinator.resigned(name.partition, now))
         elif self._epochs.get(name) != partition.epoch:
@@ -102,15 +105,19 @@ class Coordinating:
 
     # Loading.
 
+    @property
+    def next_deadline(self) -> int | None:
+        return earliest(*(loading.retry_at for loading in self._loading.values()))
+
     def wake(self, now: Time) -> None:
-        if self.alarm.at <= now.mono:
-            self.alarm.set(None)
-            for loading in list(self._loading.values()):
+        for loading in list(self._loading.values()):
+            if loading.retry_at is not None and loading.retry_at <= now.mono:
                 self._go_on(loading, now)
 
     def _go_on(self, loading: Loading, now: Time) -> None:
         """Replay as much as is known to be sound; the partition has news once more is."""
         name = loading.partition.name
+        loading.retry_at = None
         try:
             self._load(loading, now)
         except DiskFailed as failure:
@@ -119,13 +126,14 @@ class Coordinating:
             code = self._examine(loading.partition, found)
             if code == ErrorCode.CORRUPT_MESSAGE:
                 self._tell(loading, str(found))
-            self.alarm.set(now.mono + RETRY_MS)
+            loading.retry_at = now.mono + RETRY_MS
         except ApiError as error:
             self._tell(loading, str(error))
-            self.alarm.set(now.mono + RETRY_MS)
+            loading.retry_at = now.mono + RETRY_MS
         else:
             del self._loading[name]
             self._effects.extend(self._coordinators[name.topic].loaded(name.partition, now))
+        self.alarm.set(self.next_deadline)
 
     def _load(self, loading: Loading, now: Time) -> None:
         """To the log's end, in pieces of whole batches. Unsound or ApiError where it cannot be read."""

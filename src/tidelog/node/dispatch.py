@@ -217,10 +217,6 @@ class Dispatch:
             ticket.connection.tokens.discard(token)
         return ticket
 
-    def wake(self, now: int) -> None:
-        self._waiting.expire(now)
-        self.muting.wake(now)
-
     def resume(self, now: Time) -> None:
         """Carry on with whatever stopped waiting."""
         for wait in self._waiting.ready():

@@ -60,8 +60,6 @@ class Forwarding:
             self._effects.append(Reply(token, response))
 
     def wake(self, now: Time) -> None:
-        if self.alarm.at > now.mono:
-            return
         for token in [token for token, moment in self._again.items() if moment <= now.mono]:
             del self._again[token]
             self._ask(token)

@@ -115,6 +115,7 @@ class InSyncChanges:
         code = answer.error_code
         if code in WITHDRAW:
             partition.proposal_refused(proposal)
+            partition.advance(now, self._eligible())  # rule 1: who was to join no longer counts
         elif code in AWAIT_PUSH:
             return
         elif code:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tidelog.alarms import Clocked
 from tidelog.api.context import HANDED, Context, Handed, Push
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
@@ -114,6 +113,7 @@ class LocalBroker:
             entropy=entropy,
             on_registered=on_registered,
             directories=lambda: [id_ for folder, id_ in directories.items() if folder in self.replicas.live_folders],
+            now=lambda: self.now,
         )
         given = (self.replicas, self.fetching, self.configs, self.image, self.membership)
         self.assignments = Assignments(self.broker_id, *given, effects, on_role=on_role)
@@ -144,26 +144,18 @@ class LocalBroker:
 
     # Time.
 
-    def wake(self, now: Time) -> None:
-        self.membership.wake(now)
-        self.forwarding.wake(now)
-        self.throttles.wake(now.mono)
-        self.folder_news.wake(now)
+    @property
+    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, FolderNews]:
+        return self.membership, self.forwarding, self.throttles, self.folder_news
 
     @property
-    def clocked(self) -> list[Clocked]:
-        """The parts that want to be woken, or that have something to fetch or to ask again by then."""
-        return [
-            self.membership,
-            self.forwarding,
-            self.throttles.leader,
-            self.folder_news,
-            self.fetching,
-            self.in_sync,
-            self.groups,
-            self.transactions,
-            self.controller,
-        ]
+    def actors(self) -> tuple[GroupCoordinator, TransactionCoordinator, Controller]:
+        return self.groups, self.transactions, self.controller
+
+    @property
+    def pumped(self) -> tuple[Fetching, InSyncChanges]:
+        """What is due of them is done at the end of every turn: it is enough that there is one."""
+        return self.fetching, self.in_sync
 
     # Configuration.
 

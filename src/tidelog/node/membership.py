@@ -45,6 +45,7 @@ class Membership:
         *,
         entropy: Callable[[int], bytes],
         on_registered: Callable[[int], None],
+        now: Callable[[], Time],
         directories: Callable[[], Collection[bytes]] = tuple,
     ) -> None:
         self._broker_id = broker_id
@@ -54,10 +55,10 @@ class Membership:
         self._effects = effects
         self._entropy = entropy
         self._on_registered = on_registered
+        self._now = now
         self._directories = directories
         self._known: Node | None = None
         self._missing_since: dict[str, int] = {}
-        self._now = Time(0, 0)
         self.cluster_id = ""
         self.epoch = -1
         self.clean_epoch = -1
@@ -76,8 +77,7 @@ class Membership:
         """Every log directory of the lives with this epoch or a later one is there."""
         return max(self._missing_since.values(), default=NO_EPOCH)
 
-    def start(self, session: int, now: Time) -> None:
-        self._now = now
+    def start(self, session: int) -> None:
         self.session = session
         self._read_cluster()
 
@@ -98,7 +98,7 @@ class Membership:
             content = tree.format_cluster_id(id_text(self._entropy(16)))
             self._submit([Create(tree.CLUSTER_ID, content)], lambda _: self._read_cluster())
         elif self.session:
-            self.alarm.set(self._now.mono + RETRY_MS)
+            self.alarm.set(self._now().mono + RETRY_MS)
 
     def _read_cluster(self) -> None:
         """Whoever created it, the one that stands counts."""
@@ -125,7 +125,7 @@ class Membership:
         self.alarm.set(None)
         changes = self._directories_change()
         registration = tree.Registration(self._endpoints, self._rack, self.clean_epoch, self.directories_since)
-        content = tree.format_registration(registration, self._now.wall)
+        content = tree.format_registration(registration, self._now().wall)
         self._submit([*changes, Create(self.path, content, ephemeral=True)], self._registered)
 
     def _registered(self, result: StoreResult) -> None:
@@ -144,7 +144,7 @@ class Membership:
         if isinstance(node, Node) and node.session == self.session:
             self._stands(node)
         elif self.session:
-            self.alarm.set(self._now.mono + RETRY_MS)
+            self.alarm.set(self._now().mono + RETRY_MS)
 
     def _stands(self, node: Node) -> None:
         self.epoch = node.created
@@ -156,17 +156,14 @@ class Membership:
             self._missing_since = since
             self._submit([self._write_directories()], lambda _: None)
 
-    def event(self, path: str, now: Time) -> None:
+    def event(self, path: str) -> None:
         """A node below `/brokers/ids` changed: an earlier life's may be gone now."""
-        self._now = now
         if path == self.path and self.alarm.at < NEVER:
             self.register()
 
-    def wake(self, now: Time) -> None:
-        self._now = now
-        if self.alarm.at <= now.mono:
-            self.alarm.set(None)
-            if self.cluster_id:
-                self.register()
-            else:
-                self._read_cluster()
+    def wake(self, _now: Time) -> None:
+        self.alarm.set(None)
+        if self.cluster_id:
+            self.register()
+        else:
+            self._read_cluster()

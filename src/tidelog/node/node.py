@@ -8,7 +8,7 @@ recursion and one order for everything. Waiting answers are resumed when their p
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tidelog.alarms import NEVER, Alarms
+from tidelog.alarms import NEVER, Alarms, Woken
 from tidelog.api.records.sessions import ANY_NEWS, FOLLOWER_NEWS
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
@@ -31,7 +31,6 @@ from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk, StoreResult
 
-PEER_TIMEOUT_MS = 30_000
 CONTROLLER_OWNER = "controller"
 ASK_THE_NEXT = (forwarding.OWNER, isr.OWNER, Stopping.OWNER)
 """Owners whose questions another controller can answer."""
@@ -74,15 +73,24 @@ class Node:
         broker = self.broker
         self.replicas = broker.replicas
         self.dispatch = Dispatch(broker, self.waiting, self._effects, broker.inter_broker_listener)
-        self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, PEER_TIMEOUT_MS)
+        self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, config.request_timeout_ms)
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
         broker.on_config = self.upkeep.configure
         self.stopping = Stopping(self._effects)
         of_topics: Mapping[str, Any] = {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}
         self.coordinating = Coordinating(of_topics, broker.replicas, self._effects, broker.examine)
-        own = (self.waiting, self.dispatch.muting, self.peers, self.stopping, self.coordinating)
-        self._alarms = Alarms([*own, *broker.clocked, *self.upkeep.clocked])
+        self._woken: Sequence[Woken] = (
+            self.waiting,
+            self.dispatch.muting,
+            self.peers,
+            *broker.woken,
+            self.stopping,
+            self.coordinating,
+            *broker.actors,
+            *self.upkeep.woken,
+        )
+        self._alarms = Alarms([*self._woken, *broker.pumped])
         self.now = Time(0, 0)
         self._controller = -1
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
@@ -115,7 +123,7 @@ class Node:
         self._at(now)
         self.store.session_started()
         self.broker.configs.start()
-        self.broker.membership.start(session, now)
+        self.broker.membership.start(session)
         return self._finish()
 
     def session_lost(self, now: Time) -> list[Effect]:
@@ -139,7 +147,7 @@ class Node:
     def store_event(self, path: str, now: Time) -> list[Effect]:
         self._at(now)
         self.broker.configs.changed(path)
-        self.broker.membership.event(path, now)
+        self.broker.membership.event(path)
         self._effects.extend(self.broker.controller.store_event(path, now))
         return self._finish()
 
@@ -205,16 +213,9 @@ class Node:
 
     def wake(self, now: Time) -> list[Effect]:
         self._at(now)
-        broker = self.broker
-        self.dispatch.wake(now.mono)
-        self.peers.expire(now.mono)
-        broker.wake(now)
-        self.stopping.wake(now)
-        self.coordinating.wake(now)
-        for actor in (broker.groups, broker.transactions, broker.controller):
-            if actor.alarm.at <= now.mono:
-                self._effects.extend(actor.wake(now))
-        self.upkeep.wake(now)
+        for part in self._woken:
+            if part.alarm.at <= now.mono:  # as it is at its turn: those before it may have changed it
+                self._effects.extend(part.wake(now) or ())
         return self._finish()
 
     @property
@@ -247,7 +248,7 @@ class Node:
                 self.broker.fetching.pump(self.now)
                 if self.replicas.truncated:
                     self.upkeep.jobs.note_truncation()
-                if not (self._effects or self.replicas.changed):
+                if not (self._effects or self.dispatch.own_answers or self.replicas.changed):
                     break
         self.dispatch.flush(self._out)
         out = self._out[:]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
 from tidelog.effects import Ask, Close, Connect, Effect, Send
-from tidelog.model import Endpoint
+from tidelog.model import Endpoint, Time
 from tidelog.wire.codec import decode_response, encode_request
 
 VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 24: 5, 27: 2, 56: 3}
@@ -149,10 +149,10 @@ class Peers:
             if channel.target == target and (of is None or channel.owner in of):
                 self.close(channel.connection, "the broker is gone")
 
-    def expire(self, now: int) -> None:
+    def wake(self, now: Time) -> None:
         """Close channels whose oldest request is overdue: the broker hangs."""
         for channel in list(self._by_connection.values()):
-            if channel.sent and channel.sent[0].deadline <= now:
+            if channel.sent and channel.sent[0].deadline <= now.mono:
                 self.close(channel.connection, "no answer in time")
 
     @property

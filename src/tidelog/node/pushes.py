@@ -2,8 +2,10 @@
 
 A push may arrive long after its sender gave it up, on a connection that is none any more, behind what was sent after
 it. So a controller numbers its pushes, and what is older than what was taken is refused: whoever sent it has told it
-again since, or knows better. And a new controller is one once the store tells of its epoch: else one frame with a high
-epoch would make this broker deaf to every controller to come.
+again since, or knows better. A number that no controller sent, higher than all, makes this broker refuse the rest of
+the term: the controller hears so, and begins the next one with a higher epoch. And a new controller is one once the
+store tells of its epoch: else one frame with a high epoch would make this broker deaf to every controller to come. From
+then on those before it are refused, also where nothing of the new one has come yet.
 """
 
 from tidelog.api.context import Push
@@ -30,15 +32,15 @@ class PushOrder:
         return f"<PushOrder: {self._taken} taken, epoch {self.confirmed} confirmed>"
 
     def is_overtaken(self, push: Push) -> bool:
-        """Whether a newer one was taken."""
-        return (push.controller_epoch, push.push_number) < self._taken
+        """Whether a newer one was taken, or the store has told of a newer controller."""
+        self.confirmed = max(self.confirmed, self._controller.known_epoch)
+        return (push.controller_epoch, push.push_number) < max(self._taken, (self.confirmed, UNNUMBERED))
 
     def take(self, push: Push) -> ErrorCode:
         """NONE where the push is to be carried out; what comes after it must be newer."""
         place = (push.controller_epoch, push.push_number)
-        if place < self._taken or (place == self._taken and push.push_number != UNNUMBERED):
+        if self.is_overtaken(push) or (place == self._taken and push.push_number != UNNUMBERED):
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        self.confirmed = max(self.confirmed, self._controller.known_epoch)
         if push.controller_epoch > self.confirmed:
             self._ask()
             return ErrorCode.UNKNOWN_CONTROLLER_ID

@@ -53,8 +53,6 @@ class Stopping:
         self.alarm.set(now.mono + RETRY_MS)
 
     def wake(self, now: Time) -> None:
-        if self.alarm.at > now.mono:
-            return
         if self.done:
             self.alarm.set(None)
             self._effects.append(Stop())

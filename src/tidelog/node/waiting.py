@@ -12,7 +12,7 @@ from typing import Any
 
 from tidelog.alarms import Alarm
 from tidelog.effects import Committed, Later, Readable, Signal, Synced
-from tidelog.model import TopicPartition
+from tidelog.model import Time, TopicPartition
 
 _SMALL = 1024
 _NOTHING = Later((), 0, lambda: None)
@@ -144,9 +144,10 @@ class Waiting:
         for wait in self._signals.pop(key, ()):
             self._met(wait, at_once=True)
 
-    def expire(self, now_mono: int) -> None:
+    def wake(self, now: Time) -> None:
+        """Resume those whose time is over."""
         heap = self._deadlines
-        while heap and (heap[0][2].done or heap[0][0] <= now_mono):
+        while heap and (heap[0][2].done or heap[0][0] <= now.mono):
             wait = heapq.heappop(heap)[2]
             self._met(wait, at_once=True)
         self.alarm.set(self.next_deadline)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
-from tidelog.model import TopicPartition
+from tidelog.model import Time, TopicPartition
 from tidelog.partition.partition import Partition
 
 NO_LIMIT = 2**63 - 1
@@ -134,9 +134,18 @@ class ReplicationThrottles:
         self.leader.set_rate(config.leader_replication_throttled_rate, now)
         self.follower.set_rate(config.follower_replication_throttled_rate, now)
 
-    def wake(self, now: int) -> None:
-        """Followers hear of what was held back from them. (Fetching looks after itself.)"""
-        for name in self.leader.release(now):
+    @property
+    def alarm(self) -> Alarm:
+        """The leader's. (Fetching looks after itself.)"""
+        return self.leader.alarm
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self.leader.next_deadline
+
+    def wake(self, now: Time) -> None:
+        """Followers hear of what was held back from them."""
+        for name in self.leader.release(now.mono):
             partition = self._find(*name)
             if partition is not None:
                 partition.mark_news()

@@ -6,14 +6,14 @@ else's loop notices.
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.model import Endpoint
+from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 from tidelog.shell.hosting import Hosted
 from tidelog.shell.lines import Lines
 
@@ -40,12 +40,13 @@ class KeptLines(Lines):
 
 
 class Broker:
-    """`port` and `replication_port` are 0 until the first start, and then stay. `lines` has what it logged."""
+    """`port` is 0 until the first start, and then stays; `brokers_port`, where only brokers may connect, is another one
+    at each start. `lines` has what it logged."""
 
     def __init__(self, number: int, folder: Path, options: Mapping[str, str]) -> None:
         self.id = number
         self.folder = folder
-        self.port = 0
+        self.port = self.brokers_port = 0
         self.crashed = False
         self.lines = KeptLines(f"broker-{number}")
         self._options = options
@@ -73,7 +74,7 @@ class Broker:
 
     def _run(self, began: "SimpleQueue[BaseException | None]") -> None:
         def opened(hosted: Hosted) -> None:
-            self._remember(hosted.endpoints[0])
+            self._remember(hosted.endpoints)
             began.put(None)
 
         try:
@@ -85,13 +86,14 @@ class Broker:
     def _properties(self) -> dict[str, str]:
         return {
             "node.id": str(self.id),
-            "listeners": f"PLAINTEXT://{self.address}",
+            "listeners": f"PLAINTEXT://{self.address},{INTER_BROKER_LISTENER}://127.0.0.1:0",
             "log.dirs": str(self.folder),
             **self._options,
         }
 
-    def _remember(self, clients: Endpoint) -> None:
-        self.port = clients.port
+    def _remember(self, endpoints: Sequence[Endpoint]) -> None:
+        self.port = endpoints[0].port
+        self.brokers_port = next((each.port for each in endpoints if each.listener == INTER_BROKER_LISTENER), 0)
 
     def stop(self) -> None:
         """Cleanly: leaderships are handed over, logs are closed."""

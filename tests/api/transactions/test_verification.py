@@ -6,9 +6,15 @@ import pytest
 
 from tests.log.support import NOW, batch, open_log, sim_disk
 from tests.log.test_transactions import end
-from tidelog.api.transactions import verification
+from tidelog.api.transactions import txn_offset_commit, verification
+from tidelog.effects import Later
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.wire.messages.transactions.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 HERE = TopicPartition("t", 0)
 
@@ -71,3 +77,23 @@ def test_the_marker_of_the_transaction_before_does_not_matter_where_ends_raise_t
 )
 def test_producers_are_told_what_they_understand(said, abortable, told):
     assert Asking(code=said).refusal(abortable=abortable) == told
+
+
+def test_positions_that_wait_behind_another_question_do_not_wait_for_ever():
+    """Seed 10598: past its time the request waited again until the same moment, and the broker woke without end."""
+    broker = SimpleNamespace(
+        image=SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: None})}),
+        groups=SimpleNamespace(partition_for=lambda *_: 0),
+        replicas=SimpleNamespace(get=lambda *_: object()),
+        verifying=SimpleNamespace(is_busy=lambda _: True),
+    )
+    context = SimpleNamespace(broker=broker, now=NOW, version=5)
+    position = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    request = TxnOffsetCommitRequest(
+        transactional_id="id", group_id="g", topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[position])]
+    )
+    waiting = txn_offset_commit.handle(request, context)
+    assert isinstance(waiting, Later)
+    context.now = NOW._replace(mono=waiting.deadline)
+    answer = waiting.resume(context, *waiting.arguments)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -138,6 +138,7 @@ def test_when_leadership_goes_everybody_who_waits_is_told():
     assert ground.coordinator.next_deadline is None
     assert ground.coordinator.machines() == []
     assert ground.heartbeat(b, 1) == elsewhere
+    assert [event.kind for event in ground.events][-1] == "coordinator.resigned"
 
 
 def test_an_answer_of_the_log_that_comes_after_leadership_went_is_ignored():

@@ -18,6 +18,16 @@ def listed(ground, **filters):
     return {group.group_id: (group.group_state, group.protocol_type, group.group_type) for group in answer.groups}
 
 
+def test_a_group_that_a_commit_made_is_listed_when_the_commit_is_committed():
+    ground = Ground()
+    ground.commit({("t", 0): 1})
+    ground.holding = True
+    ground.commit({("t", 0): 1}, group="new")
+    assert [*listed(ground)] == ["g"]
+    ground.release()
+    assert [*listed(ground)] == ["g", "new"]
+
+
 def describe(ground, *groups, version=6):
     return ground.ask(DescribeGroupsRequest(groups=list(groups)), version).groups
 
@@ -148,3 +158,14 @@ def test_positions_of_a_group_that_is_no_consumers_are_deleted_only_when_it_is_e
     assert delete_offsets(ground, {"t": [0]}) == ErrorCode.NON_EMPTY_GROUP
     assert delete_offsets(ground, {"t": [0]}, "none") == ErrorCode.GROUP_ID_NOT_FOUND
     assert delete_offsets(ground, {"t": [0]}, "") == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_group_in_a_rebalance_is_not_deleted_though_its_last_member_has_left():
+    ground = Ground()
+    member = ground.new_member()
+    ground.join(member)
+    ground.leave(member)
+    assert not ground.machine.groups["g"].members
+    assert delete(ground, "g") == {"g": ErrorCode.NON_EMPTY_GROUP}
+    ground.pass_time(10_000)
+    assert delete(ground, "g") == {"g": ErrorCode.NONE}

@@ -32,6 +32,10 @@ def test_topics_are_read_from_every_version_of_a_subscription():
         assert protocols.read_topics(subscription("t", "ü", version=version)) == {"t", "ü"}
 
 
+def test_a_subscription_may_end_with_its_last_topic():
+    assert protocols.read_topics(subscription("t", "")[:-4]) == {"t", ""}
+
+
 @pytest.mark.parametrize(
     "metadata",
     [

@@ -1,6 +1,10 @@
 """Stories of groups that form, grow and shrink."""
 
+from types import SimpleNamespace
+from uuid import UUID
+
 from tests.coordinator.group.ground import Ground, subscription
+from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
 
@@ -301,3 +305,24 @@ def test_idle_groups_cost_nothing():
     ground.wakes = 0
     ground.pass_time(600_000)
     assert ground.wakes <= 20 + 1, "a session each, and the end of the last commit"
+
+
+def test_the_id_of_a_member_ends_with_a_random_uuid():
+    machine = Ground().machine
+    drawn = bytes(range(20, 0, -1))
+    machine._entropy = lambda size: drawn[:size]
+    assert machine.new_member_id("client") == f"client-{UUID(bytes=drawn[:16], version=4)}"
+
+
+def test_the_leader_stays_as_long_as_it_joins():
+    group = Group("g", 0)
+    waits, is_gone = SimpleNamespace(joining=1), SimpleNamespace(joining=None)
+    group.members, group.leader = {"a": waits, "b": waits}, "b"
+    assert group.elect_joined_leader()
+    assert group.leader == "b"
+    group.members = {"a": waits, "b": is_gone}
+    assert group.elect_joined_leader()
+    assert group.leader == "a"
+    group.members = {"a": is_gone, "b": is_gone}
+    assert not group.elect_joined_leader()
+    assert group.leader == "a"

@@ -6,6 +6,7 @@ from tests.coordinator.group.consumer.people import Cluster
 from tests.coordinator.group.ground import Ground
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
 from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -63,6 +64,18 @@ def test_a_position_counts_from_its_marker_on():
     assert (fetched(ground), fetched(ground, stable=True)) == (-1, UNSTABLE)
     end(ground, committed=True)
     assert (fetched(ground), fetched(ground, stable=True)) == (5, 5)
+
+
+def test_who_may_have_seen_what_a_marker_did_is_answered_when_it_is_committed():
+    ground = Ground()
+    (member,), generation = ground.stable()
+    commit(ground, 5)
+    ground.holding = True
+    end(ground, committed=True)
+    beat = ground.send(HeartbeatRequest(group_id="g", member_id=member, generation_id=generation))
+    assert beat not in ground.answers
+    ground.release()
+    assert ground.answers[beat].error_code == ErrorCode.NONE
 
 
 def test_an_aborted_position_never_counts():

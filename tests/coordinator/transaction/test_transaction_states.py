@@ -361,6 +361,10 @@ def test_whoever_waits_hears_when_another_broker_coordinates():
     ledger.answer_all()
 
 
+def test_an_empty_id_is_described_as_invalid():
+    assert Ledger().state("").error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_lists_are_filtered():
     ledger = Ledger()
     ledger.init("one")
@@ -371,6 +375,7 @@ def test_lists_are_filtered():
     assert ledger.list(states=frozenset({TransactionState.ONGOING})) == ["two"]
     assert ledger.list(has_unknown_state=True) == []
     assert ledger.list(producer_ids=frozenset({100})) == ["one"]
+    assert ledger.list(matches=lambda name: name.endswith("o")) == ["two"]
     assert ledger.list(states=frozenset({TransactionState.ONGOING}), duration_ms=100) == []
     assert ledger.list(states=frozenset({TransactionState.ONGOING}), duration_ms=99) == ["two"]
 

@@ -1,12 +1,15 @@
 """Every single bit of a segment that turns is found, in whatever field it is, and another copy's bytes mend it."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.log.support import FOLDER, NOW, batch, open_log, options, read_batches, sim_disk
 from tidelog.effects import Stretch
 from tidelog.log import names
 from tidelog.log.integrity.examination import UNKNOWN, examine
-from tidelog.log.integrity.soundness import Unsound, learn, read
+from tidelog.log.integrity.memory import Soundness
+from tidelog.log.integrity.soundness import Unsound, believe, learn, read
 from tidelog.log.integrity.splice import splice
 
 PATH = f"{FOLDER}/{names.name(0, names.LOG)}"
@@ -139,3 +142,44 @@ def test_a_stretch_may_begin_within_the_segment(position):
     disk.inode(PATH).cached[start + position] ^= 4
     (fault,) = examine(stretch_of(log, start=start, expected=UNKNOWN, last=3)).faults
     assert (fault.position, fault.offset) == (start, 3)
+
+
+def test_what_is_believed_is_not_examined_again():
+    segment = SimpleNamespace(sound=Soundness(), base_offset=7)
+    log = SimpleNamespace(segments=SimpleNamespace(faulty={7}))
+    believe(log, segment, 10, 100)
+    assert segment.sound.stretches.cover(10, 100)
+    assert log.segments.faulty == set()
+
+
+def test_a_length_that_leads_to_the_end_of_the_file_is_not_taken_for_the_end_of_the_log():
+    disk = sim_disk()
+    log = open_log(disk)
+    for number in range(3):
+        log.append_as_leader(batch(b"v%d" % number), 1, NOW)
+    log.close()
+    log = open_log(disk, recovery_point=3, clean=True)
+    content = disk.inode(PATH).cached
+    second = len(content) // 3
+    content[second + 8 : second + 12] = (len(content) - second - 12).to_bytes(4, "big")
+    assert isinstance(read_as_partition(log, 2, limit=3), Unsound)
+
+
+def test_behind_the_last_batch_of_a_segment_may_be_nothing():
+    """Where it was compacted away, and the next segment is empty still."""
+    disk = sim_disk()
+    log = open_log(disk)
+    log.append_as_leader(batch(b"v"), 1, NOW)
+    log.close()
+    log = open_log(disk, recovery_point=1, clean=True)
+    log.log_end_offset = 3
+    assert read_as_partition(log, 1, limit=3) is None
+
+
+def test_a_batch_that_reaches_over_the_limit_is_not_taken_for_damage():
+    disk = sim_disk()
+    log = open_log(disk)
+    log.append_as_leader(batch(b"v", b"w"), 1, NOW)
+    log.close()
+    log = open_log(disk, recovery_point=2, clean=True)
+    assert read_as_partition(log, 0, limit=1) is None

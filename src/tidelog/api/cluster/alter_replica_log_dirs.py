@@ -25,7 +25,8 @@ def handle(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplic
 
 
 def _not_here(name: TopicPartition, context: Context) -> ErrorCode:
-    """A replica that is about to be created here will be where it was wished, unless it may be in an offline folder."""
+    """NONE where the replica is about to be created here: it goes to the requested folder. With a folder offline nobody
+    knows whether the replica is in it."""
     broker = context.broker
     known = broker.image.partition(*name)
     if known is None:

@@ -64,5 +64,5 @@ def _finish(
             waiting.append(wait)
     if not waiting:
         return response
-    conditions = [Readable(wait.partition.name, -1, 0, 0) for wait in waiting]
+    conditions = [Readable(wait.partition.name) for wait in waiting]
     return Later(conditions, deadline, _finish, (response, waiting, deadline))

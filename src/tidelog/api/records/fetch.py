@@ -142,10 +142,7 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
     if reader.session is not None:
         patient = reader.is_follower and not context.broker.config.replica_selector_class
         return Later((Signal(reader.session.news_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
-    conditions = [
-        Readable(name, wanted.leader_epoch, wanted.offset, reader.min_bytes) for name, wanted in reader.wanted.items()
-    ]
-    return Later(conditions, deadline, _answer_or_wait, (reader,))
+    return Later([Readable(name) for name in reader.wanted], deadline, _answer_or_wait, (reader,))
 
 
 def _collect(context: Context, reader: Reader) -> Outcome:

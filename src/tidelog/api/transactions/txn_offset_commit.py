@@ -70,6 +70,8 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
     if partition is None or not request.group_id:
         return hand_over(request, context, finish)
     if context.broker.verifying.is_busy(request.producer_id):
+        if context.now.mono >= deadline:
+            return finish(commit_error(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return verification.wait(request.producer_id, deadline, _verify, (request, finish, deadline))
     known = partition.log.producers.has_open(request.producer_id, request.producer_epoch)
     adds = context.version >= VERSION_2_SINCE

@@ -10,13 +10,21 @@ from tidelog.wire.messages.groups.join_group import JoinGroupResponseMember
 
 
 class Leading:
-    """One generation's. ProtocolViolation where a member's wish cannot be read."""
+    """One generation's. ProtocolViolation where a member's wish cannot be read. `skips`: a static leader came back, and
+    what was assigned before stays (KIP-814); it only watches the topics from now on."""
 
     def __init__(
-        self, cluster: Cluster, assignor: Assignor, members: Sequence[JoinGroupResponseMember], now: Time
+        self,
+        cluster: Cluster,
+        assignor: Assignor,
+        members: Sequence[JoinGroupResponseMember],
+        now: Time,
+        *,
+        skips: bool = False,
     ) -> None:
         self._cluster = cluster
         self._assignor = assignor
+        self._skips = skips
         self._members: Mapping[str, Subscription] = {
             member.member_id: decode_subscription(assignor, member.metadata, member.group_instance_id)
             for member in members
@@ -39,7 +47,7 @@ class Leading:
 
     def assign(self) -> Assignments:
         self._seen = self._partitions()
-        return self._assignor.assign(self._seen, self._members)
+        return {} if self._skips else self._assignor.assign(self._seen, self._members)
 
     def must_assign_again(self) -> bool:
         """Whether topics came, went or grew since; told once."""

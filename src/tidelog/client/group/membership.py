@@ -6,18 +6,17 @@ To rejoin, an eager member first gives up what it has, a cooperative one only wh
 """
 
 from collections.abc import Collection, Mapping
-from enum import Enum, auto
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.group.assignors import ASSIGNORS, Subscription, are_cooperative
 from tidelog.client.group.coordinator import CoordinatorFinder
 from tidelog.client.group.leading import Leading
+from tidelog.client.group.member import Member, Stage, ignore
 from tidelog.client.group.requests import GroupRequests
-from tidelog.client.group.revocation import Revocation, Step
 from tidelog.client.group.subscriptions import decode_assignment
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
-from tidelog.client.results import Assigned, Event, Failed, Lost, Revoked, code_of
+from tidelog.client.results import Assigned, Revoked, code_of
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.model import Time, TopicPartition, earliest
 from tidelog.wire.messages.groups.join_group import JoinGroupResponse
@@ -39,53 +38,21 @@ _FATAL = frozenset(
 )
 
 
-class Stage(Enum):
-    OUT = auto()
-    JOINING = auto()
-    ASSIGNING = auto()
-    SYNCING = auto()
-    STABLE = auto()
-
-
-class Membership:
-    """One member. `owned` is what it may read; events are for the consumer to take."""
+class Membership(Member):
+    """A member of the classic protocol."""
 
     def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
-        self._cluster = cluster
-        self._finder = finder
-        self._group = group
-        self._options = options
-        self._backoff = cluster.backoff()
+        super().__init__(cluster, finder, group, options)
         self.is_cooperative = are_cooperative(options.partition_assignment_strategy)
-        self.stage = Stage.OUT
-        self.member_id = ""
-        self.generation = -1
-        self.topics: frozenset[str] = frozenset()
-        self.owned: frozenset[TopicPartition] = frozenset()
-        self.events: list[Event] = []
-        self.failure: Failed | None = None
         self._requests = GroupRequests(group, options)
-        self._revocation = Revocation()
         self._is_prepared = False  # everything is given up that must be before the next join
         self._needs_join = False
         self._had: frozenset[TopicPartition] = frozenset()
         self._protocol = ""
         self._leading: Leading | None = None
         self._retry_at = 0
-        self._heartbeat_at = 0
         self._heartbeat_is_out = False
         self._session_until = 0
-        self._poll_until = 0
-        self._polls = False  # the user does: it did within the last max.poll.interval.ms
-        self._attempt = 0
-
-    def __repr__(self) -> str:
-        return f"<Membership {self._group} {self.stage.name} generation={self.generation} owned={len(self.owned)}>"
-
-    @property
-    def must_commit(self) -> bool:
-        """Whether partitions are about to go, and what was processed is to be committed first."""
-        return self._revocation.step is Step.WANTED
 
     # What the consumer says.
 
@@ -97,28 +64,22 @@ class Membership:
             self._needs_join = True
 
     def polled(self, now: Time) -> None:
-        """The user is alive, and has seen every event so far."""
-        self._poll_until = now.mono + self._options.max_poll_interval_ms
-        self._polls = True
-        self._revocation.polled()
+        super().polled(now)
         if self.stage is Stage.OUT and self.topics and self.failure is None:
             self._needs_join = True
-
-    def committed(self) -> None:
-        """What is about to be revoked is committed, as far as it could be."""
-        self._revocation.committed()
 
     def leave(self, reason: str, now: Time) -> None:
         """Leave at once: the group goes on without waiting for the session to end. A static member stays registered."""
         node = self._finder.node(now)
         if self.member_id and node is not None and self._options.group_instance_id is None:
-            self._cluster.ask(node, self._requests.leave(self.member_id, reason), _ignore, now)
+            self._cluster.ask(node, self._requests.leave(self.member_id, reason), ignore, now)
         self.member_id = ""
         self._forget()
 
     def expelled(self, now: Time) -> None:
         """Some answer said that the group went on without this member."""
         self._lose()
+        self._needs_join = True
         self._retry_at = now.mono
 
     def rebalancing(self) -> None:
@@ -127,16 +88,7 @@ class Membership:
 
     # Time.
 
-    def advance(self, now: Time) -> None:
-        if self.failure is not None or not self.topics:
-            return
-        if self._finder.refused:
-            self._fail(self._finder.refused, "the group's coordinator cannot be found")
-            return
-        node = self._finder.node(now)
-        if self.stage is not Stage.OUT and now.mono >= self._poll_until:
-            self._expire(now)
-            return
+    def _go_on(self, node: int | None, now: Time) -> None:
         if node is None:
             return
         self._watch_session(now)
@@ -149,14 +101,6 @@ class Membership:
             self._needs_join and self._polls and self.stage in (Stage.OUT, Stage.STABLE) and now.mono >= self._retry_at
         ):
             self._maybe_join(node, now)
-
-    def _expire(self, now: Time) -> None:
-        """A user who does not come back must not hold partitions."""
-        lost = self.owned
-        self._polls = False
-        self.leave("max.poll.interval.ms passed without a poll", now)
-        if lost:
-            self.events.append(Lost(lost))
 
     @property
     def deadline(self) -> int | None:
@@ -264,9 +208,10 @@ class Membership:
         self._protocol = response.protocol_name or ""
         self.stage = Stage.ASSIGNING
         self._leading = None
-        if response.leader == response.member_id and not response.skip_assignment:
+        if response.leader == response.member_id:
+            assignor, skips = ASSIGNORS[self._protocol], response.skip_assignment
             try:
-                self._leading = Leading(self._cluster, ASSIGNORS[self._protocol], response.members, now)
+                self._leading = Leading(self._cluster, assignor, response.members, now, skips=skips)
             except ProtocolViolation as violation:
                 self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(violation))
 
@@ -336,34 +281,12 @@ class Membership:
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
             self._lose()
+            self._needs_join = True
             self._retry_at = now.mono + (self._backoff.next_ms() if was_joining else 0)
         else:
             self._fail(code, "the group's coordinator answered with an error")
 
-    def _lose(self) -> None:
-        lost = self.owned
-        self._forget()
-        self._needs_join = True
-        if lost:
-            self.events.append(Lost(lost))
-
     def _forget(self) -> None:
-        self.stage = Stage.OUT
-        self.generation = -1
-        self.owned = frozenset()
+        super()._forget()
         self._leading = None
-        self._revocation.cancel()
         self._is_prepared = False
-        self._attempt += 1
-
-    def _fail(self, code: ErrorCode, reason: str) -> None:
-        lost = self.owned
-        self._forget()
-        if lost:
-            self.events.append(Lost(lost))
-        self.failure = Failed(code, reason)
-        self.events.append(self.failure)
-
-
-def _ignore(_answer: Answer, _now: Time) -> None:
-    """Whoever leaves does not wait for the answer."""

@@ -8,7 +8,7 @@ from typing import Any
 from tidelog.client.cluster import Cluster
 from tidelog.client.group.attempt import Attempt
 from tidelog.client.group.coordinator import CoordinatorFinder
-from tidelog.client.group.membership import Membership
+from tidelog.client.group.member import Member
 from tidelog.client.group.subscriptions import by_topic
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
@@ -50,7 +50,12 @@ class GroupOffsets:
     """Commits and fetches of one group."""
 
     def __init__(
-        self, cluster: Cluster, finder: CoordinatorFinder, membership: Membership, group: str, options: ConsumerOptions
+        self,
+        cluster: Cluster,
+        finder: CoordinatorFinder,
+        membership: Member,
+        group: str,
+        options: ConsumerOptions,
     ) -> None:
         self._cluster = cluster
         self._finder = finder

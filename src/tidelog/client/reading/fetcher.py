@@ -262,8 +262,7 @@ class Fetcher:
         place.last_stable_offset = told.last_stable_offset
         place.log_start_offset = told.log_start_offset
         if told.preferred_read_replica >= 0:
-            place.read_replica = told.preferred_read_replica
-            place.read_replica_until = now.mono + self._options.metadata_max_age_ms
+            self._prefer(place, told.preferred_read_replica, now)
         if told.diverging_epoch.end_offset >= 0:
             self._truncated(partition, place, told.diverging_epoch.end_offset, told.diverging_epoch.epoch)
         elif told.records:
@@ -271,6 +270,16 @@ class Fetcher:
             batches = self._batches(place, raw, told.aborted_transactions or ())
             content = self._read(partition, place, raw, batches)
             self._buffer.append(_Buffered(partition, place.turn, raw, batches, content))
+
+    def _prefer(self, place: Place, replica: int, now: Time) -> None:
+        """A leader sends to a replica. Where it came back since the metadata were read, these are renewed first: else
+        the leader is asked again, and says the same, without end."""
+        if replica in self._cluster.metadata.brokers:
+            place.read_replica = replica
+            place.read_replica_until = now.mono + self._options.metadata_max_age_ms
+        else:
+            self._cluster.want_metadata(now)
+            self._back_off(place, now)
 
     def _truncated(self, partition: TopicPartition, place: Place, end_offset: int, epoch: int) -> None:
         offset = min(end_offset, place.offset)

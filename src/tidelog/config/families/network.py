@@ -49,7 +49,11 @@ class NetworkOptions(Options):
         "The security protocol of each listener name, as NAME:PROTOCOL.",
         dynamic=PER_BROKER,
     )
-    inter_broker_listener_name = string(None, "The listener on which brokers talk to each other.")
+    inter_broker_listener_name = string(
+        None,
+        "The listener on which brokers talk to each other, for nobody else to reach; without it REPLICATION, whose "
+        "port is 1000 above the first listener's (10092 for 9092).",
+    )
     security_inter_broker_protocol = string(
         "PLAINTEXT",
         "The security protocol between brokers where no listener is named for it.",

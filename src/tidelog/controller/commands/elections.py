@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tidelog.controller.journal import Steps
-from tidelog.controller.leaders import Election, counts, elect, elect_by_logs, elect_preferred
+from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition
 from tidelog.controller.term import Term
@@ -37,12 +37,16 @@ class LogEnds:
 
     Answers hold for one life of a broker only: the one that was asked, and that the answer names. A partition whose
     candidates change is asked about anew. Only a replica that knows the epoch without a leader tells its end: one that
-    still led, or followed, could append behind it. `flights` has by token whom it asked what, with the life asked.
+    still led, or followed, could append behind it. Who misses a log directory may be without the replica: then it is
+    `lacking`, and nobody waits for it, as long as somebody has one. `flights` has by token whom it asked what, with the
+    life asked.
     """
 
     def __init__(self) -> None:
         self.wanted: dict[Partition, dict[int, int]] = {}
         self.known: dict[Partition, dict[int, tuple[int, int]]] = {}
+        self.lacking: dict[Partition, set[int]] = {}
+        self._may_lack: dict[Partition, set[int]] = {}
         self.flights: dict[int, tuple[int, dict[Partition, int]]] = {}
         self.retry_at: int | None = None
 
@@ -51,13 +55,21 @@ class LogEnds:
 
     def set(self, term: Term, partition: Partition, candidates: Sequence[int]) -> None:
         """Ask these brokers; none ends the question."""
-        epochs = {broker: term.cluster.lives[broker].epoch for broker in candidates}
+        lives = term.cluster.lives
+        epochs = {broker: lives[broker].epoch for broker in candidates}
         if not epochs:
-            self.wanted.pop(partition, None)
-            self.known.pop(partition, None)
+            for each in (self.wanted, self.known, self.lacking, self._may_lack):
+                each.pop(partition, None)
         elif self.wanted.get(partition) != epochs:
+            recorded = dict(zip(partition.state.isr, partition.state.isr_epochs, strict=True))
             self.wanted[partition] = epochs
-            self.known[partition] = {}
+            self.known[partition], self.lacking[partition] = {}, set()
+            self._may_lack[partition] = {b for b in candidates if not lives[b].holds(recorded.get(b, NO_EPOCH))}
+
+    def is_known(self, partition: Partition, candidates: Iterable[int]) -> bool:
+        """Whether all of them told, and somebody has a replica."""
+        known = self.known.get(partition, {})
+        return bool(known) and {*candidates} == known.keys() | self.lacking[partition]
 
     def take(self, now: int, token: int) -> list[Ask]:
         """One request to each broker that has something to tell and is not being asked."""
@@ -85,14 +97,17 @@ class LogEnds:
         for topic in getattr(response, "topics", ()):
             for end in topic.partitions:
                 partition = asked.get((topic.topic, end.partition))  # type: ignore[call-overload]
-                if partition is None or end.error_code:
+                life = self.wanted.get(partition, {}).get(broker) if partition is not None else None
+                if partition is None or life != partitions[partition] or speaks_for not in (life, NO_EPOCH):
                     continue
-                life = self.wanted.get(partition, {}).get(broker)
-                if life == partitions[partition] and speaks_for in (life, NO_EPOCH):
+                if not end.error_code:
                     self.known[partition][broker] = end.leader_epoch, end.end_offset
+                    self.lacking[partition].discard(broker)
+                elif end.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and broker in self._may_lack[partition]:
+                    self.lacking[partition].add(broker)
         if any(broker in self.wanted.get(each, ()) and broker not in self.known[each] for each in partitions):
             self.retry_at = now + RETRY_MS
-        return [p for p in partitions if p in self.wanted and self.wanted[p].keys() == self.known[p].keys()]
+        return [p for p in partitions if p in self.wanted and self.is_known(p, self.wanted[p])]
 
 
 def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochRequest:
@@ -110,20 +125,15 @@ def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochReq
 
 
 def judge(term: Term, partition: Partition, *, unclean: bool = False) -> Election:
-    """Rule 8 for one partition, unclean where its topic's configuration or the caller allows it."""
+    """Rule 8 for one partition, unclean where its topic's configuration or the caller allows it. Where a member counts
+    that is shutting down, `elect` waits for it even then: it lost nothing, an unclean election would."""
     cluster = term.cluster
     election = elect(partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean)
     state = election.state or partition.state
-    if state.leader != NO_LEADER or unclean or election.candidates or _waits_for_return(term, state):
+    if state.leader != NO_LEADER or unclean or election.candidates:
         return election
     allowed = term.topic_config(partition.topic.name).unclean_leader_election_enable
     return judge(term, partition, unclean=True) if allowed else election
-
-
-def _waits_for_return(term: Term, state: LeadershipState) -> bool:
-    """Only members that are shutting down could lead: they lost nothing, an unclean election would."""
-    lives = term.cluster.lives
-    return any(counts(broker, epoch, lives) for broker, epoch in zip(state.isr, state.isr_epochs, strict=True))
 
 
 def elect_where_due(term: Term, logs: LogEnds, partitions: Iterable[Partition], why: str) -> Steps[None]:
@@ -155,10 +165,9 @@ def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partitio
     """All candidates told the ends of their logs: the most complete one leads."""
     changes: Changes = {}
     for partition in term.cluster.current(partitions):
-        ends = logs.known.get(partition, {})
         candidates = judge(term, partition).candidates
-        if candidates and set(ends) == set(candidates):
-            state = elect_by_logs(partition.state, partition.replicas, term.cluster.lives, ends)
+        if candidates and logs.is_known(partition, candidates):
+            state = elect_by_logs(partition.state, partition.replicas, term.cluster.lives, logs.known[partition])
             changes[partition] = state
             logs.set(term, partition, ())
     yield from term.commit(list(changes.items()), "most complete log")

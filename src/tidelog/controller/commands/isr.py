@@ -1,7 +1,7 @@
 """AlterPartition (KIP-497, 841, 903): a leader changes its in-sync set, by compare-and-set on both epochs.
 
 A retry whose wish already holds succeeds with the current partition epoch. A replica may not join with another broker
-epoch than its own, nor while it shuts down.
+epoch than its own, nor while it shuts down, nor while its log folder is offline.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _decide(
     again = code == ErrorCode.INVALID_UPDATE_VERSION and wish.partition_epoch == partition.version - 1
     if (again or not code) and _holds(state, wish.new_isr_with_epochs):
         return ErrorCode.NONE, partition
-    code = code or check_isr(state, partition.replicas, wish, lives)
+    code = code or check_isr(state, partition.replicas, wish, lives) or check_online(partition, wish)
     if code:
         return code, None
     # The controller's order: the epochs recorded are those of the registrations, which the wish was checked against.
@@ -102,6 +102,12 @@ def check_isr(
         return ErrorCode.INVALID_REQUEST
     eligible = all(_eligible(member, lives) for member in wish.new_isr_with_epochs)
     return ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA
+
+
+def check_online(partition: Partition, wish: PartitionData) -> ErrorCode:
+    """Whose log folder failed does not fetch any more, and would hold up whatever is committed until it is late."""
+    joining = {member.broker_id for member in wish.new_isr_with_epochs} - set(partition.state.isr)
+    return ErrorCode.INELIGIBLE_REPLICA if joining & partition.offline else ErrorCode.NONE
 
 
 def _eligible(member: BrokerState, lives: dict[int, Life]) -> bool:

@@ -12,7 +12,7 @@ from tidelog.config import describe
 from tidelog.config.alter import check_topic
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import names, tree
-from tidelog.controller.journal import SLICE, Group, Slices, Steps, chunks, submit
+from tidelog.controller.journal import Group, Slices, Steps, submit
 from tidelog.controller.leaders import first_state
 from tidelog.controller.placement import Start, check_assignment, placements
 from tidelog.controller.refusals import refuse
@@ -47,8 +47,8 @@ class Plan:
 
 
 def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
-    default = term.broker_config().num_partitions
-    if exceeds_count(len(topic.assignments) or _wanted(topic, default) for topic in request.topics):
+    broker = term.broker_config()
+    if exceeds_count(len(topic.assignments) or _count_of(topic, broker) for topic in request.topics):
         refusal: CreateTopicsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
         return refusal
     results: list[CreatableTopicResult] = []
@@ -56,7 +56,7 @@ def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopic
     counted = Counter(topic.name for topic in request.topics)
     slices = Slices()
     unified = {names.unified(name): name for name in term.cluster.topics}
-    shown = _Shown(term.broker_config())
+    shown = _Shown(broker)
     for wish in {topic.name: topic for topic in request.topics}.values():
         try:
             check_once(counted[wish.name])
@@ -117,8 +117,9 @@ def exceeds_count(partitions: Iterable[int]) -> bool:
     return False
 
 
-def _wanted(wish: CreatableTopic, default: int) -> int:
-    return default if wish.num_partitions == -1 else max(0, wish.num_partitions)
+def _count_of(wish: CreatableTopic, broker: BrokerConfig) -> int:
+    """How many partitions are wanted; 0 for a number that is refused."""
+    return broker.num_partitions if wish.num_partitions == -1 else max(0, wish.num_partitions)
 
 
 def _created(plan: Plan, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
@@ -235,7 +236,7 @@ def _placed(term: Term, wish: CreatableTopic, slices: Slices) -> Steps[dict[int,
         message = "The number of partitions must be larger than 0, or -1 for the default."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
     config = term.broker_config()
-    partitions = config.num_partitions if wish.num_partitions == -1 else wish.num_partitions
+    partitions = _count_of(wish, config)
     factor = config.default_replication_factor if wish.replication_factor == -1 else wish.replication_factor
     racks = term.usable_racks()
     start = Start(term.number(max(1, len(racks))), term.number(max(1, len(racks))))
@@ -280,11 +281,10 @@ def carry_out(term: Term, plans: Sequence[Plan], slices: Slices, made: Iterable[
             states.append((partition, state))
             yield from slices.did()
     yield from submit(groups)
-    for part in chunks(states, SLICE):
-        for partition, state in part:
-            partition.commit(state, 0)
-            partition.topic.partitions[partition.index] = partition
-        yield from slices.did(len(part))
+    for partition, state in states:
+        partition.commit(state, 0)
+        partition.topic.partitions[partition.index] = partition
+        yield from slices.did()
 
 
 def tell(term: Term, plan: Plan) -> None:

@@ -27,6 +27,11 @@ def read(
     return FileSlice(segment.file, found.position, length)
 
 
+def is_missing(segments: Segments, offset: int) -> bool:
+    """Whether no batch ends at or after the offset."""
+    return _first_batch(segments, offset)[2] is None
+
+
 def _first_batch(segments: Segments, offset: int) -> tuple[int, Segment, Place | None]:
     """The first batch that ends at or after `offset`; compaction may have left none in the segment it belongs to."""
     number = len(segments) - 1

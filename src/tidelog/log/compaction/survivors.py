@@ -31,11 +31,10 @@ BREATH_RECORDS = 250
 
 
 class Survivor(NamedTuple):
-    """What takes a batch's place: its bytes, the timestamp that the indexes note, and how many records are left."""
+    """What takes a batch's place: its bytes, and the timestamp that the indexes note."""
 
     data: bytes | memoryview
     max_timestamp: int
-    left: int
 
 
 class LastOfProducer(NamedTuple):
@@ -71,7 +70,7 @@ class Rules:
             alone = self.transactions.is_marker_alone(batch, marker_of(data[batch.position : batch.end]))
             if alone and horizon is not None and horizon <= self.wall:
                 return self._unless_last(batch)
-            whole = Survivor(data[batch.position : batch.end], batch.max_timestamp, batch.count)
+            whole = Survivor(data[batch.position : batch.end], batch.max_timestamp)
             return (yield from self._with_horizon(whole, batch)) if alone and horizon is None else whole
         if self.transactions.is_aborted(batch):
             return self._unless_last(batch)
@@ -97,10 +96,10 @@ class Rules:
         if not kept:
             return self._unless_last(batch)
         if len(kept) == batch.count:
-            survivor = Survivor(data[batch.position : batch.end], batch.max_timestamp, batch.count)
+            survivor = Survivor(data[batch.position : batch.end], batch.max_timestamp)
         else:
             newest = batch.max_timestamp if batch.is_log_append_time else latest
-            survivor = Survivor(rebuild(batch, b"".join(kept), len(kept), newest), newest, len(kept))
+            survivor = Survivor(rebuild(batch, b"".join(kept), len(kept), newest), newest)
         if horizon is None and has_tombstones:
             return (yield from self._with_horizon(survivor, batch))
         return survivor
@@ -136,9 +135,9 @@ class Rules:
             producer_epoch=batch.producer_epoch,
             base_sequence=batch.base_sequence,
         )
-        return Survivor(data, survivor.max_timestamp, survivor.left)
+        return Survivor(data, survivor.max_timestamp)
 
 
 def emptied(batch: BatchHeader) -> Survivor:
     """The batch without its records: its offsets and its producer's sequence are still there."""
-    return Survivor(rebuild(batch, b"", 0, batch.max_timestamp), NO_TIMESTAMP, 0)
+    return Survivor(rebuild(batch, b"", 0, batch.max_timestamp), NO_TIMESTAMP)

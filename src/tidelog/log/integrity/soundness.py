@@ -2,6 +2,7 @@
 
 from tidelog.effects import FileSlice, Stretch
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.access import reading
 from tidelog.log.integrity.examination import UNKNOWN, Fault, Verdict
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
@@ -29,7 +30,19 @@ def read(log: Log, offset: int, max_bytes: int, limit: int, *, at_least_one: boo
         piece = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
     except ApiError as error:
         raise suspicion(log, offset, error) from error
-    return None if piece is None else sound_part(log, offset, piece)
+    if piece is not None:
+        return sound_part(log, offset, piece)
+    if offset < min(limit, log.log_end_offset) and reading.is_missing(log.segments, offset):
+        _check_length(log, offset)
+    return None
+
+
+def _check_length(log: Log, offset: int) -> None:
+    """Nothing is there though the log goes on: a damaged length may lead to the very end of the file. Unsound unless
+    all of the way is known to be sound: then what was there is compacted."""
+    doubt = suspicion(log, offset, ApiError(ErrorCode.CORRUPT_MESSAGE))
+    if isinstance(doubt, Unsound):
+        raise doubt
 
 
 def sound_part(log: Log, offset: int, piece: FileSlice) -> FileSlice:

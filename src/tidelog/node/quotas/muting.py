@@ -2,6 +2,7 @@
 
 from tidelog.alarms import Alarm
 from tidelog.effects import Effect, Pause
+from tidelog.model import Time
 from tidelog.node.connections import Connection
 
 
@@ -30,10 +31,8 @@ class Muting:
         if self._until.pop(connection, None) is not None:
             self.alarm.set(self.next_deadline)
 
-    def wake(self, now: int) -> None:
-        if self.alarm.at > now:
-            return
-        for connection in [each for each, until in self._until.items() if until <= now]:
+    def wake(self, now: Time) -> None:
+        for connection in [each for each, until in self._until.items() if until <= now.mono]:
             del self._until[connection]
             if not connection.paused:
                 self._effects.append(Pause(connection.number, paused=False))

@@ -84,8 +84,6 @@ class Cleaning:
             self.alarm.set(now.mono + self._backoff_ms)
 
     def wake(self, now: Time) -> None:
-        if self.alarm.at > now.mono:
-            return
         if self._pass is None:
             self._choose(now)
         if self._pass is not None:

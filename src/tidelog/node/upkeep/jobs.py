@@ -41,7 +41,6 @@ class Jobs:
         self._written: dict[str, bytes] = {}
         self._due: dict[str, int] = {}
         self.alarm = Alarm()
-        """Set to the first of them."""
         self.table = (
             Job("check in-sync sets", max(1, config.replica_lag_time_max_ms // 2), self._shrink),
             Job(
@@ -71,16 +70,18 @@ class Jobs:
 
     def start(self, now: Time) -> None:
         self._due = {job.name: now.mono + job.every_ms for job in self.table}
-        self.alarm.set(min(self._due.values()))
+        self.alarm.set(self.next_deadline)
 
     def wake(self, now: Time) -> None:
-        if now.mono < self.alarm.at:
-            return
         for job in self.table:
             if self._due.get(job.name, now.mono + 1) <= now.mono:
                 self._due[job.name] = now.mono + job.every_ms
                 job.run(now)
-        self.alarm.set(min(self._due.values()))
+        self.alarm.set(self.next_deadline)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min(self._due.values(), default=None)
 
     def _shrink(self, now: Time) -> None:
         for partition in self._replicas:

@@ -34,7 +34,8 @@ FIRST_TOKEN = 1 << 40
 @dataclass(slots=True, eq=False)
 class Relocation:
     """`mark` is in the copy's name. `source`: the log that is copied; the replica may get another one. `synced`: the
-    copy was, once it had caught up. `token`: the sync under way."""
+    copy was, once it had caught up. `token`: the sync under way. `paced`: bytes and moment of the last slice, while
+    the rate says when the next is `due`."""
 
     partition: Partition
     source: Log
@@ -45,6 +46,7 @@ class Relocation:
     synced: bool = False
     token: int | None = None
     due: int = 0
+    paced: tuple[int, int] | None = None
 
 
 class Relocations:
@@ -114,8 +116,6 @@ class Relocations:
     # Copying.
 
     def wake(self, now: Time) -> None:
-        if self.alarm.at > now.mono:
-            return
         for move in list(self._moves.values()):
             if move.token is None and move.due <= now.mono:
                 self._step(move, now)
@@ -125,16 +125,19 @@ class Relocations:
         if not self._stands(move):
             self._abandon(move)
             return
+        move.paced = None
         try:
             copied = self._copy(move, now)
             if copied is not None:
-                rate = self._config().replica_alter_log_dirs_io_max_bytes_per_second
-                move.due = now.mono + (copied * SECOND_MS // rate if rate and copied else RETRY_MS)
+                move.due = now.mono + RETRY_MS
+                move.paced = (copied, now.mono) if copied else None
+                self._pace(move)
             elif move.synced:
                 self._settle(move, now)
             else:
+                files = move.copy.unsynced()
                 move.token = next(self._tokens)
-                self._effects.append(Sync(move.token, move.copy.unsynced()))
+                self._effects.append(Sync(move.token, files))
         except DiskFailed as failure:
             self._replicas.refused(failure)
             move.due = now.mono + RETRY_MS
@@ -144,6 +147,18 @@ class Relocations:
         except (ApiError, CorruptLog) as error:
             self._tell("replica.not_moved", move.partition.name, move.folder, "error", reason=str(error))
             self._abandon(move)
+
+    def _pace(self, move: Relocation) -> None:
+        rate = self._config().replica_alter_log_dirs_io_max_bytes_per_second
+        if move.paced is not None and rate:
+            copied, at = move.paced
+            move.due = at + copied * SECOND_MS // rate
+
+    def configure(self) -> None:
+        """The rate may be another: who waits for the next slice waits as long as that one says."""
+        for move in self._moves.values():
+            self._pace(move)
+        self.alarm.set(self.next_deadline)
 
     def _stands(self, move: Relocation) -> bool:
         name, live = move.partition.name, self._replicas.live_folders
@@ -190,9 +205,7 @@ class Relocations:
 
     def _settle(self, move: Relocation, now: Time) -> None:
         name = move.partition.name
-        for epoch, start_offset in move.source.epochs:
-            if epoch > move.copy.epochs.latest:
-                move.copy.assign_epoch(epoch, start_offset)
+        move.copy.take_epochs(move.source.epochs)
         try:
             doomed = self._replicas.exchange(move.partition, move.copy, move.folder, move.mark, now)
         except DiskFailed:

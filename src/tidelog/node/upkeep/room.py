@@ -40,12 +40,11 @@ class Room:
         return (self._due or 0) if self._replicas.full else None
 
     def _room_changed(self) -> None:
+        if not self._replicas.full:
+            self._due = None
         self.alarm.set(self.next_deadline)
 
     def wake(self, now: Time) -> None:
-        if not self._replicas.full:
-            self._due = None
-            return
         if self._due is None:
             self._due = now.mono + LOOK_EVERY_MS
         elif self._due <= now.mono:

@@ -69,8 +69,6 @@ class Syncing:
         return partition, end
 
     def wake(self, now: Time) -> None:
-        if self.alarm.at > now.mono:
-            return
         for name in [name for name, moment in self._timed.items() if moment <= now.mono]:
             del self._timed[name]
             partition = self._replicas.get(*name)

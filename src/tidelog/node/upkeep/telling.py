@@ -4,9 +4,10 @@ A broker whose failed folder the controller does not hear of in time stops: the 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Protocol
 
-from tidelog.alarms import NEVER, Alarm
+from tidelog.alarms import Alarm
 from tidelog.controller import tree
 from tidelog.effects import Effect, Stop
 from tidelog.model import Time
@@ -39,25 +40,38 @@ class FolderNews:
         self._effects = effects
         self._entropy = entropy
         self._now = now
+        self._numbers = count(1)
+        self._untold: dict[int, int] = {}
+        """Failures that the controller has not heard of: number → until when it must."""
         self.alarm = Alarm()
 
     def __repr__(self) -> str:
-        return f"<FolderNews{'' if self.alarm.at == NEVER else f' untold, until {self.alarm.at}'}>"
+        return f"<FolderNews {len(self._untold)} failures untold>"
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min(self._untold.values(), default=None)
 
     def tell(self, *, failed: bool) -> None:
-        if failed and self.alarm.at == NEVER:
-            self.alarm.set(self._now().mono + self._timeout_ms)
+        number = next(self._numbers)
+        if failed:
+            self._untold[number] = self._now().mono + self._timeout_ms
+            self.alarm.set(self.next_deadline)
+        self._tell(number)
+
+    def _tell(self, number: int) -> None:
         path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
 
         def told(result: StoreResult) -> None:
             if result.outcome == "unknown":
-                self.tell(failed=failed)
+                self._tell(number)
             else:
-                self.alarm.set(None)
+                self._untold.pop(number, None)
+                self.alarm.set(self.next_deadline)
 
         self._submit([Create(path, self._content)], told)
 
-    def wake(self, now: Time) -> None:
-        if self.alarm.at <= now.mono:
-            self.alarm.set(None)
-            self._effects.append(Stop("the controller did not hear of a failed log folder in time"))
+    def wake(self, _now: Time) -> None:
+        self._untold.clear()
+        self.alarm.set(None)
+        self._effects.append(Stop("the controller did not hear of a failed log folder in time"))

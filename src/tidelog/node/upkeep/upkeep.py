@@ -23,7 +23,7 @@ class Upkeep:
         self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
         self.room = Room(replicas, disk, effects, self._has_room)
         self.relocations = broker.relocations
-        self.clocked = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations, broker.integrity)
+        self.woken = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations, broker.integrity)
 
     def __repr__(self) -> str:
         return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.room!r}>"
@@ -38,10 +38,7 @@ class Upkeep:
         """Options changed while the broker runs."""
         self.jobs.configure(config)
         self.cleaning.configure(config)
-
-    def wake(self, now: Time) -> None:
-        for part in self.clocked:
-            part.wake(now)
+        self.relocations.configure()
 
     def synced(self, token: int, now: Time) -> None:
         """By a sync that a partition waited for, its high watermark may move, and it may fetch on."""

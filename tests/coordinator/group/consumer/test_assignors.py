@@ -154,3 +154,13 @@ def test_range_goes_by_the_names_of_static_members():
 
     assert give("x", "y") == {"y": {0}, "x": {1}, "a": {2}}
     assert give("y", "x") == {"x": {0}, "y": {1}, "a": {2}}
+
+
+def test_what_one_topic_frees_another_may_balance_in_the_next_round():
+    first, second = TOPICS[:2]
+    members = {
+        "a": Subscriber(frozenset({first}), frozenset((first, number) for number in range(4))),
+        "b": Subscriber(frozenset({first, second}), frozenset((second, number) for number in range(4))),
+        "c": Subscriber(frozenset({second})),
+    }
+    assert sizes(assign_uniform(Spec(members, {first: 4, second: 4}))) == [3, 3, 2]

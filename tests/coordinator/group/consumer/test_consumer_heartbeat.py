@@ -3,8 +3,13 @@
 import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People
+from tidelog.coordinator.contract import Change
+from tidelog.coordinator.group import records
+from tidelog.coordinator.group.consumer.records import PARTITION_METADATA, VALUES
+from tidelog.coordinator.group.consumer.timing import Deadline, key
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tidelog.wire.records import Record, build
 
 JOIN = {"member_epoch": 0, "rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"], "topic_partitions": []}
 
@@ -44,6 +49,13 @@ def test_an_assignor_that_is_not_served():
     answer = People().beat(member_id="m", server_assignor="sticky", **JOIN)
     assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert answer.error_message == "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
+
+
+def test_where_nobody_asks_for_an_assignor_the_brokers_first_one_assigns():
+    people = People()
+    people.member("a").join()
+    assigned = [event for event in people.events if event.kind == "group.assigned"]
+    assert assigned[-1].fields["assignor"] == "uniform"
 
 
 def test_a_member_that_joins_is_told_all_and_later_only_what_is_new():
@@ -311,6 +323,19 @@ def test_patterns_are_not_resolved_again_within_ten_seconds():
     assert people.consumer_group().regexes["t."].topics == {"t1", "t2", "t3"}
 
 
+def test_patterns_are_resolved_again_after_a_while_though_nobody_told_of_a_topic():
+    people = People({"group.consumer.regex.refresh.interval.ms": "20000"}, cluster=Cluster(t1=1))
+    member = people.member("a", topics=(), pattern="t.").join()
+    member.idle()
+    people.cluster.make("t2", 1)
+    people.pass_time(10_001)
+    people.settle(member)
+    assert member.has == {("t1", 0)}
+    people.pass_time(10_000)
+    people.settle(member)
+    assert member.has == {("t1", 0), ("t2", 0)}
+
+
 def test_a_pattern_and_names_count_together_and_a_pattern_that_nobody_has_is_forgotten():
     people = People(cluster=Cluster(t=1, u=1))
     first = people.member("a", topics=("u",), pattern="t").join()
@@ -422,3 +447,25 @@ def test_a_failover_finds_everything():
         assert member.idle().assignment is None
     after.pass_time(46_000)
     assert after.state() == "Empty"
+
+
+def test_partition_metadata_that_an_older_coordinator_wrote_is_deleted_with_the_next_epoch():
+    people = People()
+    people.member("a").join()
+    old = Change(PARTITION_METADATA(group_id="g"), VALUES[PARTITION_METADATA](topics=[]))
+    key, value = records.encode(old)
+    people.log.append(build([Record(0, people.now.wall, key, value)]))
+    people.log.high_watermark = people.log.end
+    after = people.failover()
+    assert (key, None) not in after.log.keys_and_values()
+    after.member("b").join()
+    assert (key, None) in after.log.keys_and_values()
+
+
+def test_nobody_waits_for_a_member_that_left():
+    people = People()
+    member = people.member("a").join()
+    watched = key(Deadline.SESSION, "g", "a")
+    assert people.machine.shard.has_timer(watched)
+    member.leave()
+    assert not people.machine.shard.has_timer(watched)

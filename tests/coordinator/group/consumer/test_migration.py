@@ -308,6 +308,12 @@ def test_sync(change, code):
     assert people.ask(SyncGroupRequest(**(fields | change)), 5).error_code == code
 
 
+def test_who_syncs_where_not_all_topics_are_known_yet_is_asked_to_come_again():
+    people, old, _ = mixed()
+    people.cluster.is_complete = False
+    assert old.sync() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 def test_heartbeats_are_refused_to_others():
     people, old, _ = mixed()
     assert people.heartbeat("new", old.generation) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -332,6 +338,23 @@ def test_a_classic_member_that_does_not_sync_or_join_again_in_time_is_fenced():
         new.beat()
         old.beat()
     assert answer.member_id not in people.consumer_group().members
+
+
+def test_a_classic_member_that_is_told_to_join_again_when_it_syncs_is_fenced_if_it_does_not():
+    people, old, new = mixed()
+    how = {"protocols": said(), "session": 60_000, "rebalance": 20_000}
+    answer = people.answers[people.join(people.new_member(**how), **how)]
+    late = Classic(people, answer.member_id)
+    late.generation = answer.generation_id
+    assert late.sync() == ErrorCode.NONE
+    other = people.member("other").join()
+    assert late.sync() == ErrorCode.REBALANCE_IN_PROGRESS
+    for _ in range(5):
+        people.pass_time(4_100)
+        new.beat()
+        old.beat()
+        other.beat()
+    assert late.member_id not in people.consumer_group().members
 
 
 def test_a_classic_member_leaves_and_operators_remove_static_members_of_either_kind():
@@ -376,3 +399,17 @@ def test_a_rolling_upgrade_and_back_again():
 def check(old, new, count):
     everything = [place for each in (*old, *new) for place in each.has]
     assert sorted(everything) == [("t", number) for number in range(count)]
+
+
+def test_a_process_that_takes_the_place_of_a_static_member_within_a_rebalance_brings_an_assignment_about():
+    """Seed 10471: the group went on with what the member had had, which was nothing, for nobody had changed topics."""
+    people = People()
+    token = people.join("", protocols=said(), instance="me", **SESSION)
+    people.pass_time(10_000)
+    assert people.answers[token].error_code == ErrorCode.NONE
+    assert people.machine.groups["g"].is_in(GroupState.COMPLETING_REBALANCE)
+    generation = people.machine.groups["g"].generation
+    newcomer = people.member("new", instance="me").join()
+    people.settle(newcomer)
+    assert newcomer.has == {("t", number) for number in range(4)}
+    assert newcomer.epoch == generation + 1

@@ -27,6 +27,8 @@ from tidelog.errors import ApiError, ErrorCode
 
 UPGRADES = frozenset({"upgrade", "bidirectional"})
 DOWNGRADES = frozenset({"downgrade", "bidirectional"})
+UNKNOWN = 0
+"""For the fingerprint of topics: whatever there is differs from it."""
 
 
 def policy(machine: GroupMachine) -> str:
@@ -65,14 +67,17 @@ def _no_upgrade(group: Group, problem: str) -> ApiError:
 
 def upgrade(machine: GroupMachine, group: Group) -> list[Change]:
     """The classic group's end, and the consumer group that it becomes: every member has what it was last given, and the
-    generation goes on as the epoch. ApiError GROUP_ID_NOT_FOUND where what the members said cannot be read."""
+    generation goes on as the epoch. A group within a rebalance does without its end, and so its first heartbeat is to
+    raise the epoch, also where it changes no subscription: that of a process which takes a static member's place.
+    ApiError GROUP_ID_NOT_FOUND where what the members said cannot be read."""
     members = [_upgraded(machine, group, member) for member in group.members.values()]
     group_id = group.group_id
     names = {name for member in members for name in member.subscription.topics}
+    is_stable = group.is_in(GroupState.STABLE)
     return [
         records.group_tombstone(group_id),
         *(member_change(group_id, member.member_id, member.subscription) for member in members),
-        group_change(group_id, group.generation, topics.fingerprint(machine.cluster, names)),
+        group_change(group_id, group.generation, topics.fingerprint(machine.cluster, names) if is_stable else UNKNOWN),
         *(target_change(group_id, member.member_id, member.current.assigned) for member in members),
         target_epoch_change(group_id, group.generation, 0),
         *(current_change(group_id, member.member_id, member.current) for member in members),

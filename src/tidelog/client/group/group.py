@@ -1,0 +1,27 @@
+"""What only a consumer with a group has."""
+
+from collections.abc import Mapping
+
+from tidelog.client.cluster import Cluster
+from tidelog.client.group.consumer_protocol import ConsumerMembership
+from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.group.member import Member
+from tidelog.client.group.membership import Membership
+from tidelog.client.group.offsets import GroupOffsets
+from tidelog.client.options import ConsumerOptions
+
+PROTOCOLS: Mapping[str, type[Member]] = {
+    "classic": Membership,
+    "consumer": ConsumerMembership,
+}
+"""Who assigns partitions, by `group.protocol`: a member of the group, or its coordinator."""
+
+
+class Group:
+    def __init__(self, name: str, cluster: Cluster, options: ConsumerOptions) -> None:
+        self.finder = CoordinatorFinder(cluster, name)
+        self.membership = PROTOCOLS[options.group_protocol](cluster, self.finder, name, options)
+        self.offsets = GroupOffsets(cluster, self.finder, self.membership, name, options)
+
+    def __repr__(self) -> str:
+        return f"<Group {self.membership!r}>"

@@ -1,0 +1,140 @@
+"""What a member of a group is under either protocol, the classic one (`membership`) or the consumer protocol."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from enum import Enum, auto
+
+from tidelog.client.cluster import Cluster
+from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.group.revocation import Revocation, Step
+from tidelog.client.link import Answer
+from tidelog.client.options import ConsumerOptions
+from tidelog.client.results import Event, Failed, Lost
+from tidelog.errors import ErrorCode
+from tidelog.model import Time, TopicPartition
+
+NO_GENERATION = -1
+
+
+class Stage(Enum):
+    OUT = auto()
+    JOINING = auto()
+    ASSIGNING = auto()
+    SYNCING = auto()
+    STABLE = auto()
+
+
+class Member(ABC):
+    """One member. `owned` is what it may read; events are for the consumer to take."""
+
+    def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
+        self._cluster = cluster
+        self._finder = finder
+        self._group = group
+        self._options = options
+        self._backoff = cluster.backoff()
+        self.stage = Stage.OUT
+        self.member_id = ""
+        self.generation = NO_GENERATION
+        self.topics: frozenset[str] = frozenset()
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.events: list[Event] = []
+        self.failure: Failed | None = None
+        self._revocation = Revocation()
+        self._heartbeat_at = 0
+        self._poll_until = 0
+        self._polls = False  # the user does: it did within the last max.poll.interval.ms
+        self._attempt = 0
+
+    def __repr__(self) -> str:
+        stage = f"{self.stage.name} generation={self.generation}"
+        return f"<{type(self).__name__} {self._group} {stage} owned={len(self.owned)}>"
+
+    @property
+    def must_commit(self) -> bool:
+        """Whether partitions are about to go, and what was processed is to be committed first."""
+        return self._revocation.step is Step.WANTED
+
+    # What the consumer says.
+
+    @abstractmethod
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Want these topics from now on."""
+
+    def polled(self, now: Time) -> None:
+        """The user is alive, and has seen every event so far."""
+        self._poll_until = now.mono + self._options.max_poll_interval_ms
+        self._polls = True
+        self._revocation.polled()
+
+    def committed(self) -> None:
+        """What is about to be revoked is committed, as far as it could be."""
+        self._revocation.committed()
+
+    @abstractmethod
+    def leave(self, reason: str, now: Time) -> None:
+        """Leave at once."""
+
+    @abstractmethod
+    def expelled(self, now: Time) -> None:
+        """Some answer said that the group went on without this member."""
+
+    @abstractmethod
+    def rebalancing(self) -> None:
+        """Some answer said that the group is rebalancing."""
+
+    # Time.
+
+    def advance(self, now: Time) -> None:
+        if self.failure is not None or not self.topics:
+            return
+        if self._finder.refused:
+            self._fail(self._finder.refused, "the group's coordinator cannot be found")
+            return
+        node = self._finder.node(now)
+        if self.stage is not Stage.OUT and now.mono >= self._poll_until:
+            self._expire(now)
+            return
+        self._go_on(node, now)
+
+    @abstractmethod
+    def _go_on(self, node: int | None, now: Time) -> None:
+        """Do what is due. `node`: the coordinator, None while it is not known."""
+
+    def _expire(self, now: Time) -> None:
+        """A user who does not come back must not hold partitions."""
+        lost = self.owned
+        self._polls = False
+        self.leave("max.poll.interval.ms passed without a poll", now)
+        if lost:
+            self.events.append(Lost(lost))
+
+    @property
+    @abstractmethod
+    def deadline(self) -> int | None:
+        """The monotonic millisecond at which `advance` is due."""
+
+    # Setbacks.
+
+    def _lose(self) -> None:
+        """The group goes on without this member."""
+        lost = self.owned
+        self._forget()
+        if lost:
+            self.events.append(Lost(lost))
+
+    def _forget(self) -> None:
+        self.stage = Stage.OUT
+        self.generation = NO_GENERATION
+        self.owned = frozenset()
+        self._revocation.cancel()
+        self._attempt += 1
+
+    def _fail(self, code: ErrorCode, reason: str) -> None:
+        self._lose()
+        self.failure = Failed(code, reason)
+        self.events.append(self.failure)
+
+
+def ignore(_answer: Answer, _now: Time) -> None:
+    """A member that leaves does not wait for the answer."""
