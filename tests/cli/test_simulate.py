@@ -1,10 +1,14 @@
 """`tidelog simulate`: seeds in order, the same ones every time, and an exit code that tells."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidelog.cli.simulate import pool
 from tidelog.sim import run as sim_run
+from tidelog.sim.checks.costs import Cost
 from tidelog.sim.outcome import Outcome
+from tidelog.sim.workload import LATER, PARTS
 
 
 def outcome(plan, _prepared=None, broken=()):
@@ -62,6 +66,20 @@ def test_one_seed_tells_its_digest_and_its_faults(tidelog, nothing_happens):
     assert result.lines == ["seed 4: 10 steps, 3600 simulated seconds, ok", "digest: d4", "faults: 1 kill"]
 
 
+def test_an_input_that_takes_too_long_in_each_run_breaks_its_seed(tidelog, monkeypatch):
+    slow = (Cost(0.2, "receive Fetch", 77),)
+    monkeypatch.setattr(sim_run, "run", lambda plan, prepared=None: replace(outcome(plan), dearest=slow[0], slow=slow))
+    result = tidelog("simulate", "--seeds", "1")
+    assert result.code == 1
+    assert (
+        result.err
+        == "seed 0 broke I49: an input took 200 ms (receive Fetch, step 77) of a processor in each of 3 runs\n"
+    )
+    assert "is not the same again" not in result.out
+    assert "; of an input at most 200 ms (receive Fetch, step 77)" in result.out
+    assert tidelog("simulate", "--seed", "0").code == 1
+
+
 def test_the_transcript_of_a_seed_is_what_happened(tidelog):
     result = tidelog("simulate", "--seed", "1", "--seconds", "1", "--transcript")
     assert any("START" in line for line in result.lines)
@@ -73,7 +91,7 @@ def test_a_failing_seed_is_made_smaller_on_wish(tidelog, nothing_happens):
     assert result.code == 1
     assert result.lines[-1] == (
         "repeat: tidelog simulate --seed 8 --seconds 2.4 --only '' "
-        "--without operator,group,keepers,asker,transactions,compaction,moves --brokers 3 --partitions 1"
+        f"--without {','.join((*PARTS, *LATER))} --brokers 3 --partitions 1"
     )
 
 

@@ -190,3 +190,58 @@ def test_a_new_disk_has_none_of_the_old_ones_faults():
     disk.erase()
     disk.make_folder("/data/t-0")
     assert disk.list("/data") == ["t-0"]
+
+
+def two_folders():
+    d = SimDisk(["/data/one", "/data/two"], Random(1))
+    for path in ("/data/one/t-0", "/data/two/t-1"):
+        d.make_folder(path)
+        file = d.open(f"{path}/0.log", create=True)
+        file.write(0, path.encode())
+        file.sync()
+    return d
+
+
+def test_a_log_folder_under_another_path_is_the_same_one():
+    d = two_folders()
+    one, two = (d.directory_id(root) for root in d.roots)
+    d.remount({"/data/one": "/data/two", "/data/two": "/data/one"})
+    assert d.read("/data/two/t-0/0.log") == b"/data/one/t-0"
+    assert (d.directory_id("/data/two"), d.directory_id("/data/one")) == (one, two)
+    d.remount({"/data/two": "/mnt"})
+    assert d.roots == ["/mnt", "/data/one"]
+    d.lose_power()
+    assert d.read("/mnt/t-0/0.log") == b"/data/one/t-0"
+    assert d.holds(one)
+    d.erase("/mnt")
+    assert not d.holds(one)
+    assert d.holds(two)
+    assert d.list("/mnt") == []
+
+
+def test_what_was_made_anew_while_a_log_folder_was_away_takes_the_place_of_the_old():
+    d = two_folders()
+    one = d.directory_id("/data/one")
+    d.away.add("/data/one")
+    assert d.mounted == ["/data/two"]
+    assert (d.holds(one), d.shows(one)) == (True, False)
+    d.make_folder("/data/two/t-0")
+    d.mount()
+    assert (d.list("/data/one"), d.list("/data/two")) == ([], ["t-0", "t-1"])
+    assert d.shows(one)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_done_in_a_folder_that_was_renamed_does_not_come_back_in_the_next_of_its_name(seed):
+    """Seed 710206: a replica moved to another log folder and back, and its first topic id, never synced, was found."""
+    disk = SimDisk(["/data"], Random(seed))
+    disk.make_folder("/data/a")
+    disk.replace("/data/a/id", b"first", durable=False)
+    disk.rename("/data/a", "/data/a-delete")
+    disk.sync_folder("/data")
+    disk.make_folder("/data/b")
+    disk.replace("/data/b/id", b"second")
+    disk.rename("/data/b", "/data/a")
+    disk.sync_folder("/data")
+    disk.lose_power()
+    assert disk.read("/data/a/id") == b"second"

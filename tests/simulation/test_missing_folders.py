@@ -5,6 +5,7 @@ All brokers stop in order, as for planned maintenance, so that the last one alon
 
 import pytest
 
+from tidelog.lab.stage import OnlyWhatWasSynced
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.admin import ANY
 from tidelog.sim.cluster import Cluster
@@ -36,17 +37,8 @@ def stopped_in_order():
 
 def start_all(cluster, folders=BOTH):
     """With these folders on broker 0."""
-    node_of = cluster.node_of
-
-    def other_folders(host):
-        given = {**cluster.properties}
-        cluster.properties["log.dirs"] = BOTH if host.broker_id else folders
-        try:
-            return node_of(host)
-        finally:
-            cluster.properties.update(given)
-
-    cluster.world.build = other_folders
+    disk = cluster.world.hosts[0].disk
+    disk.away = {root for root in disk.roots if root not in folders.split(",")}
     for host in cluster.world.hosts:
         if host.life is None:
             host.start()
@@ -115,5 +107,35 @@ def test_somebody_may_still_choose_to_lose():
     answers = []
     cluster.world.after(0, lambda: cluster.admin.ask(wish, ANY, answers.append))
     cluster.expect(lambda: answers, 30, "the wish is answered")
+    cluster.heal()
+    cluster.settle()
+
+
+def test_who_misses_another_folder_may_still_have_the_most_complete_log():
+    """One of three loses its power and what it had not synced; the others come back without a folder in which the
+    replica is not. Their logs are whole, and one of them must lead."""
+    cluster = Cluster(7, properties={"log.dirs": BOTH})
+    cluster.start()
+    cluster.create(TOPIC)
+    name = NAMES[0]
+    producer = cluster.produce(name)
+    cluster.run(2)
+    producer.stopped = True
+    cluster.expect(lambda: producer.idle, 30, "every produce is answered")
+    acked = producer.acked
+    one, *others = cluster.world.hosts
+    for host in others:
+        host.disk.away = {*BOTH.split(",")} - {host.node.replicas.folder_of(name)}
+        cluster.world.kill(host)
+    one.disk.random = OnlyWhatWasSynced(0)
+    cluster.world.lose_power(one)
+    cluster.run(12)  # until its session is over, so that nobody takes it for alive
+    for host in cluster.world.hosts:
+        host.start()
+        cluster.run(3)
+    cluster.run(10)
+    leader = cluster.leader(name)
+    assert leader in others
+    assert leader.node.replicas.get(*name).log.log_end_offset >= acked > 0
     cluster.heal()
     cluster.settle()

@@ -155,7 +155,7 @@ class Carrier:
     def submit(self, token: int, operations: Sequence[Operation]) -> None:
         session = self.life.session
         faults, trouble = self.world.faults, self.life.host.trouble
-        delay = self.drawn(trouble.store_delay or faults.store_delay)
+        delay = self.life.host.silence + self.drawn(trouble.store_delay or faults.store_delay)
         self._apply_at = max(self._apply_at + 1, self.world.micros + delay)
         lost = self.random.random() < (faults.store_lost if trouble.store_lost is None else trouble.store_lost)
         self.world.after(self._apply_at - self.world.micros, partial(self.apply, session, token, operations, lost=lost))
@@ -168,7 +168,7 @@ class Carrier:
         self.world.note(self.life.name, "store", (token, operations, result))
         self.world.tree_changed()
         as_usual = self.life.host.trouble.store_delay or faults.store_delay
-        delay = self.drawn(faults.store_lost_delay if lost else as_usual)
+        delay = self.life.host.silence + self.drawn(faults.store_lost_delay if lost else as_usual)
         self._answer_at = max(self._answer_at + 1, self.world.micros + delay)
         answer = partial(self.life.give, "store_result", token, UNKNOWN if lost else result)
         self.life.after(self._answer_at - self.world.micros, answer)

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
-from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.commands.elections import UNCLEAN
 from tidelog.controller.image import ClusterImage
-from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.sim.brokers import node_on
 from tidelog.sim.checks.insync import members_of
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
@@ -21,8 +20,7 @@ from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.told import Told
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
-from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.sim.world import ROOT, World
 
 PROPERTIES = {
     "log.dirs": ROOT,
@@ -41,7 +39,8 @@ PROPERTIES = {
 
 
 class Cluster:
-    """`properties` are the brokers' options beyond those every simulated broker has."""
+    """`properties` are the brokers' options beyond those every simulated broker has; `factor` is how many replicas a
+    topic has where nobody says otherwise."""
 
     def __init__(
         self,
@@ -51,10 +50,13 @@ class Cluster:
         properties: dict[str, str] | None = None,
         faults: Faults | None = None,
         generation: Generation = KIP_320,
+        factor: int = 3,
     ) -> None:
         self.properties = {**PROPERTIES, **(properties or {})}
         self.generation = generation
-        self.world = World(seed, self.node_of, brokers=brokers, faults=faults)
+        self.factor = factor
+        self.folders = self.properties["log.dirs"].split(",")
+        self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders)
         self.suite = Suite()
         self.world.observers.append(self.suite)
         self.told = Told(self.suite)
@@ -67,23 +69,7 @@ class Cluster:
         return f"Cluster({self.world!r})"
 
     def node_of(self, host: Host) -> Node:
-        listeners = f"{CLIENT_LISTENER}://{host.name}:{CLIENT_PORT},REPLICATION://{host.name}:{BROKER_PORT}"
-        own = {
-            "node.id": str(host.broker_id),
-            "listeners": listeners,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
-            "inter.broker.listener.name": "REPLICATION",
-            "broker.session.timeout.ms": str(self.world.faults.session_term // 1000),
-        }
-        config = BrokerConfig({**self.properties, **own})
-        return Node(
-            config,
-            host.disk,
-            host.endpoints,
-            entropy=host.random.randbytes,
-            generation=self.generation,
-            directories={folder: host.disk.directory_id(folder) for folder in config.folders},
-        )
+        return node_on(host, self.properties, self.generation)
 
     # Getting ready.
 
@@ -91,9 +77,10 @@ class Cluster:
         self.world.start()
         self.expect(lambda: len(self.suite.ghosts.epochs) == len(self.world.hosts), 20, "all brokers register")
 
-    def create(self, topic: str, partitions: int = 1, replicas: int = 3, **configs: str) -> None:
+    def create(self, topic: str, partitions: int = 1, replicas: int | None = None, **configs: str) -> None:
         options = {name.replace("_", "."): value for name, value in configs.items()}
-        self.world.after(0, lambda: self.admin.create(topic, partitions, replicas, options))
+        factor = self.factor if replicas is None else replicas
+        self.world.after(0, lambda: self.admin.create(topic, partitions, factor, options))
         self.expect(lambda: topic in self.admin.created, 30, f"{topic} is created")
 
     def produce(
@@ -153,6 +140,9 @@ class Cluster:
         world.network.heal()
         for host in world.hosts:
             host.mend()
+            if host.disk.away and host.life is not None:
+                world.kill(host)  # it starts with all of its folders
+            host.disk.mount()
             if host.life is None:
                 host.start()
             elif host.life.paused:
@@ -162,10 +152,11 @@ class Cluster:
         """Everything sent is answered, every replica is in sync and complete, every reader is at the end."""
         for producer in self.producers:
             producer.stopped = True
-        self.expect(lambda: all(producer.idle for producer in self.producers), seconds, "every produce is answered")
-        forsaken = [] if self.world.run(int(seconds * SECOND), self.is_converged) else self.forsaken()
-        if forsaken:
-            self.elect_at_any_price(forsaken)
+        if not self.world.run(int(seconds * SECOND), self.all_is_answered) and not self.forsaken():
+            self.expect(self.all_is_answered, 0, "every produce is answered")
+        if not self.world.run(int(seconds * SECOND), self.is_converged):
+            self.elect_forsaken()
+        self.expect(self.all_is_answered, seconds, "every produce is answered")
         self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica, none of a deleted topic")
         self.expect(self.is_known, seconds, "every broker tells of the same brokers, topics and leaders, as they are")
         self.expect(self.all_is_read, seconds, "every reader reaches the end")
@@ -173,6 +164,24 @@ class Cluster:
         for reader in self.readers:
             for name in reader.positions:
                 self.told.check(name, self.suite.ghosts.of(name).true_high_watermark)
+
+    def relieve(self, seconds: float = 30) -> None:
+        """Where log folders were replaced, an operator looks for partitions that wait for them."""
+        if len(self.folders) > 1 and not self.world.run(int(seconds * SECOND), self.is_led):
+            self.elect_forsaken()
+
+    def elect_forsaken(self) -> None:
+        """At any price, as an operator would."""
+        if forsaken := self.forsaken():
+            self.admin.elect(UNCLEAN, forsaken, lambda _: None)
+
+    def is_led(self) -> bool:
+        """Whether every partition has a leader that lives and counts."""
+        ghosts = self.suite.ghosts
+        return all(ghosts.in_sync(name, state.leader) for name, state in ghosts.states.items())
+
+    def all_is_answered(self) -> bool:
+        return all(producer.idle for producer in self.producers)
 
     def forsaken(self) -> list[TopicPartition]:
         """Partitions without a leader of which no in-sync replica has the log directories that it had: they wait for an
@@ -187,11 +196,6 @@ class Cluster:
                 for broker, recorded in members_of(state).items()
             )
         ]
-
-    def elect_at_any_price(self, names: list[TopicPartition]) -> None:
-        wanted = [TopicPartitions(topic=name.topic, partitions=[name.partition]) for name in names]
-        request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout_ms=2_000)
-        self.admin.ask(request, CONTROLLER, lambda _: None)
 
     def is_converged(self) -> bool:
         ghosts = self.suite.ghosts

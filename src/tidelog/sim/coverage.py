@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
+from tidelog.coordinator.group.consumer.member import MemberState
+from tidelog.coordinator.transaction.transaction import RAISES_EPOCH
 from tidelog.errors import ApiError
 from tidelog.sim.patching import replaced
 
@@ -29,14 +31,24 @@ def always(_: object) -> bool:
     return True
 
 
-def is_due(waiting: Any, now: int) -> bool:
-    return waiting.next_deadline is not None and waiting.next_deadline <= now
+def is_unrevoked(current: Any) -> bool:
+    return bool(current.state == MemberState.UNREVOKED_PARTITIONS)
+
+
+def speaks_old(_machine: Any, asked: Any, *_: Any) -> bool:
+    return bool(asked.version < RAISES_EPOCH)
+
+
+def waits_for_a_marker(_response: Any, pending: Any) -> bool:
+    return bool(pending)
 
 
 PARTITION = "tidelog.partition.partition:Partition"
 CONTENTS = "tidelog.log.contents:Contents"
 LEADERS = "tidelog.controller.leaders"
 ELECTIONS = "tidelog.controller.commands.elections"
+GROUPS = "tidelog.coordinator.group"
+TRANSACTIONS = "tidelog.coordinator.transaction"
 
 PROBES: Mapping[str, Probe] = {
     # Elections (rule 8).
@@ -54,7 +66,11 @@ PROBES: Mapping[str, Probe] = {
     "refused: ISR change": Probe("tidelog.controller.commands.isr:check_isr", bool),
     "diverging log told": Probe(f"{PARTITION}.diverging", lambda end: end is not None),
     "log started over": Probe(f"{PARTITION}.start_over_at", always),
-    "request expired in purgatory": Probe("tidelog.node.waiting:Waiting.expire", before=is_due),
+    "request expired in purgatory": Probe("tidelog.node.waiting:Waiting.wake", always),
+    "replica that may be in a missing folder": Probe("tidelog.node.assignments:Assignments._may_be_missing", bool),
+    "replica not made for an offline folder": Probe("tidelog.node.replicas:HeldReplicas.create", refused=True),
+    "asked for the log of a folder that may be missing": Probe(f"{LEADERS}:Life.holds", lambda holds: not holds),
+    "consumer sent to a follower": Probe("tidelog.api.records.closest:replica", lambda broker: broker is not None),
     # The log.
     "rolled": Probe(f"{CONTENTS}.roll", always),
     "truncated": Probe(f"{CONTENTS}.truncate_to", bool),
@@ -65,8 +81,29 @@ PROBES: Mapping[str, Probe] = {
     "producer snapshot loaded": Probe("tidelog.log.snapshots:Snapshots.load", lambda producers: bool(len(producers))),
     "duplicate batch": Probe("tidelog.log.producers:Producers.check", lambda earlier: earlier is not None),
     "sequence refused": Probe("tidelog.log.producers:Producers.check", refused=True),
+    "producer forgotten for its age": Probe("tidelog.log.producers:Producers.expire", bool),
     # Groups.
-    "group rebalanced": Probe("tidelog.coordinator.group.membership.rebalance:complete_join", always),
+    "group rebalanced": Probe(f"{GROUPS}.membership.rebalance:complete_join", always),
+    "static member replaced": Probe(f"{GROUPS}.membership.static:replace", always),
+    "refused: classic member": Probe(f"{GROUPS}.group:Group.check_member", refused=True),
+    "refused: commit": Probe(f"{GROUPS}.offsets.commit:check_commit", refused=True),
+    "consumer member gives up": Probe(f"{GROUPS}.consumer.advancing:reconcile", is_unrevoked),
+    "fenced: member epoch": Probe(f"{GROUPS}.consumer.heartbeat:check_epoch", refused=True),
+    "refused: member's commit": Probe(f"{GROUPS}.consumer.commits:check_commit", refused=True),
+    "static consumer member replaced": Probe(f"{GROUPS}.consumer.joining:_replace", always),
+    "instance id not free": Probe(f"{GROUPS}.consumer.heartbeat:joining_static_member", refused=True),
+    "static member left for a while": Probe(f"{GROUPS}.consumer.leaving:_leave_for_a_while", always),
+    "group downgraded": Probe(f"{GROUPS}.consumer.mixed.conversion:downgrade", always),
+    "classic member of a consumer group": Probe(f"{GROUPS}.consumer.mixed.classic_members:sync", always),
+    # Transactions.
+    "positions in a transaction": Probe(f"{GROUPS}.offsets.transactional:commit", always),
+    "refused: positions in a transaction": Probe(f"{GROUPS}.offsets.transactional:commit", refused=True),
+    "positions wait for a marker": Probe(f"{GROUPS}.offsets.fetch:_mark_unstable", before=waits_for_a_marker),
+    "positions of a transaction decided": Probe(f"{GROUPS}.offsets.pending:PendingOffsets.take", bool),
+    "old producer ends": Probe(f"{TRANSACTIONS}.requests:end", before=speaks_old),
+    "old producer adds partitions": Probe(f"{TRANSACTIONS}.requests:add", before=speaks_old),
+    "old producer verified": Probe(f"{TRANSACTIONS}.requests:verify", always),
+    "producer fenced": Probe(f"{TRANSACTIONS}.beginning:fence", always),
 }
 
 TOLD: Mapping[str, str] = {
@@ -84,6 +121,11 @@ TOLD: Mapping[str, str] = {
     "topic deleted": "topic.deleted",
     "replica deleted": "replica.deleted",
     "coordinator loaded": "coordinator.loaded",
+    "consumer group assigned": "group.assigned",
+    "consumer member fenced": "group.member_fenced",
+    "group upgraded": "group.upgraded",
+    "records copied": "copies: committed",
+    "copies undone": "copies: aborted",
     "log compacted": "log.compacted",
     "session expired": "session expiry",
     "broker killed": "kill",
@@ -91,6 +133,14 @@ TOLD: Mapping[str, str] = {
     "broker stopped in order": "stop",
     "broker halted": "halt",
     "broker paused": "pause",
+    "broker busy with one input": "busy",
+    "replica moved to another folder": "replica.moved",
+    "store silent for a term": "store silent",
+    "clock days ahead": "clock days ahead",
+    "log folder empty at a start": "folder replaced",
+    "log folder away at a start": "folder away",
+    "log folder under another path": "folder renamed",
+    "killed after a compaction, with the others away": "killed after compaction, left alone",
 }
 """What the brokers' events and the world's counts tell, by the name it has there."""
 

@@ -5,17 +5,17 @@ says (512 B or 4 KiB), and so do unsynced folder entries, which survive as a pre
 a journal keeps order. A failed fsync forgets what was dirty, as Linux does, so that trusting the next one loses data.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
 
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Buffer
 from tidelog.sim.faults import KILL, POWER, REFUSE, Fault
+from tidelog.sim.inode import Inode
+from tidelog.sim.names import Changes, Entry, Names, below, carry_out, moved, parent_of, within
 
-BLOCKS = (512, 4096)
 NO_ROOM = "ENOSPC"
 GROWING = frozenset({"write", "create", "folder"})
 """What a full disk may refuse and be asked for again later."""
@@ -23,103 +23,6 @@ GROWING = frozenset({"write", "create", "folder"})
 
 class PowerCut(BaseException):
     """The machine, or only the process (`SimDisk.ends_by`), died inside a disk operation; only the world catches it."""
-
-
-@dataclass(slots=True, eq=False)
-class Inode:
-    """One file's content. `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then."""
-
-    cached: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
-    dirty: list[tuple[int, int]] = field(default_factory=list)
-    cut: int | None = None
-
-    def write(self, position: int, data: Buffer) -> None:
-        if position > len(self.cached):
-            self.cached.extend(bytes(position - len(self.cached)))
-        self.cached[position : position + len(data)] = data
-        self.dirty.append((position, position + len(data)))
-
-    def truncate(self, size: int) -> None:
-        if size < len(self.cached):
-            del self.cached[size:]
-            self.cut = size if self.cut is None else min(self.cut, size)
-        else:
-            self.dirty.append((len(self.cached), size))
-            self.cached.extend(bytes(size - len(self.cached)))
-
-    def sync(self) -> None:
-        self.apply([(start, min(end, len(self.cached))) for start, end in self.dirty], cut=True)
-        self.forget_dirty()
-
-    def apply(self, ranges: list[tuple[int, int]], *, cut: bool) -> None:
-        """Write these ranges of the page cache to the platter; the old tail goes first where the file was cut."""
-        if cut and self.cut is not None:
-            del self.durable[self.cut :]
-        for start, end in ranges:
-            if end > len(self.durable):
-                self.durable.extend(bytes(end - len(self.durable)))
-            self.durable[start:end] = self.cached[start:end]
-
-    def forget_dirty(self) -> None:
-        self.dirty = []
-        self.cut = None
-
-    def lose_power(self, random: Random) -> None:
-        """Keep what was synced and, of the rest, the blocks that the seed chose."""
-        if self.dirty or self.cut is not None:
-            block = random.choice(BLOCKS)
-            chance = random.choice((0.0, 0.5, 1.0))
-            kept = [piece for piece in self.dirty_blocks(block) if random.random() < chance]
-            self.apply(kept, cut=random.random() < 0.5)
-        self.cached = bytearray(self.durable)
-        self.forget_dirty()
-
-    def dirty_blocks(self, block: int) -> list[tuple[int, int]]:
-        size = len(self.cached)
-        numbers = sorted({n for start, end in self.dirty for n in range(start // block, (end + block - 1) // block)})
-        return [(n * block, min((n + 1) * block, size)) for n in numbers if n * block < size]
-
-
-Entry = Inode | None
-"""What a name in a folder means: a file, or None for a folder."""
-
-Names = list[str]
-
-Change = tuple[str, str, Entry, tuple[str, ...]]
-"""One change of folders, and which: ("link", path, entry, …), ("unlink", path, None, …), ("rename:" + source, target,
-None, …)."""
-
-
-Changes = list[Change]
-
-
-def parent_of(path: str) -> str:
-    return path.rsplit("/", 1)[0]
-
-
-def below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")
-
-
-def carry_out(names: dict[str, Entry], change: Change) -> None:
-    kind, path, entry, _ = change
-    if kind == "link":
-        names[path] = entry
-    elif kind == "unlink":
-        for name in within(names, path):
-            del names[name]
-    else:
-        source = kind.removeprefix("rename:")
-        for name in within(names, source):
-            names[path + name[len(source) :]] = names.pop(name)
-
-
-def within(names: dict[str, Entry], path: str) -> list[str]:
-    """The path itself and all below it; nothing is below a file."""
-    if names.get(path) is not None:
-        return [path]
-    return [name for name in names if below(name, path)]
 
 
 class SimFile:
@@ -173,14 +76,15 @@ class SimFile:
 
 
 class SimDisk:
-    """The folders of one broker; `roots` are its log folders. Outlives the node that uses it."""
+    """The folders of one broker; `roots` are its log folders. Outlives the node that uses it. A log folder that is
+    `away` keeps what it holds, and is not shown to the broker."""
 
     def __init__(self, roots: list[str], random: Random) -> None:
         self.roots = roots
         self.random = random
         self.names: dict[str, Entry] = {}
         self.durable: dict[str, Entry] = {}
-        self.pending: list[Change] = []
+        self.pending: Changes = []
         self.faults: list[Fault] = []
         self.capacity: int | None = None
         self.operations_left: int | None = None
@@ -188,6 +92,9 @@ class SimDisk:
         """Asked what the process ends by when no operations are left; without it, the power goes."""
         self.ends_by = POWER
         self.open_files = 0
+        self.away: set[str] = set()
+        self.origins: dict[str, str] = {}
+        """Log folders that were found elsewhere before, and where they were made."""
         self.replaced: list[str] = []
         self.rotten: set[str] = set()
         """Folders of which not even what was synced is for sure any more."""
@@ -277,13 +184,63 @@ class SimDisk:
             {p: e for p, e in at.items() if not below(p, folder)} for at in (self.names, self.durable)
         )
         self.pending = [change for change in self.pending if not below(change[1], folder)]
-        self.replaced.append(folder)
+        self.replaced.append(self.origins.get(folder, folder))
         for root in self.roots if not folder else [folder]:
             self.make_folder(root)
 
     def directory_id(self, folder: str) -> bytes:
         """As in its meta.properties; no fault touches it."""
-        return sha256(f"{sum(below(folder, each) for each in self.replaced)} {folder}".encode()).digest()[:16]
+        origin = self.origins.get(folder, folder)
+        return sha256(f"{sum(below(origin, each) for each in self.replaced)} {origin}".encode()).digest()[:16]
+
+    def directory_of(self, path: str) -> bytes:
+        """The id of the log folder that holds it."""
+        return self.directory_id(self.root_of(path))
+
+    def holds(self, directory: bytes) -> bool:
+        """Whether the log folder with this id was not replaced since; it may be away."""
+        return any(self.directory_id(root) == directory for root in self.roots)
+
+    def shows(self, directory: bytes) -> bool:
+        return any(self.directory_id(root) == directory for root in self.mounted)
+
+    @property
+    def mounted(self) -> list[str]:
+        return [root for root in self.roots if root not in self.away]
+
+    def mount(self) -> None:
+        """All log folders are there again. A replica that was made anew meanwhile is kept, and the old one goes, as
+        Kafka asks its operators to do it; no broker does that itself."""
+        for folder in sorted(self.away):
+            made = {name for root in self.mounted for name in self.list(root)}
+            for name in made & {name for name in self.list(folder) if self.names[f"{folder}/{name}"] is None}:
+                for at in (self.names, self.durable):
+                    for path in within(at, f"{folder}/{name}"):
+                        del at[path]
+        self.away.clear()
+
+    def remount(self, places: Mapping[str, str]) -> None:
+        """Log folders are found under other paths from now on, with all that they hold; no process runs."""
+
+        def found(path: str) -> str:
+            old = next((old for old in places if below(path, old)), None)
+            return path if old is None else places[old] + path[len(old) :]
+
+        self.names, self.durable = (
+            {found(path): entry for path, entry in at.items()} for at in (self.names, self.durable)
+        )
+        self.pending = [
+            (
+                f"rename:{found(kind[7:])}" if kind.startswith("rename:") else kind,
+                found(path),
+                entry,
+                tuple(map(found, folders)),
+            )
+            for kind, path, entry, folders in self.pending
+        ]
+        self.origins = {found(root): self.origins.get(root, root) for root in self.roots}
+        self.rotten = {found(path) for path in self.rotten}
+        self.roots = [found(root) for root in self.roots]
 
     def flip(self, path: str, position: int) -> None:
         """Bit rot: one bit of the file turns, on the platter and in the cache."""
@@ -389,6 +346,7 @@ class SimDisk:
         for change in self.pending:
             if folder in change[3]:
                 carry_out(self.durable, change)
+                left = [moved(earlier, change) for earlier in left]
             else:
                 left.append(change)
         self.pending = left

@@ -16,11 +16,22 @@ WALL_START = 1_700_000_000_000
 
 
 @dataclass(slots=True)
+class Busy:
+    """An input that will take so long, in microseconds; so many others come first."""
+
+    duration: int
+    skips: int
+
+
+@dataclass(slots=True)
 class Trouble:
-    """What makes a machine worse than its world for a while. `sync_factor`: how much slower its disk syncs; the others
-    replace what the faults of the world say."""
+    """What makes a machine worse than its world for a while. `sync_factor`: how much slower its disk syncs; `busy`: its
+    process will do nothing else for a while; `silent_until`: the store is not heard of before, though the session goes
+    on; the others replace what the faults of the world say."""
 
     sync_factor: int = 1
+    busy: Busy | None = None
+    silent_until: int = 0
     store_delay: tuple[int, int] | None = None
     store_lost: float | None = None
 
@@ -42,6 +53,7 @@ class Host:
         self.trouble = Trouble()
         self.life: Life | None = None
         self.lives = 0
+        self.rack = ""
         self.stopped_because: str | None = None
         self.was_stopping = False
         """Whether the last life was in a wished stop when it ended, however that was."""
@@ -71,6 +83,11 @@ class Host:
         millis = self.world.micros // 1000
         self.wall_offset += millis * self.drift // 1000 - millis * drift // 1000
         self.drift = drift
+
+    @property
+    def silence(self) -> int:
+        """How much longer the store is not heard of, in microseconds."""
+        return max(0, self.trouble.silent_until - self.world.micros)
 
     def mend(self) -> None:
         """Disk and store are as good as the world's again."""

@@ -1,7 +1,9 @@
 """One life of a broker's process: the `Node`, its connections and its session, from start to death.
 
 Whatever was on its way to a life that has ended is void. While the process is paused, inputs pile up and are delivered
-in order when it goes on: it wakes as a zombie that has missed everything since.
+in order when it goes on: it wakes as a zombie that has missed everything since. While it is busy with one input, the
+others wait, too, but its session goes on, for somebody else keeps that; what the input brings comes at the end, by the
+time of its beginning.
 """
 
 from collections import deque
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 PRINCIPAL = "User:ANONYMOUS"
 SPIN_LIMIT = 2_000
+UNBROKEN = ("start", "receive")
+"""Inputs that are part of something else: a start, and the arrival of frames."""
 
 
 class Broker(Protocol):
@@ -34,7 +38,8 @@ class Broker(Protocol):
 
 
 class Life:
-    """The network's `Party` of a broker. `stopping`: a wished stop is under way."""
+    """The network's `Party` of a broker. `stopping`: a wished stop is under way; `paused`: inputs wait; `busy`: they do
+    for another input."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -44,6 +49,7 @@ class Life:
         self.session: Session | None = None
         self.alive = True
         self.paused = False
+        self.busy = False
         self.stopping = False
         self.backlog: deque[Callable[[], None]] = deque()
         self.ends: dict[int, End] = {}
@@ -51,6 +57,8 @@ class Life:
         self._wake_at: int | None = None
         self._spins = 0
         self._spun_at = -1
+        self._began: Time | None = None
+        """When the input that took so long began."""
 
     def __repr__(self) -> str:
         return f"life {self.host.lives}{' paused' if self.paused else ''}{'' if self.alive else ' over'}"
@@ -87,6 +95,8 @@ class Life:
         if self.paused or not self.alive:
             self.postponed(partial(self.give, name, *arguments))
             return
+        if self.host.trouble.busy is not None and self._takes_long(name, partial(self.give, name, *arguments)):
+            return
         world = self.world
         world.trace.step += 1
         if name == "receive":
@@ -95,11 +105,14 @@ class Life:
             world.note(self.name, name, arguments)
         else:
             world.trace.line(world.micros, self.name, name, "[]")
+        begun = world.meter.begin()
         try:
-            effects = getattr(self.node, name)(*arguments, self.host.now())
+            effects = getattr(self.node, name)(*arguments, self._began or self.host.now())
         except PowerCut:
             world.cut_off(self.host)
             return
+        finally:
+            world.meter.end(begun, world.trace.step, name, arguments)
         try:
             for effect in effects:
                 if self.alive:
@@ -150,9 +163,37 @@ class Life:
 
     def resume(self) -> None:
         """Go on with all that came meanwhile, in its order."""
-        self.paused = False
+        if not self.busy:
+            self.paused = False
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         while self.backlog and self.alive and not self.paused:
             self.backlog.popleft()()
+
+    # An input that takes long.
+
+    def _takes_long(self, name: str, action: Callable[[], None]) -> bool:
+        """Whether it is this input."""
+        busy = self.host.trouble.busy
+        if busy is None or name in UNBROKEN:
+            return False
+        busy.skips -= 1
+        if busy.skips >= 0:
+            return False
+        self.host.trouble.busy = None
+        self.paused = self.busy = True
+        self.world.note(self.name, "BUSY", f"{name} for {busy.duration / 1e6:.3f} s")
+        self.world.count("busy")
+        self.after(busy.duration, partial(self._done, action, self.host.now()))
+        return True
+
+    def _done(self, action: Callable[[], None], began: Time) -> None:
+        self.paused = self.busy = False
+        self._began = began
+        action()
+        self._began = None
+        self._catch_up()
 
     # network.Party.
 
@@ -171,6 +212,8 @@ class Life:
             self.postponed(partial(self.arrived, end, data))
             return
         if self.ends.get(end.number) is not end:
+            return
+        if self.host.trouble.busy is not None and self._takes_long("arrived", partial(self.arrived, end, data)):
             return
         try:
             frames = end.reader.feed(data)

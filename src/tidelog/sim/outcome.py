@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidelog.sim.checks.costs import NOTHING, Cost
 from tidelog.sim.plan import Plan
 
 INVARIANT = re.compile(r"(I\d+|liveness)\b")
@@ -13,7 +14,8 @@ INVARIANT = re.compile(r"(I\d+|liveness)\b")
 class Outcome:
     """`seconds` and `steps` are simulated time and inputs of brokers; `counts` says how often each thing happened;
     `struck` are the faults that happened, by number; `lossy` counts partitions that were allowed to lose records.
-    `violation` is empty where every invariant held; else it is the whole report."""
+    `violation` is empty where every invariant held; else it is the whole report. `dearest` is the input that took a
+    broker most, `slow` are those that took too much (I49); they are never the same in two runs."""
 
     plan: Plan
     digest: str = ""
@@ -24,6 +26,8 @@ class Outcome:
     struck: Mapping[int, str] = field(default_factory=dict)
     lossy: int = 0
     violation: str = ""
+    dearest: Cost = field(default=NOTHING, compare=False)
+    slow: tuple[Cost, ...] = field(default=(), compare=False)
 
     @property
     def ok(self) -> bool:
@@ -43,7 +47,8 @@ class Outcome:
 
 @dataclass(slots=True)
 class Summary:
-    """`faults` counts by kind; `cpu` are the processor seconds of each seed, where somebody measured them."""
+    """`faults` counts by kind; `cpu` are the processor seconds of each seed, where somebody measured them; `dearest` is
+    the input that took a broker most."""
 
     seeds: int = 0
     seconds: float = 0.0
@@ -54,6 +59,7 @@ class Summary:
     faults: dict[str, int] = field(default_factory=dict)
     failures: list[Outcome] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    dearest: Cost = NOTHING
 
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1
@@ -61,6 +67,7 @@ class Summary:
         self.steps += outcome.steps
         self.acked += outcome.acked
         self.lossy += outcome.lossy
+        self.dearest = max(self.dearest, outcome.dearest)
         for kind, count in outcome.counts.items():
             self.counts[kind] = self.counts.get(kind, 0) + count
         for kind in outcome.struck.values():

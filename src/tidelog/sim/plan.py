@@ -10,7 +10,7 @@ SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Plan:
     """None is as the seed draws it. `seconds` are those with faults; `only` are the numbers of the faults that may
-    strike; `without` names parts of the workload (`workload.PARTS`) that are left out; `moves`: partitions move,
+    strike; `without` names what is left out (`workload.PARTS`, `workload.LATER`); `moves`: partitions move,
     whether the seed has it or not."""
 
     seed: int

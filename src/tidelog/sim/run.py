@@ -3,16 +3,19 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 from tidelog.partition.truncation import GENERATIONS
+from tidelog.sim.checks import costs
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
-from tidelog.sim.nemesis import PARTICULAR, SELDOM, Nemesis
+from tidelog.sim.nemesis import COMPACTED, DRAWN, FOLDERED, PARTICULAR, SELDOM, Nemesis, clocks
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.parts import compaction, moves
+from tidelog.sim.parts import compaction, factors, folders, members, moves, racks
 from tidelog.sim.parts.drawing import dice_of
 from tidelog.sim.plan import Plan
 from tidelog.sim.workload import Workload
@@ -22,6 +25,8 @@ COLLECT_EVERY = 10_000
 """How many more objects are made than freed before Python looks for cycles; a world makes few of them."""
 SCANS = 3
 """How often all logs are looked at in the safety phase."""
+REPLICAS = 3
+"""Of a topic, where the seed says nothing else."""
 
 
 def draw_faults(random: Random) -> Faults:
@@ -54,24 +59,53 @@ def draw_properties(random: Random) -> dict[str, str]:
     }
 
 
-def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
-    """The cluster of a seed and what will break it; nothing has begun yet."""
+def draw_cluster(plan: Plan) -> tuple[int, int, Faults, dict[str, str]]:
+    """How many brokers and how many replicas of a topic, the pace, and the brokers' options."""
     random = Random(plan.seed)
     brokers, faults, properties = random.choice((3, 3, 3, 4, 5)), draw_faults(random), draw_properties(random)
-    compacted = dice_of(plan.seed, "compaction", plan.without)
-    if compacted is not None:
-        properties |= compaction.draw_properties(compacted)
+    factor = REPLICAS
+    for part, draw in (
+        ("compaction", compaction.draw_properties),
+        ("folders", folders.draw_properties),
+        ("racks", racks.draw_properties),
+        ("clock_days", clocks.draw_properties),
+    ):
+        dice = dice_of(plan.seed, part, plan.without)
+        if dice is not None:
+            properties |= draw(dice)
+    properties |= members.draw_properties(plan.seed, plan.without)
     if is_moving(plan):
         properties |= moves.draw_properties(Random(f"{plan.seed} rates"))
         brokers = max(brokers, moves.BROKERS)
+    dice = dice_of(plan.seed, "factors", plan.without)
+    if dice is not None:
+        factor, internal = factors.draw(dice, plan.brokers)
+        properties |= factors.properties(internal)
+        brokers = max(brokers, factor, internal)
+    return plan.brokers or brokers, factor, faults, properties
+
+
+def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
+    """The cluster of a seed and what will break it; nothing has begun yet."""
+    brokers, factor, faults, properties = draw_cluster(plan)
+    generation = GENERATIONS[plan.generation]
     cluster = Cluster(
-        plan.seed,
-        brokers=plan.brokers or brokers,
-        faults=faults,
-        properties=properties,
-        generation=GENERATIONS[plan.generation],
+        plan.seed, brokers=brokers, faults=faults, properties=properties, generation=generation, factor=factor
     )
-    return cluster, Nemesis(cluster, plan.kinds, plan.only, PARTICULAR if compacted is not None else (), SELDOM)
+    has = partial(dice_of, plan.seed, without=plan.without)
+    if has("racks") is not None:
+        racks.place(cluster)
+    compacted = has("compaction") is not None
+    nemesis = Nemesis(
+        cluster,
+        plan.kinds,
+        plan.only,
+        PARTICULAR if compacted else (),
+        SELDOM,
+        FOLDERED if has("folders") is not None else (),
+        {kind: dice for kind in DRAWN if (compacted or kind not in COMPACTED) and (dice := has(kind)) is not None},
+    )
+    return cluster, nemesis
 
 
 def is_moving(plan: Plan) -> bool:
@@ -128,7 +162,17 @@ def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcom
         dict(nemesis.struck),
         sum(1 for ghost in ghosts.partitions.values() if ghost.loss_allowed),
         violation,
+        world.meter.most,
+        tuple(world.meter.slow),
     )
+
+
+def run_timed(plan: Plan) -> Outcome:
+    """As `run`, and no input may take too much of a processor (I49): where one does, the seed is run again."""
+    outcome = run(plan)
+    if not outcome.ok:
+        return outcome
+    return replace(outcome, violation=costs.judged(outcome.slow, lambda: run(plan).slow))
 
 
 def run_seed(seed: int) -> Outcome:

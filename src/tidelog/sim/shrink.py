@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.plan import Plan
-from tidelog.sim.workload import PARTS
+from tidelog.sim.workload import LATER, PARTS
 
 ATTEMPTS = 400
 SHORTEST = 2.0
@@ -40,7 +40,7 @@ def shrink(failing: Outcome, run: Run, tried: Told | None = None, attempts: int 
 def smaller(outcome: Outcome) -> Iterator[Plan]:
     """What could be tried next, the greatest cuts first."""
     plan = outcome.plan
-    for part in PARTS:
+    for part in (*PARTS, *LATER):
         if part not in plan.without:
             yield replace(plan, without=(*plan.without, part))
     for number in range(1, plan.partitions or 3):

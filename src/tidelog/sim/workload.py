@@ -9,18 +9,24 @@ from random import Random
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.wire.probe import Probe
+from tidelog.sim.checks.wire.probe import Forger, Probe
 from tidelog.sim.clients.asker import Asker
 from tidelog.sim.clients.group import Group
 from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.clients.producer import Pace
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
-from tidelog.sim.operator import TOPIC as FLEETING
-from tidelog.sim.operator import Operator
+from tidelog.sim.nemesis.kinds import DRAWN
+from tidelog.sim.parts import racks
 from tidelog.sim.parts.compaction import Compaction
+from tidelog.sim.parts.copies import GROUP as COPIERS
+from tidelog.sim.parts.copies import Copies
 from tidelog.sim.parts.drawing import dice_of
+from tidelog.sim.parts.members import group_of
 from tidelog.sim.parts.moves import Moves
+from tidelog.sim.parts.operator import TOPIC as FLEETING
+from tidelog.sim.parts.operator import Operator
+from tidelog.sim.parts.relocations import Relocations
 from tidelog.sim.parts.transactions import Transactions
 
 TOPIC = "t"
@@ -32,6 +38,10 @@ nothing is promised, and a guest who fetches as a follower that it is not."""
 
 PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", "moves")
 """What of a workload may be left out, to make a failing run smaller."""
+
+CLIENTS = ("copiers", "old-producers", "consumer-protocol", "static-members")
+LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN)
+"""What came last and may be left out: seeds that found something before are then the runs that they were."""
 
 
 class Workload:
@@ -51,7 +61,7 @@ class Workload:
         drawn = self.random.choice((1, 1, 2, 3))
         self.partitions = [TopicPartition(TOPIC, number) for number in range(drawn)][:partitions]
         self.operator = Operator(cluster, TOPIC) if self.random.random() < OPERATORS else None
-        self.group = self._group() if self.random.random() < GROUPED else None
+        self.group = self._group(without) if self.random.random() < GROUPED else None
         self.keepers = self._keepers()
         self.asker = self._asker() if self.random.random() < ASKED else None
         is_probed = self.random.random() < PROBED
@@ -61,12 +71,25 @@ class Workload:
         dice = dice_of(seed, "compaction", without)
         self.compaction = Compaction(cluster, dice) if dice is not None else None
         dice = dice_of(seed, "transactions", without)
-        self.transactions = self._transactions(dice, partitions) if dice is not None else None
+        old = dice_of(seed, "old-producers", without)
+        self.transactions = self._transactions(dice, partitions, old) if dice is not None else None
+        dice, old = dice_of(seed, "copiers", without), dice_of(seed, "old-producers", without)
+        self.copies = Copies(cluster, dice, self.partitions, old=old) if dice is not None else None
+        if self.copies is not None and "keepers" not in without:
+            keepers = Keeper(
+                cluster.world, cluster.commits, "copies-watcher", self.partitions, group=COPIERS, writes=False
+            )
+            self.keepers.append(keepers)
         self.moves = Moves(cluster, Random(f"{seed} moves")) if moves else None
+        dice = dice_of(seed, "forger", without)
+        self.forger = Forger(cluster.world, cluster.suite.ghosts, dice) if dice is not None else None
+        self.near = dice_of(seed, "racks", without)
+        dice = dice_of(seed, "relocations", without) if len(cluster.folders) > 1 else None
+        self.relocations = Relocations(cluster, dice) if dice is not None else None
 
-    def _transactions(self, dice: Random, partitions: int | None) -> Transactions:
+    def _transactions(self, dice: Random, partitions: int | None, old: Random | None) -> Transactions:
         compacted = self.compaction.names if self.compaction is not None else ()
-        return Transactions(self.cluster, dice, compacted=compacted, partitions=partitions)
+        return Transactions(self.cluster, dice, compacted=compacted, partitions=partitions, old=old)
 
     def _leave_out(self, parts: Collection[str]) -> None:
         if "operator" in parts:
@@ -83,9 +106,11 @@ class Workload:
         return f"<workload on {len(self.partitions)} partitions, {self.group}, {self.operator}>"
 
     def start(self) -> None:
-        self.cluster.create(TOPIC, len(self.partitions), replicas=3)
+        self.cluster.create(TOPIC, len(self.partitions))
         self._produce()
         self.cluster.consume(*self.partitions)
+        if self.near is not None:
+            racks.consume(self.cluster, self.partitions, self.near)
         if self.operator is not None:
             self.operator.process.after(0, self.operator.start)
         if self.group is not None:
@@ -100,8 +125,14 @@ class Workload:
             self.compaction.start()
         if self.transactions is not None:
             self.transactions.start()
+        if self.copies is not None:
+            self.copies.start()
         if self.moves is not None:
             self.moves.start()
+        if self.forger is not None:
+            self.forger.start()
+        if self.relocations is not None:
+            self.relocations.start()
 
     # Producers.
 
@@ -109,7 +140,7 @@ class Workload:
         """One for all partitions, or one for each; and perhaps one more that wants less."""
         each = [[name] for name in self.partitions] if self.random.random() < 0.5 else [self.partitions]
         gap = self.random.choice((150, 400, 800)) * MILLI * len(each)
-        gap += gap * sum(part is not None for part in (self.compaction, self.transactions))
+        gap += gap * sum(part is not None for part in (self.compaction, self.transactions, self.copies))
         for partitions in each:
             self.cluster.produce(*partitions, options=self._careful(), pace=Pace(gap=(gap // 10, 2 * gap)))
         if self.random.random() < LOOSE:
@@ -140,7 +171,7 @@ class Workload:
 
     # Groups.
 
-    def _group(self) -> Group:
+    def _group(self, without: Collection[str]) -> Group:
         options = ConsumerOptions(
             client_id="member",
             group_id=GROUP,
@@ -157,8 +188,7 @@ class Workload:
             metadata_max_age_ms=5_000,
         )
         topics = (TOPIC, FLEETING) if self.operator is not None and self.random.random() < 0.7 else (TOPIC,)
-        cluster = self.cluster
-        return Group(cluster.world, cluster.suite.ghosts, cluster.told, cluster.commits, topics, options)
+        return group_of(self.cluster, topics, options, without)
 
     def _keepers(self) -> list[Keeper]:
         """One with a group of its own, and one who reads what the members say that they committed."""
@@ -187,8 +217,14 @@ class Workload:
             self.compaction.stop()
         if self.transactions is not None:
             self.transactions.stop()
+        if self.copies is not None:
+            self.copies.stop()
         if self.moves is not None:
             self.moves.stop()
+        if self.forger is not None:
+            self.forger.stopped = True
+        if self.relocations is not None:
+            self.relocations.stop()
 
     def settle(self) -> None:
         """What was begun ends well, on a healed cluster."""
@@ -204,7 +240,10 @@ class Workload:
         cluster.settle()
         if self.transactions is not None:
             self.transactions.settle()
+        if self.copies is not None:
+            self.copies.settle()
         if self.group is not None:
+            self.group.finish()
             cluster.expect(self.group.is_settled, 60, f"{self.group!r} is stable, owns everything and has read it")
 
     def _has_read(self, keeper: Keeper) -> bool:

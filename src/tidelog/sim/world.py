@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tidelog.effects import Event
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
+from tidelog.sim.checks.costs import Meter
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.faults import KILL, Faults
 from tidelog.sim.host import Host
@@ -60,15 +61,25 @@ class Witness(Protocol):
 
 
 class World:
-    """`build` makes the node of a machine: its config, disk and endpoints are the host's."""
+    """`build` makes the node of a machine: its config, disk and endpoints are the host's. `folders` are the log folders
+    of each."""
 
-    def __init__(self, seed: int, build: Build, *, brokers: int = 3, faults: Faults | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        build: Build,
+        *,
+        brokers: int = 3,
+        faults: Faults | None = None,
+        folders: Sequence[str] = (ROOT,),
+    ) -> None:
         self.seed = seed
         self.build = build
         self.random = Random(seed)
         self.faults = faults or Faults()
         self.micros = 0
         self.trace = Trace()
+        self.meter = Meter()
         self.tree = Tree()
         self.network = Network(self, self.faults.weather)
         self.observers: list[Observer] = []
@@ -77,18 +88,18 @@ class World:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._planned = 0
         self._expiring: set[int] = set()
-        self.hosts = [self._machine(broker) for broker in range(brokers)]
+        self.hosts = [self._machine(broker, folders) for broker in range(brokers)]
 
     def __repr__(self) -> str:
         return f"World(seed={self.seed}, {self.micros / 1e6:.3f} s, {len(self._heap)} planned)"
 
-    def _machine(self, broker: int) -> Host:
+    def _machine(self, broker: int, folders: Sequence[str]) -> Host:
         name = f"broker-{broker}"
         endpoints = [
             Endpoint(CLIENT_LISTENER, "PLAINTEXT", name, CLIENT_PORT),
             Endpoint(INTER_BROKER_LISTENER, "PLAINTEXT", name, BROKER_PORT),
         ]
-        return Host(self, broker, endpoints, SimDisk([ROOT], Random(self.random.getrandbits(64))))
+        return Host(self, broker, endpoints, SimDisk(list(folders), Random(self.random.getrandbits(64))))
 
     # Time.
 
@@ -165,7 +176,7 @@ class World:
             life = host.life
             if life is not None and life.session is not None:
                 for path in life.session.events():
-                    delay = host.random.randint(*self.faults.event_delay)
+                    delay = host.silence + host.random.randint(*self.faults.event_delay)
                     life.after(delay, partial(life.give, "store_event", path))
 
     # What happens to brokers.
@@ -235,7 +246,7 @@ class World:
 
     def _sleeps_on(self, host: Host) -> None:
         """It may have been woken before its time, when everything was healed."""
-        if host.life is not None and host.life.paused:
+        if host.life is not None and host.life.paused and not host.life.busy:
             self.lose_session(host)
 
     def resume(self, host: Host) -> None:

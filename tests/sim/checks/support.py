@@ -91,7 +91,7 @@ def fetches(leader, *fetched):
     """`fetched`: (follower, broker epoch, offset, last epoch) that reached the leader in its epoch."""
     overheard = Overheard(ghosts(), lambda *_: -1)
     overheard.fetched[leader.broker, NAME] = {
-        (leader.state.epoch, follower, life): Fetched(offset, last) for follower, life, offset, last in fetched
+        (leader.state.epoch, follower, life): [Fetched(offset, last)] for follower, life, offset, last in fetched
     }
     found = Fetches(overheard)
     found.take_in(leader)

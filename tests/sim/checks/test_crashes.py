@@ -146,3 +146,24 @@ def test_a_recovery_point_past_what_is_synced():
         check_durable(moved, replica(1, OLD).state, disk)
     file.sync()
     check_durable(moved, replica(1, OLD).state, disk)
+
+
+EPOCHS = ((0, 0), (1, 5), (2, 8), (3, 15))
+
+
+@pytest.mark.parametrize(("how", "kept"), [("kill", EPOCHS), ("kill", EPOCHS[:3]), ("power loss", EPOCHS[:2])])
+def test_epochs_that_are_known_again(how, kept):
+    recover_epochs(how, kept)
+
+
+@pytest.mark.parametrize("kept", [EPOCHS[:2], (EPOCHS[0], *EPOCHS[2:]), (*EPOCHS[:2], (2, 9))])
+def test_epochs_that_a_kill_costs(kept):
+    """That of 8 has no batch any more."""
+    with pytest.raises(AssertionError, match=r"^I30: .* when it was killed$"):
+        recover_epochs("kill", kept)
+
+
+def recover_epochs(how, kept):
+    crashes = Crashes()
+    crashes.end(ghosts(), machine(), how, replica(1, OLD, epochs=EPOCHS, recovery_point=5), failed=False)
+    crashes.check_recovered(machine(), replica(1, OLD, epochs=kept))

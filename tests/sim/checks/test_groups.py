@@ -3,7 +3,9 @@
 import pytest
 
 from tests.sim.checks.support import NAME
+from tidelog.effects import Event
 from tidelog.model import GROUP_TOPIC, TopicPartition
+from tidelog.sim.checks.groups import Groups
 from tidelog.sim.checks.suite import Suite
 
 
@@ -33,3 +35,38 @@ def test_a_group_that_its_coordinator_may_have_lost():
     suite.group_joined("g", 2, "one", [NAME])
     suite.ghosts.of(TopicPartition(GROUP_TOPIC, 0)).loss_allowed = "for this test"
     suite.group_joined("g", 1, "one", [NAME])
+
+
+def test_two_processes_of_one_static_member():
+    suite = Suite()
+    suite.group_joined("g", 2, "one", [NAME], "instance")
+    suite.group_joined("g", 2, "two", [NAME], "instance")
+    with pytest.raises(AssertionError, match=r"^I29:"):
+        suite.group_joined("g", 2, "three", [NAME], "another")
+
+
+def test_a_group_of_both_protocols_that_was_empty_counts_from_the_start():
+    """Seed 30094."""
+    suite = Suite()
+    suite.group_joined("g", 1, "one", [NAME])
+    suite.group_joined("g", 2, "one", [NAME])
+    suite.groups.begin_anew("g")
+    suite.group_joined("g", 1, "two", [NAME])
+
+
+def test_a_group_without_members_that_becomes_one_of_the_other_kind_begins_anew():
+    """Seed 10598: an empty classic group was taken for the consumer group before it."""
+    groups = Groups()
+    assigned = Event("group.assigned", {"group": "g", "epoch": 2, "members": 1})
+    generation = [Event("group.generation", {"group": "g", "generation": 4, "members": count}) for count in (0, 1)]
+    for events, is_anew in (
+        ([assigned], False),
+        ([generation[0], assigned], True),
+        ([assigned], False),
+        ([generation[0], generation[1], assigned], False),
+        ([Event("group.rebalance", {"group": "g", "generation": 3})], False),
+        ([Event("group.rebalance", {"group": "g", "generation": 0})], True),
+    ):
+        for event in events:
+            groups.happened(event)
+        assert groups.is_anew("g") == is_anew, events

@@ -1,4 +1,4 @@
-"""I15 and I16 can be broken: who may join an ISR, and by whose wish."""
+"""I15, I16 and I47 can be broken: who may join an ISR, by whose wish, and what a member has."""
 
 import pytest
 
@@ -67,3 +67,53 @@ def test_nobody_joins_while_it_shuts_down():
     accept(state(), WISH._replace(step=7), leaving={(2, 1): (12, 8)})
     with pytest.raises(AssertionError, match=r"^I15: .*shuts down"):
         accept(state(), WISH._replace(step=9), leaving={(2, 1): (12, 8)})
+
+
+def committed():
+    made = ghosts()
+    made.of(NAME).true_high_watermark = 5
+    return made
+
+
+def of_another_topic():
+    held = replica(1).partition
+    held.log.topic_id = b"E" * 16
+    return held
+
+
+@pytest.mark.parametrize("held", [None, of_another_topic()], ids=["no replica", "of another topic"])
+def test_a_member_without_a_replica_of_this_topic(held):
+    with pytest.raises(AssertionError, match=r"^I47: broker 1 is in sync "):
+        insync.check_held(committed(), NAME, 1, held)
+
+
+def test_a_member_that_has_its_replica():
+    insync.check_held(committed(), NAME, 1, replica(1).partition)
+
+
+@pytest.mark.parametrize("why", ["nothing is committed", "deleted", "adrift", "dead", "another life", "not a member"])
+def test_who_need_not_hold_a_replica(why):
+    made = committed()
+    if why == "nothing is committed":
+        made.of(NAME).true_high_watermark = 0
+    elif why == "deleted":
+        made.doomed.add("t")
+    elif why == "adrift":
+        made.of(NAME).rebase_after = 1
+    elif why == "dead":
+        del made.epochs[1]
+    elif why == "another life":
+        made.epochs[1] = 77
+        made.registered[1, 77] = -1
+    else:
+        made.states[NAME] = state(isr=(0, 2))
+    insync.check_held(made, NAME, 1, None)
+
+
+def test_a_member_that_ended_cleanly_and_has_lost_its_replica():
+    made = committed()
+    made.epochs[1], made.registered[1, 77] = 77, 11
+    with pytest.raises(AssertionError, match=r"^I47:"):
+        insync.check_held(made, NAME, 1, None)
+    made.directories = {(1, 11): frozenset({b"one", b"two"}), (1, 77): frozenset({b"one"})}
+    insync.check_held(made, NAME, 1, None)

@@ -8,6 +8,8 @@ from tidelog.sim.checks.wire import strangers
 from tidelog.sim.checks.wire.said import Source
 from tidelog.sim.store import Tree
 
+ID = b"T" * 16
+
 
 def appended(made, to, *batches, source=None):
     leadership.check_appended(made, to, append(to, *batches), lambda _: True, source)
@@ -89,10 +91,14 @@ def test_a_reassignment_that_adds_what_it_removes():
 
 def test_data_that_goes_without_the_controllers_word():
     with pytest.raises(AssertionError, match=r"^I32:"):
-        leadership.check_deleted(ghosts(), NAME, 1)
+        leadership.check_deleted(ghosts(), NAME, ID, 1)
     made = ghosts()
     made.doomed.add("t")
-    leadership.check_deleted(made, NAME, 1)
+    leadership.check_deleted(made, NAME, ID, 1)
+
+
+def test_data_of_an_earlier_topic_of_that_name_may_go():
+    leadership.check_deleted(ghosts(), NAME, b"E" * 16, 1)
 
 
 def test_a_controller_epoch_and_a_broker_epoch_that_go_back():

@@ -45,7 +45,7 @@ def test_an_acknowledged_record_that_nobody_has():
     ghost = ghosts().of(NAME)
     ghost.acked[10] = Acked(10, 15, 1010)
     short = [replica(0, LOG[:2])]
-    left = Remains(replica(1, LOG), b"", "power loss", 15, torn=False, failed=False, erasures=0)
+    left = Remains(replica(1, LOG), b"", "power loss", 15, torn=False, failed=False, directory=b"")
     logs.check_acked(ghost, short, [left])
     left.synced_to = 10
     with pytest.raises(AssertionError, match=r"^I11:"):

@@ -101,3 +101,27 @@ def test_a_retry_is_answered_as_the_first_time_unless_that_was_deleted():
     with pytest.raises(AssertionError, match=r"^I26: .*answered"):
         numbering.check_answer(ghost, FIRST, 4, 0)
     numbering.check_answer(ghost, FIRST, 4, 2)
+
+
+MARKER = (7, 0, -1, -1)
+
+
+def test_coordinators_number_nothing():
+    made, numbers = numbered(MARKER)
+    remember(made, 0, (-1, -1, 0))
+    numbers.compare(made)
+
+
+def test_of_an_old_producer_perhaps_only_the_marker_was_replayed():
+    """Seed 381: it goes on in its epoch, and its records stand in what compaction hides from the check."""
+    made, numbers = numbered(MARKER, whole=False)
+    remember(made, 0, (0, 1, 0))
+    numbers.compare(made)
+    made, numbers = numbered(FIRST, (7, 1, -1, -1), whole=False)
+    remember(made, 1, (0, 1, 0))
+    with pytest.raises(AssertionError, match=r"^I26:"):
+        numbers.compare(made)
+    made, numbers = numbered(MARKER)
+    remember(made, 0, (0, 1, 0))
+    with pytest.raises(AssertionError, match=r"^I26:"):
+        numbers.compare(made)

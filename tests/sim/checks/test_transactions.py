@@ -41,3 +41,13 @@ def test_what_another_log_lost_says_nothing_of_the_coordinators():
     ghosts.of(TopicPartition("t", 0)).losses = 1
     with pytest.raises(AssertionError, match="I28"):
         end(ghosts, "transacted", committed=False)
+
+
+def test_an_old_producers_epoch_stands_for_many_transactions():
+    ghosts = Ghosts()
+    ghosts.reused.add((1, 8))
+    end(ghosts, "keyed", committed=True)
+    end(ghosts, "keyed", committed=False)
+    end(ghosts, "keyed", committed=True, epoch=9)
+    with pytest.raises(AssertionError, match="I28"):
+        end(ghosts, "transacted", committed=False, epoch=9)

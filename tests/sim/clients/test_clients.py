@@ -1,16 +1,23 @@
 """The client's machines in a world: on a cluster that nobody breaks, and through what happens to their processes."""
 
+from random import Random
+
 import pytest
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.client.sending.batch import ProducerBatch
+from tidelog.client.transactional import OLDER
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.asker import Asker
-from tidelog.sim.clients.group import Group
+from tidelog.sim.clients.group import Group, StaticGroup
 from tidelog.sim.clients.keeper import Keeper
-from tidelog.sim.clients.producer import Pace
+from tidelog.sim.clients.old_producer import OLDEST
+from tidelog.sim.clients.producer import Pace, check_first
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
+from tidelog.sim.parts import members
+from tidelog.sim.parts.copies import MODES, Copies
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 TOPIC = "t"
@@ -19,19 +26,21 @@ FIRST, SECOND_ONE = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
 @pytest.fixture
 def cluster():
-    started = Cluster(1)
+    started = Cluster(1, properties=dict(members.PROPERTIES))
     started.start()
     started.create(TOPIC, 2)
     return started
 
 
-def group_of(cluster, members=0, **options):
+def group_of(cluster, members=0, kind=Group, share=0.0, **options):
     given = ConsumerOptions(
         group_id="g",
         auto_offset_reset="earliest",
         **{"session_timeout_ms": 3_000, "heartbeat_interval_ms": 500, "max_poll_interval_ms": 5_000, **options},
     )
-    group = Group(cluster.world, cluster.suite.ghosts, cluster.told, cluster.commits, (TOPIC,), given)
+    dice = Random(2) if share or kind is StaticGroup else None
+    ghosts, told, commits = cluster.suite.ghosts, cluster.told, cluster.commits
+    group = kind(cluster.world, ghosts, told, commits, (TOPIC,), given, dice=dice, share=share)
     for _ in range(members):
         group.join()
     return group
@@ -155,3 +164,85 @@ def test_an_asker_hears_ever_later_ends(cluster):
     asker.process.after(0, asker.start)
     cluster.run(10)
     assert asker.answers > 5
+
+
+def on_the_wire(sequence, *, name=FIRST, epoch=0):
+    batch = ProducerBatch(name, 0)
+    batch.sent_as = (7, epoch, sequence)
+    return batch
+
+
+def test_a_second_batch_before_the_first_is_acknowledged():
+    first, second = on_the_wire(0), on_the_wire(3)
+    others = [on_the_wire(0, epoch=1), on_the_wire(0, name=SECOND_ONE)]
+    check_first(first, [first, *others], set())
+    check_first(second, [first, second], {(FIRST, 7, 0)})
+    with pytest.raises(AssertionError, match=r"^I26: .* are on their way together"):
+        check_first(second, [first, second, *others], {(FIRST, 7, 1)})
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_group_of_the_consumer_protocol_or_of_both_shares_everything_out(cluster, share):
+    group = group_of(cluster, 3, share=share, enable_auto_commit=False)
+    cluster.produce(FIRST, SECOND_ONE)
+    cluster.expect(group.is_settled, 30, "the group is stable")
+    speak = {member.options.group_protocol for member in group.members}
+    assert speak == ({"consumer"} if share == 1.0 else {"consumer", "classic"})
+    group.members[0].leave()
+    cluster.run(1)
+    group.members[1].process.kill()
+    cluster.run(7)
+    group.join()
+    cluster.settle()
+    cluster.expect(group.is_settled, 30, "the group is stable again")
+    assert len(group.living) == 2
+    assert cluster.world.counts["commit: NONE"] > 0
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_static_member_comes_back_to_what_it_had(cluster, share):
+    group = group_of(cluster, 2, StaticGroup, share)
+    cluster.produce(FIRST, SECOND_ONE)
+    cluster.expect(lambda: group.is_settled() and all(m.machine.assignment for m in group.members), 30, "both read")
+    first = group.members[0]
+    had, generation = sorted(first.machine.assignment), first.generation
+    first.leave()
+    cluster.run(1)
+    group._begin(first.instance)
+    cluster.expect(group.is_settled, 10, "the group is stable again")
+    assert sorted(group.members[2].machine.assignment) == had
+    assert group.members[2].generation == generation
+
+
+def test_a_static_member_that_has_a_double_goes(cluster):
+    group = group_of(cluster, 2, StaticGroup, enable_auto_commit=False)
+    cluster.produce(FIRST, SECOND_ONE)
+    cluster.expect(group.is_settled, 30, "the group is stable")
+    first = group.members[0]
+    first.process.pause(2 * SECOND)
+    group._begin(first.instance)
+    cluster.run(5)
+    cluster.settle()
+    cluster.expect(group.is_settled, 30, "the group is stable again")
+    assert not first.process.alive
+    assert cluster.world.counts["member: FENCED_INSTANCE_ID"] == 1
+    assert len(first.replaced) == 1
+
+
+@pytest.mark.parametrize("mode", sorted(set(MODES)))
+@pytest.mark.parametrize("speaks", [None, OLDER, OLDEST], ids=["now", "older", "oldest"])
+def test_copiers_copy_exactly_once_through_the_death_of_their_coordinator(cluster, mode, speaks):
+    copies = Copies(cluster, Random(3), [FIRST, SECOND_ONE])
+    copies.mode, copies.doubles, copies.speaks = mode, True, speaks
+    copies.start()
+    cluster.produce(FIRST, SECOND_ONE)
+    cluster.run(4)
+    cluster.world.kill(cluster.leader(TopicPartition("__consumer_offsets", 0)))
+    cluster.run(8)
+    copies.stop()
+    cluster.heal()
+    cluster.settle()
+    copies.settle()
+    assert cluster.world.counts["copies: committed"] > 3
+    assert cluster.world.counts["copier begins anew"] > 0
+    assert bool(cluster.suite.ghosts.reused) == (speaks is not None)

@@ -111,3 +111,25 @@ def test_a_commit_of_a_generation_that_the_group_has_left_behind_is_named():
     commits.committed_in("g", 3, commits.generations["g"])
     with pytest.raises(AssertionError, match="I29: g took a commit of 2 after 3"):
         commits.committed_in("g", 2, commits.generations["g"])
+
+
+def test_a_position_of_an_aborted_transaction_is_never_read():
+    story = Story()
+    story.commit(1)
+    aborted = story.begin(2)
+    assert story.may_read(2)
+    story.commits.withdraw("g", PLACE, aborted)
+    assert not story.may_read(2)
+    assert story.may_read(1)
+
+
+def test_who_had_a_partition_later_outranks_who_had_it_before():
+    story = Story()
+    story.commits.owns("g", 4, "one", [PLACE])
+    assert story.commits.outranked("g", 4, "one", [PLACE]) == []
+    assert story.commits.outranked("g", 4, "two", [PLACE]) == []
+    story.commits.owns("g", 5, "two", [PLACE])
+    story.commits.owns("g", 4, "one", [PLACE])
+    assert story.commits.outranked("g", 4, "one", [PLACE]) == [PLACE]
+    assert story.commits.outranked("g", 5, "two", [PLACE]) == []
+    assert story.commits.outranked("h", 4, "one", [PLACE]) == []

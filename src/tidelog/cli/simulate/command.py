@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 SEEDS = 100
 MUTANT_SEEDS = 2_000
+DRAWN = "drawn"
+DRAWN_MUTANTS, DRAWN_SEEDS = 200, 200
+KEEP = Path(".cache/mutants")
 MOST_WORKERS = 64
 
 
@@ -38,7 +42,7 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no seed after so many minutes.")
 @click.option("--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True, help="Processes.")
 @click.option("--truncation", default="kip_320", show_default=True, help="How followers cut their logs.")
-@click.option("--seed", type=click.IntRange(0), help="Run this one, and tell how it ends.")
+@click.option("--seed", type=click.IntRange(0), help="Run this one, and tell how it ends; or what draws mutants.")
 @click.option("--transcript", is_flag=True, help="With --seed: print everything that happens.")
 @click.option("--listen", is_flag=True, help="With --seed: print it with every message.")
 @click.option("--shrink", is_flag=True, help="With --seed: look for a smaller run that fails in the same way.")
@@ -49,18 +53,36 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 @click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
 @click.option("--brokers", type=click.IntRange(3, 9), help="How many, for the seed's own.")
 @click.option("--partitions", type=click.IntRange(1, 9), help="At most so many.")
-@click.option("--mutants", is_flag=True, help="Break the brokers on purpose: all mutants, or those that are named.")
+@click.option("--mutants", is_flag=True, help="Break the brokers: by all mutants, those named, `former` or `drawn`.")
+@click.option(
+    "--count", "drawn", type=click.IntRange(1), help=f"With --mutants drawn: how many; {DRAWN_MUTANTS} if not given."
+)
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"With --mutants drawn: a folder for results ({KEEP}).",
+)
 def simulate(
     names: tuple[str, ...], seeds: int | None, first: int, minutes: float | None, workers: int, truncation: str,
-    seed: int | None, transcript: bool, listen: bool, shrink: bool, mutants: bool, **changes: Any,
+    seed: int | None, transcript: bool, listen: bool, shrink: bool, mutants: bool, drawn: int | None,
+    keep: Path | None, **changes: Any,
 ) -> None:  # fmt: skip
     """Run clusters in the seeded world, break them, and check the invariants after every step.
 
-    The same seed is the same run. The exit code is 1 where an invariant broke, or a mutant survived.
+    The same seed is the same run. The exit code is 1 where an invariant broke, or a mutant survived. `--mutants drawn`
+    changes --count places of the source, drawn by --seed, and hunts each with unit tests, stories and --seeds seeds.
     """
     exit_with = click.get_current_context().exit
     if names and not mutants:
         raise click.UsageError(f"{names[0]} is no option; mutants are named after --mutants.")
+    if (drawn is not None or keep is not None) and names != (DRAWN,):
+        raise click.UsageError("--count and --keep belong to --mutants drawn.")
+    if DRAWN in names:
+        if names != (DRAWN,):
+            raise click.UsageError("--mutants drawn takes no other names.")
+        from tidelog.cli.simulate.drawn.hunting import run_drawn
+
+        exit_with(run_drawn(drawn or DRAWN_MUTANTS, seed or 0, first, seeds or DRAWN_SEEDS, workers, keep or KEEP))
     if mutants:
         from tidelog.cli.simulate.hunting import run_mutants
 
@@ -82,12 +104,12 @@ def _plan(seed: int, truncation: str, changes: dict[str, Any]) -> "Plan":
     from tidelog.partition.truncation import GENERATIONS
     from tidelog.sim.nemesis import KINDS
     from tidelog.sim.plan import Plan
-    from tidelog.sim.workload import PARTS
+    from tidelog.sim.workload import LATER, PARTS
 
     for option, known, given in (
         ("--truncation", GENERATIONS, (truncation,)),
         ("--kinds", KINDS, changes["kinds"] or ()),
-        ("--without", PARTS, changes["without"]),
+        ("--without", (*PARTS, *LATER), changes["without"]),
     ):
         for word in given:
             if word not in known:

@@ -25,10 +25,10 @@ COLUMNS = (
 
 def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> int:
     """The exit code: 1 where a mutant survived."""
-    from tidelog.sim.mutants.catalogue import MUTANTS, find
+    from tidelog.sim.mutants.catalogue import named
 
     try:
-        wanted = [find(name) for name in names] or list(MUTANTS)
+        wanted = named(names)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
     able = [mutant.name for mutant in wanted]

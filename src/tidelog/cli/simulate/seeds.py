@@ -48,7 +48,7 @@ def _timed(plan: "Plan") -> "tuple[Outcome, float]":
     from tidelog.sim import run
 
     begun = time.process_time()
-    outcome = run.run(plan)
+    outcome = run.run_timed(plan)
     return outcome, time.process_time() - begun
 
 
@@ -86,7 +86,7 @@ def _conclude(summary: "Summary", seconds: float) -> None:
         pace = summary.seconds / max(sum(summary.cpu), 0.001)
         click.echo(
             f"processor seconds of a seed: median {median(summary.cpu):.2f}, mean {mean(summary.cpu):.2f}, "
-            f"most {max(summary.cpu):.2f}; {pace:.0f} simulated seconds a second"
+            f"most {max(summary.cpu):.2f}; {pace:.0f} simulated seconds a second; of an input at most {summary.dearest}"
         )
     click.echo(f"faults: {sum(summary.faults.values())}: {_counted(summary.faults)}")
     click.echo(f"states: {_counted({name: count for name, count in states(summary.counts).items() if count})}")

@@ -1,6 +1,6 @@
 """I30: after a crash the recovered log is a prefix of the old one and holds all that was synced; a kill costs nothing,
-for the page cache survives. What lies below the recovery point is synced. The checkpoints that are replaced durably are
-whole.
+for the page cache survives, and no epoch either, also where compaction left it without a batch. What lies below the
+recovery point is synced. The checkpoints that are replaced durably are whole.
 
 What a truncation took may come back by a power loss as long as the cut was not synced, but never behind newer records:
 the log before a truncation counts as an old one, too. A kill syncs nothing: the lives after it inherit its cuts.
@@ -27,7 +27,8 @@ Identity = tuple[int, int, int, int]
 @dataclass(slots=True)
 class Remains:
     """A replica whose broker is down. `synced_to`: below it everything was said to be durable. `torn`: it died within a
-    step that nobody has seen the end of; `cutting`: it may have truncated its log in it."""
+    step that nobody has seen the end of; `cutting`: it may have truncated its log in it. `directory`: the id of its log
+    folder; `epochs` are those of its cache."""
 
     replica: Replica
     topic_id: bytes
@@ -35,8 +36,9 @@ class Remains:
     synced_to: int
     torn: bool
     failed: bool
-    erasures: int
+    directory: bytes
     cutting: bool = False
+    epochs: tuple[tuple[int, int], ...] = ()
 
     @property
     def held_to(self) -> int:
@@ -64,20 +66,23 @@ class Crashes:
         if state is None:
             return
         left = host.disk.operations_left
-        torn = how in ENDED_WITHIN_A_STEP or (left is not None and left < 0)
+        # The step within which a replica failed was not looked at: its broker may go on without it.
+        torn = how in ENDED_WITHIN_A_STEP or failed or (left is not None and left < 0)
         synced_to, cutting = state.recovery_point, torn and may_truncate(replica)
         if cutting:
             synced_to = (
                 min(synced_to, ghosts.of(name).true_high_watermark) if ghosts.in_sync(name, host.broker_id) else 0
             )
+        log = replica.partition.log
+        directory = host.disk.directory_of(log.folder)
         self.remains[host.broker_id, name] = Remains(
-            replica, replica.partition.log.topic_id, how, synced_to, torn, failed, len(host.disk.replaced), cutting
+            replica, log.topic_id, how, synced_to, torn, failed, directory, cutting, tuple(log.epochs)
         )
 
     def check_recovered(self, host: Host, replica: Replica) -> None:
         """A broker is back, and has a log again; it was read, and nothing has happened to it yet."""
         old = self.remains.pop((host.broker_id, replica.partition.name), None)
-        if old is None or old.topic_id != replica.partition.log.topic_id or old.erasures != len(host.disk.replaced):
+        if old is None or old.topic_id != replica.partition.log.topic_id or not host.disk.holds(old.directory):
             return
         if old.how != POWER_LOSS:
             inherit_cuts(replica, old.replica)
@@ -96,15 +101,20 @@ class Crashes:
         assert not missing, (
             f"I30: {replica!r} lacks {sorted(missing)[:5]}, which {old.replica!r} had for sure ({old.how})"
         )
+        if old.how == KILLED and not old.torn and not old.failed:
+            check_epochs(replica, old)
 
     def check_gone(self, ghosts: Ghosts, host: Host) -> None:
-        """What is not there after a start. Where the disk refused to show it, it may be there next time."""
+        """What is not there after a start. Where the disk refused to show it, or its log folder is away, it may be
+        there next time."""
         if host.disk.faults:
             return
         for key in [key for key in self.remains if key[0] == host.broker_id]:
             old, name = self.remains[key], key[1]
+            if host.disk.holds(old.directory) and not host.disk.shows(old.directory):
+                continue
             there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.doomed
-            if there and not old.torn and old.erasures == len(host.disk.replaced) and old.kept_to > 0:
+            if there and not old.torn and host.disk.holds(old.directory) and old.kept_to > 0:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 
@@ -113,6 +123,16 @@ class Crashes:
         for (held_by, _), remains in self.remains.items():
             if held_by == broker and how == POWER_LOSS:
                 remains.how = how
+
+
+def check_epochs(replica: Replica, old: Remains) -> None:
+    """After a kill every epoch that ended in the log is known again, and where it began."""
+    log = replica.partition.log
+    start, end = max(log.log_start_offset, replica.deleted_to), replica.log.end
+    had, has = (
+        [(epoch, begins) for epoch, begins in epochs if start < begins < end] for epochs in (old.epochs, log.epochs)
+    )
+    assert has == had, f"I30: {replica!r} has the epochs {has}, and had {had} when it was killed"
 
 
 def may_truncate(replica: Replica) -> bool:

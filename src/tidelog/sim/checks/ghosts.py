@@ -3,7 +3,7 @@
 `Ghosts` mirrors the metadata tree as of its last change; what follows from it for loss is `losses`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -110,11 +110,17 @@ class Ghosts:
         self.doomed: set[str] = set()
         self.overrides: dict[str, Mapping[str, str]] = {}
         self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.aged = False
+        """Whether a clock was days ahead: producers, places and old records may have been deleted for their age."""
         self.controller_epoch = 0
         self.leaving: dict[tuple[int, int], tuple[int, int]] = {}
         """(broker, controller epoch) → (broker epoch, step) of a shutdown that the controller agreed to."""
+        self.touched: list[str] = []
+        """The paths of the tree's last change, where it was looked at just before."""
         self.outcomes: dict[tuple[int, int], tuple[bool, TopicPartition]] = {}
         """(producer, epoch) of a marker → whether it commits, and where that was first seen."""
+        self.reused: set[tuple[int, int]] = set()
+        """(producer, epoch) of old producers, which stand for more than one transaction each."""
         self._seen: dict[str, Node] = {}
         self._version = -1
         self._registrations: list[tuple[int, Node]] = []
@@ -127,9 +133,11 @@ class Ghosts:
         is of one of the living `sessions`: one that outlives its process says nothing of the next."""
         changed: list[TopicPartition] = []
         self.came = []
+        self.touched = []
         if self._version != tree.version:
-            self._version = tree.version
+            is_next, self._version = tree.version == self._version + 1, tree.version
             self._read_nodes(tree, changed)
+            self.touched = self.touched if is_next else []
         self.epochs = {broker: node.created for broker, node in self._registrations if node.session in sessions}
         for name, ghost in self.partitions.items():
             if ghost.lossy:
@@ -139,12 +147,14 @@ class Ghosts:
     def _read_nodes(self, tree: Tree, changed: list[TopicPartition]) -> None:
         for path in [path for path in self._seen if path not in tree.nodes]:
             del self._seen[path]
+            self.touched.append(path)
             if path.startswith(nodes.TOPICS + "/"):
                 self._forget(path.split("/")[3:])
         seen = self._seen
         for path, node in tree.nodes.items():
             if seen.get(path) is not node:
                 seen[path] = node
+                self.touched.append(path)
                 self._take(path, node, changed)
         doomed, ids = nodes.DELETE_TOPICS + "/", nodes.BROKER_IDS + "/"
         self.doomed = {path[len(doomed) :] for path in seen if path.startswith(doomed)}
@@ -241,8 +251,8 @@ class Ghosts:
             return False
         return self.proves(broker, self.epochs[broker], state.isr_epochs[state.isr.index(broker)])
 
-    def lost_power(self, broker: int) -> None:
-        """Judge whether this crash is one too many."""
+    def lost_power(self, broker: int, held: Collection[TopicPartition] | None = None) -> None:
+        """Judge whether this crash is one too many; `held`: only these went with a log folder."""
         for name, replicas in self.assignments.items():
-            if broker in replicas:
+            if broker in replicas and (held is None or name in held):
                 losses.lose(self, name, broker)

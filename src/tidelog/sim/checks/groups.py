@@ -1,25 +1,67 @@
 """I29 (S): a group's generations ascend for each member, and no partition is owned twice in one generation. (What a
 group committed is looked after by the clients that commit.)
+
+Under the consumer protocol a generation is a member's epoch. A static member is one owner, whichever process it is.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
+from tidelog.effects import Event
 from tidelog.model import TopicPartition
+
+GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned")
 
 
 class Groups:
     def __init__(self) -> None:
+        self._began: Counter[str] = Counter()
+        """How often a coordinator had a group begin at the start."""
+        self._empty: set[str] = set()
+        """Classic groups without members."""
+        self._seen: Counter[str] = Counter()
         self._last: dict[tuple[str, str], int] = {}
         self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
 
     def __repr__(self) -> str:
         return f"Groups({len(self._last)} members)"
 
-    def joined(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+    def happened(self, event: Event) -> None:
+        """A group without members becomes one of the other kind, which counts from the start, as in Kafka."""
+        group = str(event.fields["group"])
+        if event.kind == "group.rebalance":
+            self._began[group] += not event.fields["generation"]
+        elif event.kind == "group.assigned":
+            self._began[group] += group in self._empty
+            self._empty.discard(group)
+        elif event.fields["members"]:
+            self._empty.discard(group)
+        else:
+            self._empty.add(group)
+
+    def is_anew(self, group: str) -> bool:
+        """Whether it began since this was asked last."""
+        before, self._seen[group] = self._seen[group], self._began[group]
+        return before != self._began[group]
+
+    def begin_anew(self, group: str) -> None:
+        """What was owned before is no measure any more."""
+        self._last = {key: last for key, last in self._last.items() if key[0] != group}
+        self._owners = {key: owners for key, owners in self._owners.items() if key[0] != group}
+
+    def joined(
+        self,
+        group: str,
+        generation: int,
+        member: str,
+        partitions: Iterable[TopicPartition],
+        instance: str | None = None,
+    ) -> None:
         last = self._last.get((group, member), -1)
         assert generation >= last, f"I29: {member} of {group} goes back from generation {last} to {generation}"
         self._last[group, member] = generation
         owners = self._owners.setdefault((group, generation), {})
+        who = instance or member
         for name in partitions:
-            owner = owners.setdefault(name, member)
-            assert owner == member, f"I29: {owner} and {member} of {group} both own {name} in generation {generation}"
+            owner = owners.setdefault(name, who)
+            assert owner == who, f"I29: {owner} and {who} of {group} both own {name} in generation {generation}"

@@ -3,12 +3,17 @@ offset of the leader's epoch, in this epoch; it is recorded with the broker epoc
 controlled shutdown does not join.
 I16 (S): AlterPartition is accepted only with matching leader and partition epoch: whatever grows the ISR, or takes a
 member out that counts, is a wish of the state's leader, made on just the state that it replaces.
+I47 (S): every ISR member that lives and counts (rule 8) holds a replica of just this topic, so that I9 is held against
+it, from when something is committed: HW passed an offset that every member of the ISR had fetched up to. So a new topic
+may be told late. Not held to it are brokers one of whose log folders failed in this life, topics that are being
+deleted, and partitions that are adrift. Who is dead, or lost a folder that it had, does not count.
 """
 
 from collections.abc import Callable
 
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import TopicPartition
+from tidelog.partition.partition import Partition
 from tidelog.sim.checks.ghosts import Ghosts, Wish
 from tidelog.sim.checks.replica import Replica, State
 from tidelog.sim.checks.wire.fetches import Fetches
@@ -90,4 +95,15 @@ def check_joined(ghosts: Ghosts, name: TopicPartition, member: int, broker_epoch
     gone = ghosts.leaving.get((member, ghosts.controller_epoch))
     assert gone is None or gone[0] != broker_epoch or vouched[0].step <= gone[1], (
         f"I15: broker {member} joins the ISR of {name} while it shuts down"
+    )
+
+
+def check_held(ghosts: Ghosts, name: TopicPartition, broker: int, held: Partition | None) -> None:
+    """`held` is what a broker without failed folders has by this name."""
+    ghost, topic_id = ghosts.of(name), ghosts.topic_ids.get(name.topic)
+    if not ghost.true_high_watermark or ghost.adrift or name.topic in ghosts.doomed or not ghosts.in_sync(name, broker):
+        return
+    assert held is not None, f"I47: broker {broker} is in sync and has no replica of {name}: {ghosts.states[name]}"
+    assert held.log.topic_id == topic_id, (
+        f"I47: broker {broker} is in sync in {name}, and its replica is of another topic of that name: {held!r}"
     )

@@ -3,7 +3,8 @@ I13 (S): controller, broker, leader and partition epochs ascend, in the tree and
 I14 (S): the leader is in the ISR, or there is none; the ISR is part of the assigned replicas; what a reassignment adds
 and removes is, too, and never the same.
 I21 (S): what a follower appends is what the epoch's leader had appended there, byte for byte, and begins at its LEO.
-I32 (S): the ISR is never empty; a replica's data goes only after the controller's commit.
+I32 (S): the ISR is never empty; a replica's data goes only after the controller's commit, also where another topic of
+the same name takes its place.
 """
 
 from collections.abc import Callable
@@ -84,9 +85,10 @@ def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | N
         assert not same or before.leader == state.leader, f"I12: {name} has two leaders in an epoch: {before}, {state}"
 
 
-def check_deleted(ghosts: Ghosts, name: TopicPartition, broker: int) -> None:
-    """A broker deleted its replica. One that is being added again may be told late that it was taken away before."""
-    wished = name.topic not in ghosts.topic_ids or name.topic in ghosts.doomed
+def check_deleted(ghosts: Ghosts, name: TopicPartition, topic_id: bytes, broker: int) -> None:
+    """A broker deleted its replica of the topic with this id, by itself or for another topic of that name. One that is
+    being added again may be told late that it was taken away before."""
+    wished = ghosts.topic_ids.get(name.topic) != topic_id or name.topic in ghosts.doomed
     adding, _ = ghosts.reassigning.get(name, ((), ()))
     wished = wished or (broker in adding and broker not in ghosts.states[name].isr)
     assert wished or broker not in ghosts.assignments.get(name, ()), (

@@ -160,6 +160,8 @@ class Replica:
         self.hole: tuple[int, int] = (0, 0)
         self._place = NO_PLACE
         """(base of a segment, position there): read so far."""
+        self._source = partition.log
+        """The log that was read; a replica that moved to another folder has another one."""
 
     def __repr__(self) -> str:
         state = self.state
@@ -195,6 +197,8 @@ class Replica:
     def catch_up(self, disk: SimDisk) -> list[Batch]:
         """Read what was appended since the last look: what stands in the files, behind the broker's back."""
         log = self.partition.log
+        if log is not self._source:
+            self._source, self._place = log, NO_PLACE
         self.log.deleted_to = max(self.log.deleted_to, log.log_start_offset)
         if not self.log.batches and log.log_start_offset > 0:
             self.log.skip_to(log.log_start_offset)

@@ -25,12 +25,13 @@ from tidelog.sim.checks import (
     watermarks,
 )
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.groups import Groups
+from tidelog.sim.checks.groups import GROUP_EVENTS, Groups
 from tidelog.sim.checks.registrations import Registrations
 from tidelog.sim.checks.replica import NOBODY_COUNTS, Batch, Replica, State
 from tidelog.sim.checks.wire import answers, strangers
+from tidelog.sim.checks.wire.controllers import Controllers
 from tidelog.sim.checks.wire.fetches import Fetches
-from tidelog.sim.checks.wire.overheard import Overheard
+from tidelog.sim.checks.wire.overheard import Overheard, partition_of
 from tidelog.sim.host import Host
 from tidelog.sim.world import World
 
@@ -51,6 +52,7 @@ class Suite:
         self.fetches = Fetches(self.overheard)
         self.crashes = crashes.Crashes()
         self.registrations = Registrations()
+        self.controllers = Controllers()
         self.groups = Groups()
         self.replicas: dict[Key, Replica] = {}
         self._numbering: dict[Replica, numbering.Numbering] = {}
@@ -58,6 +60,7 @@ class Suite:
         self._fresh: set[int] = set()
         self._looked: dict[Partition, tuple[Any, ...]] = {}
         self._ailing: set[int] = set()
+        self._held: dict[int, list[Partition]] = {}
 
     def __repr__(self) -> str:
         return f"Suite({len(self.replicas)} replicas, {self.ghosts!r})"
@@ -65,19 +68,19 @@ class Suite:
     def of(self, name: TopicPartition) -> list[Replica]:
         return [replica for (_, held), replica in self.replicas.items() if held == name]
 
+    def deleted_to(self, name: TopicPartition) -> int:
+        """The first offset that no running replica has deleted."""
+        return max((replica.state.start for replica in self.of(name) if replica.state is not None), default=0)
+
     def epoch_before(self, broker: int, name: TopicPartition) -> int:
         """The leader epoch of a replica as of its broker's last step."""
         replica = self.replicas.get((broker, name))
         return -1 if replica is None or replica.state is None else replica.state.epoch
 
-    # world.Witness.
-
     def starting(self, host: Host) -> None:
         for root in host.disk.roots:
             crashes.check_checkpoints(host.disk, root)
         self._fresh.add(host.broker_id)
-
-    # world.Observer.
 
     def stepped(self, world: World, host: Host) -> None:
         if self not in world.witnesses:
@@ -85,7 +88,10 @@ class Suite:
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
         looked, cut, ids = self._looked, self._cut, self.ghosts.topic_ids
-        for partition in partitions_of(host):
+        held = list(partitions_of(host))
+        if held != self._held.get(host.broker_id):
+            self.holds(host, held)
+        for partition in held:
             role, log = partition.role, partition.log
             leads = type(role) is Leader
             numbers = (  # the fields of a `State`
@@ -111,7 +117,7 @@ class Suite:
         if session is not None and session.session not in self.registrations.life_of:
             self.registrations.opened(session.session, host.lives)
         heard = self.overheard
-        if heard.sources or heard.successes or heard.given or heard.latest or heard.strangers:
+        if heard.sources or heard.successes or heard.given or heard.latest or heard.strangers or heard.orders:
             self.listen(host)
             heard.step_over()
         cut.clear()
@@ -123,9 +129,10 @@ class Suite:
             key = (host.broker_id, named(event))
             self._cut[key] = min(offset, self._cut.get(key, offset))
         elif event.kind == "replica.deleted":
-            leadership.check_deleted(self.ghosts, named(event), host.broker_id)
             if (gone := self.replicas.pop((host.broker_id, named(event)), None)) is not None:
                 self._numbering.pop(gone, None)
+        elif event.kind in GROUP_EVENTS:
+            self.groups.happened(event)
         elif event.kind in AILING:
             self._ailing.add(host.broker_id)
 
@@ -145,6 +152,7 @@ class Suite:
         self.fetches.forget(broker)
         self._fresh.discard(broker)
         self._ailing.discard(broker)
+        self._held.pop(broker, None)
         if how == crashes.POWER_LOSS:
             self.ghosts.lost_power(broker)
 
@@ -153,6 +161,8 @@ class Suite:
         before, versions, ids = dict(ghosts.states), dict(ghosts.partition_epochs), dict(ghosts.topic_ids)
         sessions = {host.life.session.session for host in world.hosts if host.life and host.life.session}
         changed = ghosts.read(world.tree, sessions)
+        is_broker = world.tree.writer in self.registrations.life_of
+        self.controllers.wrote(world.tree, ghosts.touched, is_broker=is_broker)
         for came in ghosts.came:
             self.registrations.check(*came)
             broker, session, epoch, _ = came
@@ -161,6 +171,7 @@ class Suite:
             if isinstance(node, Node) and self.registrations.life_of.get(session) == host.lives:
                 folders = node.replicas.live_folders
                 ghosts.directories[broker, epoch] = frozenset(host.disk.directory_id(each) for each in folders)
+                self.check_held(host)
         for name in changed:
             same = ids.get(name.topic) == ghosts.topic_ids.get(name.topic)
             self.state_changed(world, name, before.get(name) if same else None, versions.get(name, -1))
@@ -187,6 +198,7 @@ class Suite:
             leader = replicas.get(state.leader)
             insync.check_change(ghosts, name, before, version, leader, self.fetches, excused)
         committed.check_members(ghosts, ghosts.of(name), replicas.values())
+        self.check_members_hold(world, name)
 
     def may_be_unclean(self, world: World, name: TopicPartition) -> bool:
         """By the topic's configuration, a broker's, or on somebody's wish."""
@@ -195,6 +207,26 @@ class Suite:
             return self.overheard.unclean_wish or topic == "true"
         brokers = (getattr(host.node, "broker", None) for host in world.hosts)
         return any(broker is not None and broker.config.unclean_leader_election_enable for broker in brokers)
+
+    # What brokers hold.
+
+    def holds(self, host: Host, held: list[Partition]) -> None:
+        """Replicas came or went."""
+        before, self._held[host.broker_id] = self._held.get(host.broker_id, ()), held
+        for gone in before:
+            if gone not in held:
+                leadership.check_deleted(self.ghosts, gone.name, gone.log.topic_id, host.broker_id)
+        self.check_held(host)
+
+    def check_held(self, host: Host) -> None:
+        for name, state in self.ghosts.states.items():
+            if host.broker_id in state.isr and host.broker_id not in self._ailing:
+                insync.check_held(self.ghosts, name, host.broker_id, partition_of(host, name))
+
+    def check_members_hold(self, world: World, name: TopicPartition) -> None:
+        for broker in self.ghosts.states[name].isr:
+            if broker not in self._ailing:
+                insync.check_held(self.ghosts, name, broker, partition_of(world.hosts[broker], name))
 
     # One replica.
 
@@ -221,7 +253,10 @@ class Suite:
         self.check_numbers(replica, before, new, cut=cut)
         if isinstance(partition.role, Leader):
             strangers.check_remote(ghosts, replica, list(partition.role.remote))
+        reached = ghosts.of(partition.name).true_high_watermark
         committed.check(ghosts, replica, before, self.of, cut=cut)
+        if ghosts.of(partition.name).true_high_watermark > reached:
+            self.check_members_hold(host.world, partition.name)
         stable.check(ghosts, replica)
         transactions.follow(ghosts, replica, host.disk)
 
@@ -258,6 +293,8 @@ class Suite:
         return new, gone
 
     def check_numbers(self, replica: Replica, before: State | None, new: list[Batch], *, cut: bool) -> None:
+        if self.ghosts.aged:  # who is forgotten may begin anywhere, and what it sent before may stand there twice
+            return
         numbers, compacted = self._numbering.get(replica), self.ghosts.of(replica.partition.name).compacted
         if numbers is None or cut:
             numbers = self._numbering.setdefault(replica, numbering.Numbering())
@@ -274,6 +311,7 @@ class Suite:
     def listen(self, host: Host) -> None:
         heard, broker = self.overheard, host.broker_id
         strangers.check(heard.strangers)
+        self.controllers.heard(self.ghosts, host, heard.orders)
         for success in heard.successes:
             if (broker, success.name) in self.replicas:
                 answers.acknowledged(self.ghosts, self.replicas[broker, success.name], success)
@@ -293,18 +331,27 @@ class Suite:
         """A consumer was given this: a batch, or a record; always the one or the other of a partition."""
         answers.read(self.ghosts, name, base, (end, epoch, crc))
 
-    def group_joined(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+    def group_joined(
+        self,
+        group: str,
+        generation: int,
+        member: str,
+        partitions: Iterable[TopicPartition],
+        instance: str | None = None,
+    ) -> None:
         """A member was told what it owns in a generation. A coordinator that may have lost its group begins anew."""
-        lost = any(ghost.loss_allowed for name, ghost in self.ghosts.partitions.items() if name.topic == GROUP_TOPIC)
+        lost = self.ghosts.aged or any(
+            ghost.loss_allowed for name, ghost in self.ghosts.partitions.items() if name.topic == GROUP_TOPIC
+        )
         if not lost:
-            self.groups.joined(group, generation, member, partitions)
+            self.groups.joined(group, generation, member, partitions, instance)
 
     def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
-        restarted = is_new or any(host.lives > 1 for host in world.hosts)
+        restarted = is_new or self.ghosts.aged or any(host.lives > 1 for host in world.hosts)
         answers.refused(self.ghosts, name, code, restarted=restarted)
 
     def read_refused(self, name: TopicPartition, position: int, code: ErrorCode) -> None:
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.ghosts.aged:
             allowed = self.ghosts.of(name).loss_allowed
             assert allowed, f"I22: {name} cannot be read on at {position}, up to which it was read"
 
@@ -327,14 +374,15 @@ class Suite:
     def scan_partition(self, world: World, name: TopicPartition) -> None:
         ghost = self.ghosts.of(name)
         replicas = [replica for replica in self.of(name) if replica.state is not None]
-        numbering.check_unique(ghost, max((r.state.start for r in replicas if r.state), default=0))
+        if not self.ghosts.aged:
+            numbering.check_unique(ghost, self.deleted_to(name))
         logs.check_matching(replicas)
         if not ghost.adrift:
             logs.check_watermarks([replica for replica in replicas if replica.broker not in ghost.unproven])
         left = [
             remains
             for (broker, held), remains in self.crashes.remains.items()
-            if held == name and remains.erasures == len(world.hosts[broker].disk.replaced)
+            if held == name and world.hosts[broker].disk.holds(remains.directory)
         ]
         wanted = name.topic not in self.ghosts.doomed
         if wanted and len(replicas) + len(left) >= len(self.ghosts.assignments.get(name, ())):

@@ -1,5 +1,6 @@
 """I28 (S): a transaction ends the same way everywhere: its markers are all of one kind. An epoch is raised at each end,
-so a producer's epoch stands for one transaction (KIP-890).
+so a producer's epoch stands for one transaction (KIP-890). Not of old producers, who go on in theirs: what became of
+their transactions the applications and their auditor find out (`clients/transactor.py`).
 
 LossAllowed re-bases it also where it is of the coordinator's log: a coordinator that lost what it had decided may end
 again, and otherwise, what was ended, under an epoch that it gave before. Kafka's does, too.
@@ -45,9 +46,10 @@ def is_marker(batch: Batch) -> bool:
 
 
 def take(ghosts: Ghosts, ghost: Ghost, content: memoryview, batch: BatchHeader) -> None:
-    if batch.is_control and batch.count and not has_forgotten(ghosts):
+    epoch = (batch.producer_id, batch.producer_epoch)
+    if batch.is_control and batch.count and epoch not in ghosts.reused and not has_forgotten(ghosts):
         committed = compaction.ends_well(content, batch)
-        first, where = ghosts.outcomes.setdefault((batch.producer_id, batch.producer_epoch), (committed, ghost.name))
+        first, where = ghosts.outcomes.setdefault(epoch, (committed, ghost.name))
         words = ("aborts", "commits")
         assert first == committed, (
             f"I28: {ghost.name} {words[committed]} what {where} {words[first]}: "

@@ -1,6 +1,6 @@
 """An administrator's process: any request to any broker, answered by a call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,10 +11,12 @@ from tidelog.client.options import AdminOptions
 from tidelog.config.resources import TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 Answered = Callable[[Any], None]
 """Takes the response, or None where there was none in time."""
@@ -61,6 +63,13 @@ class Admin:
 
     def configure(self, topic: str, option: str, value: str, answered: Answered, target: Target = ANY) -> None:
         self.ask(alteration(TOPIC, topic, [(option, value)]), target, answered)
+
+    def elect(self, how: int, names: Sequence[TopicPartition] | None, answered: Answered) -> None:
+        """`how`: PREFERRED or UNCLEAN; None are all partitions."""
+        wanted = [TopicPartitions(topic=name.topic, partitions=[name.partition]) for name in names or ()]
+        partitions = None if names is None else wanted
+        request = ElectLeadersRequest(election_type=how, topic_partitions=partitions, timeout_ms=2_000)
+        self.ask(request, CONTROLLER, answered)
 
     def create(self, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Ask until the topic is there."""

@@ -1,13 +1,16 @@
 """What groups committed, as their members were told, and what may be read of it.
 
 I29 (S): an acknowledged commit is what OffsetFetch returns after a failover of the group's coordinator; no commit of a
-generation is taken once the group has gone on to a later one.
+generation is taken once the group has gone on to a later one. Under the consumer protocol members are in epochs of
+their own, and no commit of a partition is taken once somebody else had it in a later epoch. A position that was
+committed in a transaction is read if and only if the transaction was committed.
 
 A read may return any commit that was not replaced for sure before it began: a commit is replaced by one that began
 after it had ended, and that was acknowledged. One that nobody answered, or whose connection broke meanwhile, may come
 through late, at any time.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidelog.model import GROUP_TOPIC, TopicPartition
@@ -52,6 +55,7 @@ class Commits:
         self.ghosts = ghosts
         self.reads = 0
         self.generations: dict[str, int] = {}
+        self._owners: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         self._places: dict[tuple[str, TopicPartition], Place] = {}
 
     def __repr__(self) -> str:
@@ -79,12 +83,18 @@ class Commits:
         if for_sure:
             commit.replaceable_at = now
 
+    def withdraw(self, group: str, name: TopicPartition, commit: Commit) -> None:
+        """It was part of a transaction that was aborted: nobody reads it ever."""
+        commits = self.place(group, name).commits
+        if commit in commits:
+            commits.remove(commit)
+
     def read(self, group: str, name: TopicPartition, offset: int, since: int) -> None:
         """OffsetFetch returned this, asked of the group's coordinator at `since`."""
         if not self.is_void:
             self.reads += 1
             place = self.place(group, name)
-            right = place.may_be_read(since)
+            right = place.may_be_read(since) | ({NOTHING} if self.ghosts.aged else set())
             assert offset in right, f"I29: {group} at {name} reads {offset}, and committed {sorted(right)}"
             place.forget(since)
 
@@ -94,6 +104,23 @@ class Commits:
         """A member was told of this generation."""
         self.generations[group] = max(generation, self.generations.get(group, NOTHING))
 
+    def begin_anew(self, group: str) -> None:
+        """The group counts its generations from the start."""
+        self.generations.pop(group, None)
+        self._owners = {key: owner for key, owner in self._owners.items() if key[0] != group}
+
+    def owns(self, group: str, epoch: int, owner: str, names: Iterable[TopicPartition]) -> None:
+        """A member was told that it has these in this epoch."""
+        for name in names:
+            self._owners[group, name] = max((epoch, owner), self._owners.get((group, name), (NOTHING, "")))
+
+    def outranked(self, group: str, epoch: int, owner: str, names: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Which of these somebody else had in a later epoch."""
+        found = {name: self._owners.get((group, name), (NOTHING, owner)) for name in names}
+        return [name for name, (latest, other) in found.items() if latest > epoch and other != owner]
+
     def committed_in(self, group: str, generation: int, newest: int) -> None:
         """A commit of this generation was acknowledged, which began when the group had been at `newest`."""
-        assert generation >= newest or self.is_void, f"I29: {group} took a commit of {generation} after {newest}"
+        assert generation >= newest or self.is_void or self.ghosts.aged, (
+            f"I29: {group} took a commit of {generation} after {newest}"
+        )

@@ -1,16 +1,22 @@
 """A group and its churn: members join, leave, crash and stand still, while partitions come and go.
 
+Members speak the classic protocol, or the consumer protocol (KIP-848), or some the one and some the other. Static ones
+(KIP-345) go and come back under their instance ids, also as two processes at a time.
+
 At the end it is stable: all members are of one generation, own every partition once, and have read it to the end.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 
+from tidelog.client.group.assignors import are_cooperative
 from tidelog.client.options import ConsumerOptions
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.clients.commits import Commits
 from tidelog.sim.clients.member import Member
 from tidelog.sim.clients.told import Told
-from tidelog.sim.faults import SECOND
+from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.world import World
 
 MOST = 4
@@ -18,8 +24,18 @@ CHURN = (SECOND, 8 * SECOND)
 STANDSTILL = (SECOND, 15 * SECOND)
 
 
+RETURN = ((100 * MILLI, SECOND), (100 * MILLI, 3 * SECOND), (5 * SECOND, 12 * SECOND))
+"""How long a static member is away: within its session, or for longer."""
+
+JOINS = 0.1
+"""How often another instance joins."""
+
+CLASSIC, CONSUMER = "classic", "consumer"
+
+
 class Group:
-    """`options` are those of every member."""
+    """`options` are those of every member; the `dice` say for each whether it speaks the consumer protocol instead, of
+    which `share` is the part."""
 
     def __init__(
         self,
@@ -29,6 +45,9 @@ class Group:
         commits: Commits,
         topics: tuple[str, ...],
         options: ConsumerOptions,
+        *,
+        dice: Random | None = None,
+        share: float = 0.0,
     ) -> None:
         self.world = world
         self.ghosts = ghosts
@@ -36,6 +55,8 @@ class Group:
         self.commits = commits
         self.topics = topics
         self.options = options
+        self.dice = dice
+        self.share = share
         self.members: list[Member] = []
         self.stopped = False
         self._names = 0
@@ -53,11 +74,35 @@ class Group:
         self._churn_later()
 
     def join(self) -> None:
-        self._names += 1
-        name = f"{self.options.group_id}-{self._names}"
-        member = Member(self.world, self.told, self.commits, name, self.topics, self.options)
+        self.enter(self._made())
+
+    def enter(self, member: Member) -> None:
         self.members.append(member)
         member.process.after(0, member.start)
+
+    def _made(self, instance: str | None = None) -> Member:
+        self._names += 1
+        name = f"{self.options.group_id}-{self._names}"
+        options = self.options
+        if self.dice is not None:
+            protocol = CONSUMER if self.dice.random() < self.share else CLASSIC
+            options = replace(options, group_protocol=protocol, group_instance_id=instance)
+        return Member(
+            self.world,
+            self.told,
+            self.commits,
+            name,
+            self.topics,
+            options,
+            share=self.share,
+            over=self.ended,
+        )
+
+    def ended(self, member: Member) -> None:
+        """A member that cannot go on: another one takes its place."""
+        member.process.kill()
+        self.world.count("member begins anew")
+        self.join()
 
     # Churn.
 
@@ -82,6 +127,9 @@ class Group:
 
     # The end.
 
+    def finish(self) -> None:
+        """All is healed, and nobody churns any more: what it needs to come to rest."""
+
     def is_settled(self) -> bool:
         """One generation that shares everything out, and everything is read."""
         living = self.living
@@ -97,3 +145,77 @@ class Group:
             for member in self.living
             for name in member.machine.assignment
         )
+
+
+class StaticGroup(Group):
+    """Each member has an instance id, and somebody who starts it again."""
+
+    def __repr__(self) -> str:
+        return f"<group {self.options.group_id} of static {self.members}>"
+
+    def join(self) -> None:
+        self._begin(f"instance-{len({member.instance for member in self.members})}")
+
+    def _begin(self, instance: str) -> None:
+        """A process of this instance; there may be others yet."""
+        others = [member for member in self.members if member.instance == instance and member.process.alive]
+        member = self._made(instance)
+        member.replaces = [(other, other.member_id) for other in others if other.generation >= 0]
+        self.enter(member)
+
+    def ended(self, member: Member) -> None:
+        """It was fenced by another process of its instance, or may not have the id yet."""
+        assert member.instance is not None
+        member.process.kill()
+        self._come_back(member.instance)
+
+    def _come_back(self, instance: str) -> None:
+        """Unless another process of the instance is there then."""
+        delay = self._dice.choice(RETURN)
+        self.world.after(self._dice.randint(*delay), lambda: self._again(instance))
+
+    def _again(self, instance: str) -> None:
+        if all(member.instance != instance for member in self.living):
+            self._begin(instance)
+
+    @property
+    def _dice(self) -> Random:
+        assert self.dice is not None
+        return self.dice
+
+    def finish(self) -> None:
+        """Where partitions are given up in one generation to be had by others in the next, that one may be lost with a
+        coordinator; static members that come back then go on with what they had, as in Kafka, until somebody joins."""
+        if are_cooperative(self.options.partition_assignment_strategy):
+            self.join()
+
+    # Churn.
+
+    def _churn(self) -> None:
+        if self.stopped:
+            return
+        living = [member for member in self.living if not member.process.paused]
+        acts: list[Callable[[Member], None]] = [self._restart, self._crash, self._double]
+        if living:
+            act, member = self._dice.choice(acts), self._dice.choice(living)
+            self.world.count("group churn")
+            act(member)
+        if len({member.instance for member in self.members}) < MOST and self._dice.random() < JOINS:
+            self.join()
+        self._churn_later()
+
+    def _restart(self, member: Member) -> None:
+        assert member.instance is not None
+        member.leave()
+        self._come_back(member.instance)
+
+    def _crash(self, member: Member) -> None:
+        assert member.instance is not None
+        member.process.kill()
+        self._come_back(member.instance)
+
+    def _double(self, member: Member) -> None:
+        """It stands still, and is replaced; then it goes on as if nothing had been."""
+        assert member.instance is not None
+        member.process.pause(self._standstill())
+        self._begin(member.instance)

@@ -1,14 +1,17 @@
 """A consuming application that shares topics with the other members of its group.
 
 I22 (S): what it is given follows on what it was given before, and reads the same as for everybody else.
-I29 (S): what it owns nobody else owns in the same generation, and what it commits counts only in its generation.
+I29 (S): what it owns nobody else owns in the same generation, and what it commits counts only in its generation; in a
+group of the consumer protocol, until somebody else has had the partition in a later epoch. A process that another one
+took the place of, under its instance id, commits nothing.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from tidelog.client.consumer import Consumer
-from tidelog.client.group.membership import Stage
+from tidelog.client.group.member import Stage
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import (
     Assigned,
@@ -34,20 +37,39 @@ POLL = (50 * MILLI, 400 * MILLI)
 COMMITS = 0.3
 
 
+REPLACED = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
+"""Another process has the instance id, or has it still."""
+
+
 class Asked(NamedTuple):
-    """A commit under way: its generation, the group's newest then, and how many connections had ended."""
+    """A commit under way: its generation, the group's newest then, and how many connections had ended. `outranked` are
+    partitions that others had in a later epoch; `is_replaced`: another process had taken this one's place."""
 
     commits: dict[TopicPartition, Commit]
     generation: int
     newest: int
     breaks: int
+    outranked: list[TopicPartition]
+    is_replaced: bool
 
 
 class Member:
-    """`positions` are the offsets of the next records, by partition."""
+    """`positions` are the offsets of the next records, by partition. `share` is the part of the group's members that
+    speak the consumer protocol. `over` is called where the member cannot go on, and may not be expected to. `replaces`
+    are the processes whose place this one takes, with the member ids that they had; `replaced`: ids of its own that are
+    void."""
 
     def __init__(
-        self, world: World, told: Told, commits: Commits, name: str, topics: tuple[str, ...], options: ConsumerOptions
+        self,
+        world: World,
+        told: Told,
+        commits: Commits,
+        name: str,
+        topics: tuple[str, ...],
+        options: ConsumerOptions,
+        *,
+        share: float = 0.0,
+        over: Callable[["Member"], None] | None = None,
     ) -> None:
         assert options.group_id is not None
         self.group = options.group_id
@@ -60,6 +82,10 @@ class Member:
         self.commits = commits
         self.positions: dict[TopicPartition, int] = {}
         self.leaving = False
+        self.has_epochs, self.is_mixed = share > 0, 0 < share < 1
+        self.over = over
+        self.replaces: list[tuple[Member, str]] = []
+        self.replaced: set[str] = set()
         self._asked: dict[int, Asked] = {}
         self._committed: dict[TopicPartition, int] = {}
 
@@ -69,6 +95,15 @@ class Member:
     @property
     def machine(self) -> Consumer:
         return self.process.machine
+
+    @property
+    def instance(self) -> str | None:
+        return self.options.group_instance_id
+
+    @property
+    def member_id(self) -> str:
+        assert self.machine.group is not None
+        return self.machine.group.membership.member_id
 
     @property
     def generation(self) -> int:
@@ -100,6 +135,9 @@ class Member:
         name = TopicPartition(record.topic, record.partition)
         expected = self.positions[name]
         in_order = expected in (ANYWHERE, record.offset) or name.topic in self.told.free
+        in_order = in_order or (
+            record.offset > expected and self.told.suite.ghosts.aged
+        )  # it goes on where the log starts
         assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
         self.positions[name] = record.offset + 1
         self.told.read(name, record)
@@ -114,7 +152,9 @@ class Member:
         moment = self.process.world.micros
         commits = {name: self.commits.begin(self.group, name, at, moment) for name, at in known.items()}
         newest = self.commits.generations.get(self.group, NOTHING)
-        asked = Asked(commits, self.generation, newest, self.process.breaks)
+        outranked = self.commits.outranked(self.group, self.generation, self.instance or self.process.name, known)
+        is_replaced = self.member_id in self.replaced
+        asked = Asked(commits, self.generation, newest, self.process.breaks, outranked, is_replaced)
         offsets = {name: CommittedOffset(at) for name, at in known.items()}
         ticket, effects = self.machine.commit(self.process.now(), offsets)
         self._asked[ticket] = asked
@@ -128,10 +168,19 @@ class Member:
         if done.error is not ErrorCode.NONE:
             self._committed.clear()
             return
-        self.commits.committed_in(self.group, asked.generation, asked.newest)
+        self._check(asked)
         sure = asked.breaks == self.process.breaks
         for name, commit in asked.commits.items():
             self.commits.acknowledge(self.group, name, commit, self.process.world.micros, for_sure=sure)
+
+    def _check(self, asked: Asked) -> None:
+        """I29, of a commit that was acknowledged."""
+        if not self.has_epochs:
+            self.commits.committed_in(self.group, asked.generation, asked.newest)
+        right = not (asked.outranked and self.has_epochs) or self.commits.is_void
+        assert right, f"I29: {self!r} committed in epoch {asked.generation} what others had later: {asked.outranked}"
+        right = not asked.is_replaced or self.commits.is_void
+        assert right, f"I29: {self!r} committed though another process is {self.instance} by now"
 
     # What the machine tells.
 
@@ -152,13 +201,31 @@ class Member:
                     self.told.cut(name, position)
                     self.positions[name] = offset
                 case Failed(error, message, partitions):
-                    assert partitions, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
                     self.process.world.count(f"member: {error.name}")
+                    if not partitions:
+                        self._failed(error, message)
+
+    def _failed(self, error: ErrorCode, message: str) -> None:
+        """It cannot be a member any more. A group of both kinds that becomes a classic one has forgotten members of the
+        consumer protocol who were away."""
+        may_be = (self.instance is not None and error in REPLACED) or (
+            error is ErrorCode.GROUP_ID_NOT_FOUND and self.is_mixed
+        )
+        assert may_be or self.commits.is_void, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
+        if self.over is not None:
+            self.process.after(0, partial(self.over, self))
 
     def _joined(self, generation: int) -> None:
+        if self.is_mixed and self.told.suite.groups.is_anew(self.group):
+            self.commits.begin_anew(self.group)
+            self.told.suite.groups.begin_anew(self.group)
         self.commits.reached(self.group, generation)
+        for other, member_id in self.replaces:
+            other.replaced.add(member_id)
         if not self.commits.is_void:
-            self.told.suite.group_joined(self.group, generation, self.process.name, self.machine.assignment)
+            name, instance, owned = self.process.name, self.instance, self.machine.assignment
+            self.commits.owns(self.group, generation, instance or name, owned)
+            self.told.suite.group_joined(self.group, generation, name, owned, instance)
 
     def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
         if not self.options.enable_auto_commit:

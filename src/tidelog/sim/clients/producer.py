@@ -2,11 +2,13 @@
 
 The outcome of a batch is exactly one of: acknowledged, refused (the broker said no for good), indeterminate (nobody
 said anything in time: it may be in the log or not).
+
+I26, in part: until a partition has acknowledged a producer's id and epoch, one batch of them is on its way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Entropy
 from tidelog.client.options import MAX_RETRIES, Address, ProducerOptions
@@ -45,15 +47,21 @@ class Watched(ProducerMachine):
         self.refused: list[tuple[TopicPartition, ErrorCode, bool]] = []
         self.renumbered: set[ProducerBatch] = set()
         self.may_repeat: list[Delivery] = []
+        self.known: set[tuple[TopicPartition, int, int]] = set()
+        """Partitions that acknowledged a producer id and epoch."""
 
     def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
         self.renumbered.update(batch for batch in batches if batch.was_sent and batch.sent_as != batch.numbers)
         super()._send_batches(node, batches, now)
+        for batch in batches if self.sequences is not None else ():
+            check_first(batch, self._flying, self.known)
 
     def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
         """A producer whose numbers are refused though they were in order begins anew; its broker is asked why, unless
         batches before were given up."""
         self.answers.append(code)
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self.known.add(identity(batch))
         numbers = self.sequences.of(batch.partition) if self.sequences is not None else None
         is_new = numbers is None or numbers.last_acknowledged < 0 or batch.base_sequence == 0
         is_settled = numbers is not None and numbers.is_settled
@@ -69,6 +77,20 @@ class Watched(ProducerMachine):
             crc = header(batch.encoded(0)).crc
             self.acknowledged.append(Ended(batch.partition, deliveries[0].offset, batch.count, crc))
         super()._end(batch, deliveries)
+
+
+def identity(batch: ProducerBatch) -> tuple[TopicPartition, int, int]:
+    """Its partition, and the producer id and epoch under which it was last sent."""
+    producer_id, epoch, _ = batch.sent_as
+    return batch.partition, producer_id, epoch
+
+
+def check_first(batch: ProducerBatch, flying: Iterable[ProducerBatch], known: Collection[Any]) -> None:
+    """A batch leaves. Where the first one fails, a broker that knows nothing of the producer would take another one for
+    the first. One that was given up is reported as failed, and may be on its way: the next goes, as from Java's."""
+    if identity(batch) not in known:
+        together = [other for other in flying if identity(other) == identity(batch) and not other.is_done]
+        assert len(together) == 1, f"I26: {together} are on their way together, and nothing was acknowledged yet"
 
 
 @dataclass(frozen=True, slots=True)

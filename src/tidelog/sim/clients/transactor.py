@@ -15,10 +15,11 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.client.positions import EARLIEST
 from tidelog.client.results import Failed
-from tidelog.client.transactional import TransactionalProducer
+from tidelog.client.transactional import TransactionalProducer, Versions
 from tidelog.effects import Effect
-from tidelog.errors import ApiError
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.sim.clients.old_producer import producer
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
@@ -28,6 +29,8 @@ AGAIN = (200 * MILLI, 2_000 * MILLI)
 COMMITS = 0.7
 KEYS = 10
 POLL = (50 * MILLI, 500 * MILLI)
+NO_LEADER_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT)
+"""What a look-up of a first offset ends with where nobody leads."""
 
 
 class Fate(Enum):
@@ -45,14 +48,24 @@ class Written:
 
 
 class Ledger:
-    """All transactions of a run. Of what went to `compacted` partitions something newer may have taken the place."""
+    """All transactions of a run. Of what went to `compacted` partitions something newer may have taken the place.
+    `reused` are the (producer id, epoch) that stand for more than one transaction."""
 
-    def __init__(self, compacted: Collection[TopicPartition] = ()) -> None:
+    def __init__(self, compacted: Collection[TopicPartition] = (), reused: set[tuple[int, int]] | None = None) -> None:
         self.compacted = compacted
+        self.reused = set() if reused is None else reused
         self.transactions: list[Written] = []
 
     def __repr__(self) -> str:
         return f"<Ledger {Counter(written.fate.value for written in self.transactions)}>"
+
+    def open(self, machine: TransactionalProducer, *, reuses: bool) -> Written:
+        """The machine began a transaction; `reuses`: in an epoch that may have had others."""
+        written = Written()
+        self.transactions.append(written)
+        if reuses:
+            self.reused.add(machine.identity)
+        return written
 
     def check(self, found: dict[TopicPartition, list[bytes]]) -> None:
         """`found` is all that is committed, partition by partition, in order."""
@@ -73,8 +86,21 @@ class Ledger:
                 assert all(seen) or not any(seen), f"I28: neither committed nor aborted ({seen}): {written}"
 
 
+def transactional(name: str, transactional_id: str) -> ProducerOptions:
+    return ProducerOptions(
+        client_id=name,
+        transactional_id=transactional_id,
+        linger_ms=0,
+        request_timeout_ms=3_000,
+        delivery_timeout_ms=8_000,
+        max_block_ms=15_000,
+        transaction_timeout_ms=10_000,
+    )
+
+
 class Transactor:
-    """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew."""
+    """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew. `speaks` are
+    the versions of an old producer."""
 
     def __init__(
         self,
@@ -84,6 +110,7 @@ class Transactor:
         transactional_id: str,
         partitions: Sequence[TopicPartition],
         pause: tuple[int, int] = PAUSE,
+        speaks: Versions | None = None,
     ) -> None:
         self.world = world
         self.ledger = ledger
@@ -91,6 +118,7 @@ class Transactor:
         self.transactional_id = transactional_id
         self.partitions = list(partitions)
         self.pause = pause
+        self.speaks = speaks
         self.stopped = False
         self.lives = 0
         self._values = 0
@@ -113,24 +141,17 @@ class Transactor:
 
     def _begin_life(self) -> None:
         self.lives += 1
-        options = ProducerOptions(
-            client_id=self.name,
-            transactional_id=self.transactional_id,
-            linger_ms=0,
-            request_timeout_ms=3_000,
-            delivery_timeout_ms=8_000,
-            max_block_ms=15_000,
-            transaction_timeout_ms=10_000,
-        )
+        options = transactional(self.name, self.transactional_id)
         self._ticket: int | None = None
         self._written: Written | None = None
         self._ends_as = Fate.UNKNOWN
         self.process: Process[TransactionalProducer] = Process(
             self.world,
             f"{self.name}-{self.lives}",
-            lambda bootstrap, entropy: TransactionalProducer(bootstrap, options, entropy),
+            lambda bootstrap, entropy: producer(bootstrap, options, entropy, self.speaks),
             self._turned,
         )
+        self._breaks = 0
 
     def _call(self, asked: tuple[int, list[Effect]]) -> None:
         self._ticket, effects = asked
@@ -155,18 +176,21 @@ class Transactor:
             self._written.fate, self._written = self._ends_as, None
             self._next()
         else:
+            self._breaks = self.process.breaks
             self._next()
 
     def _next(self) -> None:
         if self.stopped:
+            return
+        if self.speaks is not None and self.process.breaks != self._breaks:
+            self._die()
             return
         try:
             self.machine.begin()
         except ApiError:
             self._die()
             return
-        self._written = Written()
-        self.ledger.transactions.append(self._written)
+        self._written = self.ledger.open(self.machine, reuses=self.speaks is not None)
         self._write(self.process.random.randint(1, 4))
 
     def _write(self, left: int) -> None:
@@ -213,9 +237,11 @@ class Transactor:
 class Auditor:
     """Reads what is committed, from the first record on."""
 
-    def __init__(self, world: World, partitions: Sequence[TopicPartition], ledger: Ledger) -> None:
+    def __init__(
+        self, world: World, partitions: Sequence[TopicPartition], ledger: Ledger, name: str = "auditor"
+    ) -> None:
         options = ConsumerOptions(
-            client_id="auditor",
+            client_id=name,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -225,7 +251,7 @@ class Auditor:
         self.ledger = ledger
         self.found: dict[TopicPartition, list[bytes]] = {name: [] for name in partitions}
         self.process = Process(
-            world, "auditor", lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned
+            world, name, lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned
         )
 
     def __repr__(self) -> str:
@@ -253,4 +279,15 @@ class Auditor:
 
     def _turned(self) -> None:
         for event in self.process.machine.take_events():
-            assert not isinstance(event, Failed), event
+            if isinstance(event, Failed):
+                self._failed(event)
+
+    def _failed(self, event: Failed) -> None:
+        """A partition that never had a leader, for its first one is without the log folder, has no first offset: the
+        look-up runs out of time, and begins again."""
+        fresh = all(not self.found[name] for name in event.partitions)
+        assert event.error in NO_LEADER_YET and fresh, event  # noqa: PT018
+        self.process.after(0, partial(self._begin, event.partitions))
+
+    def _begin(self, names: Sequence[TopicPartition]) -> None:
+        self.process.carry_out(self.process.machine.seek_to(list(names), EARLIEST, self.process.now()))

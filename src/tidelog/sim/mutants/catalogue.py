@@ -1,12 +1,13 @@
-"""The twenty mutants that the simulator must find out (REPLICATION.md), and how one is applied and undone."""
+"""The twenty mutants that the simulator must find out (REPLICATION.md), the defects that it has once had, put back, and
+how one is applied and undone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidelog.sim.mutants import replication, storage, transactions
+from tidelog.sim.mutants import former, replication, storage, transactions
 from tidelog.sim.patching import replaced
 
 
@@ -156,12 +157,123 @@ MUTANTS = (
 )
 
 
+PUSHES = "tidelog.node.pushes:PushOrder"
+ASSIGNMENTS = "tidelog.node.assignments:Assignments"
+TRANSACTIONS = "tidelog.coordinator.transaction"
+
+IN_ANY_ORDER = (
+    (f"{PUSHES}.is_overtaken", former.overtaken_by_epoch),
+    (f"{PUSHES}.take", former.take_in_any_order),
+)
+
+FORMER = (
+    Mutant(
+        "late-pushes",
+        "what a controller pushed is obeyed however late it comes",
+        IN_ANY_ORDER,
+        expects=("I48", "I29", "liveness"),
+    ),
+    Mutant(
+        "late-stop-replica",
+        "a deletion that comes late deletes the replica of the next topic of that name",
+        (*IN_ANY_ORDER, (f"{ASSIGNMENTS}.stop", former.stop_by_name)),
+        expects=("I48", "I32", "I5"),
+    ),
+    Mutant(
+        "late-leader-and-isr",
+        "a role that comes late deletes the replica of the next topic of that name",
+        (*IN_ANY_ORDER, (f"{ASSIGNMENTS}._partition", former.assign_by_name)),
+        expects=("I48", "I32", "I5"),
+    ),
+    Mutant(
+        "made-up-controller",
+        "a controller epoch that nobody has makes a broker deaf to all controllers",
+        ((f"{PUSHES}.take", former.take_from_anybody),),
+        expects=("I48", "liveness"),
+    ),
+    Mutant(
+        "compacted-epochs-forgotten",
+        "recovery forgets the epochs whose batches compaction took away",
+        (("tidelog.log.recovery:agreed", former.epochs_of_batches),),
+        expects=("I3", "I4", "I31"),
+    ),
+    Mutant(
+        "missing-folders-ignored",
+        "a clean stop vouches for log directories that are gone, or new",
+        (
+            ("tidelog.controller.leaders:Life.holds", former.holds_whatever_is_missing),
+            (f"{ASSIGNMENTS}._may_be_missing", former.nothing_is_missing),
+        ),
+        expects=("I17", "I5", "I47"),
+    ),
+    Mutant(
+        "positions-of-an-earlier-topic",
+        "a topic that was created anew keeps the positions of the one before",
+        (
+            ("tidelog.coordinator.group.coordinator:GroupCoordinator.topics_deleted", former.forget_what_is_gone),
+            ("tidelog.coordinator.group.offsets.fetch:_is_of_another_topic", former.is_of_another_id),
+        ),
+        expects=("liveness", "I29"),
+    ),
+    Mutant(
+        "coordinator-loads-rot",
+        "a coordinator believes damaged records, and takes what it can read for all",
+        (("tidelog.node.coordinating:Coordinating._load", former.load_unexamined),),
+        expects=("I29", "I28"),
+    ),
+    Mutant(
+        "log-ends-of-earlier-lives",
+        "the most complete log is elected by what an earlier life of a broker told of its end",
+        (("tidelog.controller.commands.elections:LogEnds.answered", former.answered_for_any_life),),
+        expects=("I17", "I5"),
+    ),
+    Mutant(
+        "replaced-coordinator-answers",
+        "a coordinator that was replaced answers older clients by what it remembers",
+        (
+            (f"{TRANSACTIONS}.ending:_already", former.already_from_memory),
+            (f"{TRANSACTIONS}.requests:add", former.add_from_memory),
+        ),
+        expects=("I23", "I28"),
+    ),
+    Mutant(
+        "transaction-begins-anywhere",
+        "a transaction of version 2 begins in a partition with whatever batch comes first",
+        (("tidelog.log.producers:Producers.check", former.check_of_any_version),),
+        expects=("I26", "I23", "liveness"),
+    ),
+    Mutant(
+        "early-end-is-fenced",
+        "who ends the next transaction before the markers of the last one are written is told that it is fenced",
+        ((f"{TRANSACTIONS}.requests:end", former.end_is_fenced_while_markers_go_out),),
+        expects=("I28",),
+    ),
+    Mutant(
+        "several-unacknowledged",
+        "our producer has five batches on their way before a broker knows of it",
+        (("tidelog.client.sending.sequences:Sequences.may_send", former.may_send_unacknowledged),),
+        expects=("I26",),
+    ),
+)
+"""Defects of brokers and clients that were mended, as they were."""
+
+ALL_FORMER = "former"
+
+
 def find(name: str) -> Mutant:
     """LookupError where there is no such mutant."""
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *FORMER):
         if mutant.name == name:
             return mutant
-    raise LookupError(f"there is no mutant {name}: {', '.join(mutant.name for mutant in MUTANTS)}")
+    raise LookupError(f"there is no mutant {name}: {', '.join(mutant.name for mutant in (*MUTANTS, *FORMER))}")
+
+
+def named(names: Sequence[str]) -> list[Mutant]:
+    """Those of the names; without any, all that must be found out, and for `former` all that were mended."""
+    found: list[Mutant] = []
+    for name in names:
+        found += FORMER if name == ALL_FORMER else [find(name)]
+    return found or list(MUTANTS)
 
 
 def _instead(replacement: Callable[..., Any], _plain: Callable[..., Any]) -> Callable[..., Any]:

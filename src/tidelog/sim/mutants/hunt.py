@@ -22,12 +22,13 @@ class Verdict:
         return self.outcome is not None
 
 
-def hunt(mutant: Mutant, seeds: Iterable[int]) -> Verdict:
-    """Run the seeds, in their order, until one finds the mutant out: an unbroken cluster does not fail there."""
+def hunt(mutant: Mutant, seeds: Iterable[int], without: tuple[str, ...] = ()) -> Verdict:
+    """Run the seeds, in their order, until one finds the mutant out: an unbroken cluster does not fail there. `without`
+    as in a `Plan`."""
     tried = 0
     for seed in seeds:
         tried += 1
-        plan = Plan(seed, generation=mutant.generation)
+        plan = Plan(seed, generation=mutant.generation, without=without)
         with applied(mutant):
             outcome = run(plan)
         if not outcome.ok and run(replace(plan, generation=PRODUCTION)).ok:

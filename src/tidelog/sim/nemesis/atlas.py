@@ -7,6 +7,7 @@ judged as if each were alone. In a reckless seed everybody may be hit at any tim
 
 from collections.abc import Collection
 
+from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghost, Ghosts
 from tidelog.sim.faults import GO_ON, KILL, POWER, REFUSE
 from tidelog.sim.host import Host
@@ -21,15 +22,16 @@ class Atlas:
     def __repr__(self) -> str:
         return f"<atlas{', reckless' if self.reckless else ''}, doomed {sorted(self.doomed)}>"
 
-    def may_lose(self, host: Host) -> bool:
-        """Whether the broker's unsynced data may go without loss becoming legitimate."""
+    def may_lose(self, host: Host, held: Collection[TopicPartition] | None = None) -> bool:
+        """Whether the broker's unsynced data, or all it has of these partitions, may go without loss becoming
+        legitimate."""
         if self.reckless:
             return True
         gone = {host.broker_id} | self.doomed
         return all(
             self._survives(ghost, gone)
             for ghost in map(self.ghosts.of, self.ghosts.assignments)
-            if host.broker_id in self.ghosts.assignments[ghost.name]
+            if host.broker_id in self.ghosts.assignments[ghost.name] and (held is None or ghost.name in held)
         )
 
     def _survives(self, ghost: Ghost, gone: Collection[int]) -> bool:

@@ -1,9 +1,16 @@
-"""Faults within a compaction: a process is killed, or the power goes, while a log's files are written and exchanged."""
+"""Faults within a compaction: a process is killed, or the power goes, while a log's files are written and exchanged;
+and faults after it, when what is recovered of a log is not what was appended to it.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from tidelog.sim.nemesis.moments import trap
-from tidelog.sim.nemesis.strike import Kind, Strike
+from tidelog.effects import Event
+from tidelog.model import TopicPartition
+from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.host import Host
+from tidelog.sim.nemesis.moments import Moment, trap
+from tidelog.sim.nemesis.strike import Kind, Strike, same_life
 
 STEPS = (
     ("rename", ".cleaned"),
@@ -20,5 +27,70 @@ def at_exchange(strike: Strike) -> None:
     """Somewhere in the exchange of files that comes next: a segment has up to four."""
     trap(strike, *strike.random.choice(STEPS), strike.random.choice((0, 1, 2, 3, 4, 6)))
 
+
+class Compacted(Moment):
+    """A leader compacted its log, this one or whichever is the next: it is left alone, and killed, most often before it
+    wrote down how far it is synced."""
+
+    def __init__(self, strike: Strike, name: TopicPartition | None, delay: int, back: int) -> None:
+        super().__init__(strike)
+        self.name, self.delay, self.back = name, delay, back
+
+    def happened(self, host: Host, event: Event) -> None:
+        if event.kind != "log.compacted":
+            return
+        topic, _, number = str(event.fields["partition"]).rpartition("-")
+        name = TopicPartition(topic, int(number))
+        state = self.strike.atlas.ghosts.states.get(name)
+        if state is not None and state.leader == host.broker_id and self.name in (None, name):
+            self.strike.world.count("killed after compaction, left alone")
+            self.strike.later(0, partial(_leave, self.strike, name, host, self.back))
+            self.come(host, self.delay, "kill")
+
+
+def left_alone(strike: Strike) -> None:
+    """Those who follow a compacted log are away, while its leader compacts it and is killed, or from then on. It
+    recovers the log alone, from where it last wrote down that it was synced; the others compare theirs with it later.
+    """
+    if any(isinstance(moment, Compacted) for moment in strike.nemesis.armed):
+        return  # who is always away, or dead, compacts nothing
+    led = list(_led(strike))
+    back = strike.world.micros + strike.drawn(4 * SECOND, 15 * SECOND)
+    delay = strike.random.choice((0, 5 * MILLI, 300 * MILLI))
+    if not led or strike.random.random() < 0.5:
+        strike.arm(Compacted(strike, None, delay, back))
+        return
+    name, leader = strike.random.choice(led)
+    strike.arm(Compacted(strike, name, delay, back))
+    _leave(strike, name, leader, back)
+    strike.later(strike.drawn(4 * SECOND, 8 * SECOND), partial(_kill_if, strike, leader, same_life(leader)))
+
+
+def _leave(strike: Strike, name: TopicPartition, leader: Host, back: int) -> None:
+    """All but the leader are killed, and do not come back for a while."""
+    if strike.nemesis.over:
+        return
+    for broker in strike.atlas.ghosts.assignments.get(name, ()):
+        host = strike.world.hosts[broker]
+        if host is not leader and host.running:
+            strike.nemesis.kept_down[broker] = back
+            strike.world.kill(host)
+
+
+def _led(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
+    """Those that go on where one is left."""
+    ghosts, hosts = strike.atlas.ghosts, strike.world.hosts
+    for name, state in sorted(ghosts.states.items()):
+        ghost = ghosts.of(name)
+        if ghost.compacted and ghost.min_in_sync == 1 and state.leader >= 0 and hosts[state.leader].running:
+            yield name, hosts[state.leader]
+
+
+def _kill_if(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
+    if still() and not strike.nemesis.over:
+        strike.world.kill(host)
+
+
+DRAWN: Mapping[str, Kind] = {"left_alone": left_alone}
 
 KINDS: Mapping[str, Kind] = {"at_exchange": at_exchange}

@@ -9,6 +9,7 @@ from random import Random
 
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
+from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Host
 
 PATIENCE_SECONDS = 120
@@ -32,6 +33,8 @@ class Core:
         without them."""
         cluster = self.cluster
         cluster.run(LAST_REPAIRS_SECONDS)
+        if not cluster.world.run(PATIENCE_SECONDS * SECOND, self.all_count):
+            cluster.elect_forsaken()
         cluster.expect(self.all_count, PATIENCE_SECONDS, "every assigned replica is in its ISR, and counts")
         self.choose()
         if not self.absent:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from functools import partial
 
 from tidelog.errors import ApiError
-from tidelog.sim.disk import Inode
 from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
+from tidelog.sim.inode import Inode
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches
 

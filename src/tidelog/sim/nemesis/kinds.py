@@ -1,8 +1,8 @@
 """All kinds of faults, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from tidelog.sim.nemesis import clocks, compaction, disks, leaderships, moments, networks, processes, stores
+from tidelog.sim.nemesis import clocks, compaction, disks, folders, leaderships, moments, networks, processes, stores
 from tidelog.sim.nemesis.strike import Kind
 
 GENERAL: Mapping[str, Kind] = {
@@ -22,4 +22,13 @@ PARTICULAR: Mapping[str, Kind] = compaction.KINDS
 SELDOM: Mapping[str, Kind] = networks.SELDOM
 """Those that came later: a seed without them is the same run as before."""
 
-KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM}
+FOLDERED: Mapping[str, Kind] = folders.KINDS
+"""Those of seeds with several log folders."""
+
+DRAWN: Mapping[str, Kind] = {**processes.DRAWN, **stores.DRAWN, **clocks.DRAWN, **compaction.DRAWN}
+"""Those that came last, each with dice of its own (`parts/drawing.py`)."""
+
+COMPACTED: Collection[str] = compaction.DRAWN.keys()
+"""Those among them that only seeds with compaction have."""
+
+KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM, **FOLDERED, **DRAWN}

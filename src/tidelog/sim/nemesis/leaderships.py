@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.strike import Kind, Strike, same_life
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PREFERRED = 0
 
@@ -57,9 +55,7 @@ def to_and_fro(strike: Strike) -> None:
 
 
 def _elect(strike: Strike, name: TopicPartition) -> None:
-    wanted = [TopicPartitions(topic=name.topic, partitions=[name.partition])]
-    request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted, timeout_ms=2_000)
-    strike.nemesis.cluster.admin.ask(request, CONTROLLER, lambda _: None)
+    strike.nemesis.cluster.admin.elect(PREFERRED, [name], lambda _: None)
 
 
 def _kill_a_preferred_leader(strike: Strike) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tidelog.sim.faults import SECOND
-from tidelog.sim.host import Host
+from tidelog.sim.host import Busy, Host
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.sim.world import World
 
@@ -77,17 +77,18 @@ def in_stop(strike: Strike) -> None:
         return
     host.disk.operations_left = strike.random.randint(0, 30)
     host.disk.verdict = partial(strike.atlas.power_or_kill, host)
-    _stop(strike, host)
+    end_in_order(strike, host)
 
 
 def stop(strike: Strike) -> None:
     """A clean restart; killed where it takes too long."""
     host = strike.running()
     if host is not None:
-        _stop(strike, host)
+        end_in_order(strike, host)
 
 
-def _stop(strike: Strike, host: Host) -> None:
+def end_in_order(strike: Strike, host: Host) -> None:
+    """By wish; killed where that takes too long."""
     strike.later(5 * SECOND, partial(_kill_if_same, strike.world, host, host.lives))
     strike.world.stop(host)
 
@@ -117,6 +118,16 @@ def new_disk(strike: Strike) -> None:
         strike.world.lose_power(host)
         host.disk.erase()
 
+
+def busy(strike: Strike) -> None:
+    """Some input takes seconds: timers are late and connections wait, while the session goes on."""
+    host = strike.running()
+    if host is not None:
+        skips = strike.random.randint(0, strike.random.choice((0, 20, 200)))
+        host.trouble.busy = Busy(strike.drawn(2 * SECOND, 4 * SECOND, 10 * SECOND), skips)
+
+
+DRAWN: Mapping[str, Kind] = {"busy": busy}
 
 KINDS: Mapping[str, Kind] = {
     "kill": kill,

@@ -4,7 +4,7 @@ Every fault has a number, and draws what it needs from dice of its own: one that
 how a failing run is made smaller (`shrink`). Whatever ends a broker's process, the nemesis starts it again later.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from random import Random
 
@@ -39,7 +39,7 @@ LEFT_OUT = 0.1
 class Nemesis:
     """A `world.Observer`. `kinds` are this seed's, with their `weights`; `pace` is the time between two faults.
     `struck` are the faults that happened, by number; `only` are the numbers of those that may. `armed` wait for their
-    moment."""
+    moment. `later` are kinds that this seed has by dice of their own."""
 
     def __init__(
         self,
@@ -48,6 +48,8 @@ class Nemesis:
         only: Collection[int] | None = None,
         particular: Collection[str] = (),
         seldom: Collection[str] = (),
+        foldered: Collection[str] = (),
+        later: Mapping[str, Random] | None = None,
     ) -> None:
         self.cluster = cluster
         self.world = cluster.world
@@ -62,6 +64,10 @@ class Nemesis:
         if kinds is None:
             self._add(particular, "particular", PARTICULARS)
             self._add(seldom, "seldom", SELDOMS)
+            self._add(foldered, "foldered", PARTICULARS)
+            for kind, own in (later or {}).items():
+                self.kinds += (kind,)
+                self.weights += (own.choice(WEIGHTS),)
         self.pace = dice.choice((SECOND // 4, SECOND, 3 * SECOND))
         self.core = Core(cluster, Random(dice.getrandbits(64)))
         self.leaves_some_out = dice.random() < LEFT_OUT
@@ -70,6 +76,8 @@ class Nemesis:
         self.struck: dict[int, str] = {}
         self.armed: list[Moment] = []
         self.before_start: dict[int, Callable[[], None]] = {}
+        self.kept_down: dict[int, int] = {}
+        """Until when a broker is not started."""
         self._numbers = 0
         self.world.observers.append(self)
 
@@ -103,6 +111,7 @@ class Nemesis:
         """The faults are over: all is healed, or all but a few brokers, without which the rest must do for a while."""
         self.over = True
         self.cluster.heal()
+        self.cluster.relieve()
         if self.leaves_some_out:
             self.core.lives_on()
 
@@ -110,7 +119,10 @@ class Nemesis:
 
     def back(self, host: Host) -> None:
         """Start the broker's machine, unless somebody did. What was planned for its start comes first."""
-        if host.life is None and host.broker_id not in self.core.absent:
+        wait = self.kept_down.get(host.broker_id, 0) - self.world.micros
+        if wait > 0 and not self.over:
+            self.world.after(wait, partial(self.back, host))
+        elif host.life is None and host.broker_id not in self.core.absent:
             self.before_start.pop(host.broker_id, _nothing)()
             host.start()
 

@@ -57,7 +57,7 @@ class Compaction:
         configs = {"cleanup_policy": self.policy, "internal_segment_bytes": str(max(SIZES))}
         if "delete" in self.policy:
             configs |= {"retention_bytes": self.dice.choice(("6000", "20000", "-1")), "retention_ms": "20000"}
-        self.cluster.create(TOPIC, len(self.names), 3, **configs)
+        self.cluster.create(TOPIC, len(self.names), None, **configs)
         producer = KeyedProducer(
             self.cluster.world,
             self.cluster.told,

@@ -1,10 +1,29 @@
-"""Which seeds have which part of the workload, and the dice that the part draws with."""
+"""Which seeds have which part of the workload, or which of the later kinds of faults, and the dice it draws with."""
 
 from collections.abc import Collection, Mapping
 from random import Random
 
-SHARES: Mapping[str, float] = {"transactions": 0.45, "compaction": 0.45, "moves": 0.2}
-"""How many seeds have each."""
+SHARES: Mapping[str, float] = {
+    "transactions": 0.45,
+    "compaction": 0.45,
+    "moves": 0.2,
+    "forger": 0.05,
+    "folders": 0.15,
+    "relocations": 0.6,
+    "racks": 0.1,
+    "factors": 0.15,
+    "busy": 0.15,
+    "store_silent": 0.15,
+    "clock_days": 0.12,
+    "left_alone": 0.3,
+    "copiers": 0.12,
+    "old-producers": 0.2,
+    "consumer-protocol": 0.25,
+    "static-members": 0.25,
+}
+"""How many seeds have each; of those with several log folders `relocations`, of those with compaction `left_alone`. The
+last two say what the members of a group are, which half of the seeds have; the one before, how producers of
+transactions speak."""
 
 
 def dice_of(seed: int, part: str, without: Collection[str] = ()) -> Random | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tidelog.model import TopicPartition
+from tidelog.sim.clients.old_producer import AGES
 from tidelog.sim.clients.transactor import Auditor, Ledger, Transactor
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
@@ -17,7 +18,8 @@ PAUSES = (150 * MILLI, 300 * MILLI, 600 * MILLI)
 
 
 class Transactions:
-    """`compacted` are partitions that are compacted, to which some of the records go, too."""
+    """`compacted` are partitions that are compacted, to which some of the records go, too. `old` are the dice of a seed
+    in which some of the applications speak as before transaction version 2."""
 
     def __init__(
         self,
@@ -26,13 +28,15 @@ class Transactions:
         *,
         compacted: Sequence[TopicPartition] = (),
         partitions: int | None = None,
+        old: Random | None = None,
     ) -> None:
         self.cluster = cluster
-        self.ledger = Ledger(frozenset(compacted))
+        self.ledger = Ledger(frozenset(compacted), cluster.suite.ghosts.reused)
         self.names = [TopicPartition(TOPIC, number) for number in range(dice.choice((1, 1, 2)))][:partitions]
         self.ids = dice.choice(IDS)
         self.pause = (5 * MILLI, dice.choice(PAUSES) * len(self.ids))
         self.all_names = [*self.names, *compacted]
+        self.speak = [old.choice((*AGES, None)) if old is not None else None for _ in self.ids]
         self.transactors: list[Transactor] = []
         self.auditor: Auditor | None = None
 
@@ -41,10 +45,10 @@ class Transactions:
 
     def start(self) -> None:
         cluster = self.cluster
-        cluster.create(TOPIC, len(self.names), replicas=3)
+        cluster.create(TOPIC, len(self.names))
         self.transactors = [
-            Transactor(cluster.world, self.ledger, f"transactor-{number}", name, self.all_names, self.pause)
-            for number, name in enumerate(self.ids)
+            Transactor(cluster.world, self.ledger, f"transactor-{number}", name, self.all_names, self.pause, speaks)
+            for number, (name, speaks) in enumerate(zip(self.ids, self.speak, strict=True))
         ]
         self.auditor = Auditor(cluster.world, self.all_names, self.ledger)
         for transactor in self.transactors:
@@ -65,6 +69,8 @@ class Transactions:
         """What is committed is what its applications were told, unless records may be lost."""
         auditor, ghosts = self.auditor, self.cluster.suite.ghosts
         if auditor is None or self._is_lossy():
+            return
+        if ghosts.aged:  # what was committed, and the id it was committed under, may be gone
             return
 
         def is_read() -> bool:

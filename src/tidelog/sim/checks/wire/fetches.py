@@ -27,13 +27,14 @@ class Fetches:
         if not heard or state is None or not state.leading:
             return
         reached = self._reached.setdefault((replica, state.epoch), {})
-        for (epoch, follower, broker_epoch), fetched in list(heard.items()):
+        for (epoch, follower, broker_epoch), places in list(heard.items()):
             if epoch > state.epoch:
                 continue
             del heard[epoch, follower, broker_epoch]
-            if epoch == state.epoch and agrees(replica, fetched):
+            agreed = [fetched.offset for fetched in places if epoch == state.epoch and agrees(replica, fetched)]
+            if agreed:
                 key = (follower, broker_epoch)
-                reached[key] = max(fetched.offset, reached.get(key, NOWHERE))
+                reached[key] = max(*agreed, reached.get(key, NOWHERE))
 
     def reached(self, leader: Replica, follower: int, broker_epoch: int) -> int:
         """The highest place that it fetched from in this leader epoch, with this broker epoch or a later one."""

@@ -12,14 +12,16 @@ from typing import Any, cast
 from tidelog.model import INTER_BROKER_LISTENER, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.wire.said import Asked, Fetched, Given, Latest, Reading, Source, Success
+from tidelog.sim.checks.wire.controllers import epoch_known_to
+from tidelog.sim.checks.wire.said import Asked, Fetched, Given, Latest, Order, Reading, Source, Success
 from tidelog.sim.host import Host
 from tidelog.sim.network import End, Link
 from tidelog.wire.codec import decode_request, decode_response
 from tidelog.wire.records import header
 
 PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
-HEARD = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS})
+PUSHES = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
+HEARD = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS, *PUSHES})
 PREFIX = 4
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 TOPIC_IDS_SINCE = {PRODUCE: 13, FETCH: 13}
@@ -35,30 +37,28 @@ def partition_of(host: Host, name: TopicPartition) -> Partition | None:
     return None if node is None else node.replicas.get(*name)
 
 
-def _progress(place: Fetched) -> tuple[int, int]:
-    return place.last_epoch, place.offset
-
-
 class Overheard:
-    """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch). `sources`: of what the broker that is
-    taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last step. `unclean_wish`:
-    whether somebody asked for an unclean election."""
+    """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch), the places asked for. `sources`: of what
+    the broker that is taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last
+    step. `unclean_wish`: whether somebody asked for an unclean election."""
 
     def __init__(self, ghosts: Ghosts, epoch_before: Callable[[int, TopicPartition], int]) -> None:
         self._ghosts = ghosts
         self._epoch_before = epoch_before
-        self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], Fetched]] = {}
+        self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], list[Fetched]]] = {}
         self.sources: dict[TopicPartition, Source] = {}
         self.successes: list[Success] = []
         self.given: list[Given] = []
         self.latest: list[Latest] = []
         self.strangers: list[str] = []
+        self.orders: list[Order] = []
         self.unclean_wish = False
         self._told: dict[int, Callable[[Host, Asked, Any], None]] = {
             PRODUCE: self._produced,
             FETCH: self._fetched,
             LIST_OFFSETS: self._listed,
             CONTROLLED_SHUTDOWN: self._let_go,
+            **dict.fromkeys(PUSHES, self._pushed),
         }
         self._asked: dict[tuple[Link, int], Asked] = {}
         self._reading: dict[Link, Reading] = {}
@@ -77,6 +77,7 @@ class Overheard:
         self.given.clear()
         self.latest.clear()
         self.strangers.clear()
+        self.orders.clear()
 
     # world.Witness.
 
@@ -111,6 +112,9 @@ class Overheard:
             asked.follower = request.replica_id
             names = (TopicPartition(t.topic, p.partition) for t in request.topics for p in t.partitions)
             asked.names = dict.fromkeys(names, -1)
+        elif head.api_key in PUSHES:
+            known = epoch_known_to(host)
+            asked.request = Order(PUSHES[head.api_key], request.controller_epoch, request.push_number, known)
         elif head.api_key == ELECT_LEADERS:
             self.unclean_wish = self.unclean_wish or request.election_type == UNCLEAN
             return
@@ -151,7 +155,8 @@ class Overheard:
         return {name: epoch for name, (epoch, _) in reading.names.items()}
 
     def _note(self, host: Host, follower: int, reading: Reading, named: list[TopicPartition], *, is_late: bool) -> None:
-        """What comes on a link that was given up may be older than what came before: nobody goes back by it."""
+        """What comes on a link that was given up may be older than what came before, and newer: who was cut goes back.
+        So it stands beside that, and the leader may go by either."""
         for name in named:
             epoch, place = reading.names.get(name, (-1, None))
             if place is None:
@@ -161,7 +166,7 @@ class Overheard:
                 epoch = partition.epoch if partition is not None else -1
             found = self.fetched.setdefault((host.broker_id, name), {})
             key = epoch, follower, reading.broker_epoch
-            found[key] = max(place, found.get(key, place), key=_progress) if is_late else place
+            found[key] = [*found.get(key, ()), place] if is_late else [place]
 
     def _name(self, host: Host, topic: Any, index: int, *, by_id: bool) -> TopicPartition | None:
         if by_id:
@@ -271,3 +276,6 @@ class Overheard:
         if not response.error_code:
             key = (asked.request.broker_id, self._ghosts.controller_epoch)
             self._ghosts.leaving.setdefault(key, (asked.request.broker_epoch, host.world.trace.step))
+
+    def _pushed(self, host: Host, asked: Asked, response: Any) -> None:
+        self.orders.append(asked.request._replace(code=response.error_code))

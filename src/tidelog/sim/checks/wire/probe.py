@@ -1,40 +1,57 @@
-"""Who asks for what nobody may have: without such a guest, I21 would never be put to the test.
+"""Who asks for what nobody may have: without such guests, I21 and a part of I48 would never be put to the test.
 
-It fetches as a follower from the leader of a partition that is not assigned to it: as a broker of the cluster where one
-has no replica and will have none, else as one that does not exist. Whether it is answered is for `overheard` to see.
+A `Probe` fetches as a follower from the leader of a partition that is not assigned to it: as a broker of the cluster
+where one has no replica and will have none, else as one that does not exist. A `Forger` pushes as a controller of an
+epoch that nobody has. Whether they are answered is for `overheard` to see.
 """
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.network import End
 from tidelog.sim.world import BROKER_PORT, World
 from tidelog.wire.codec import encode_request
+from tidelog.wire.messages.cluster.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from tidelog.wire.messages.cluster.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 FETCH, VERSION = 1, 15
 PAUSE = (200_000, 3_000_000)
 NOBODY = 1_000
 SESSIONLESS = -1
+NOBODYS = 2**31 - 1
+"""A controller epoch that none will ever have."""
+FULL = 2
 
 
-class Probe:
-    """A `network.Party`. Each fetch has a connection of its own, which it leaves open until the next one."""
+class Guest:
+    """A `network.Party`. Each request has a connection of its own, which it leaves open until the next one."""
 
-    def __init__(self, world: World, ghosts: Ghosts, *, moves: bool) -> None:
+    name = "guest"
+
+    def __init__(self, world: World, ghosts: Ghosts, random: Random) -> None:
         self.world = world
         self.ghosts = ghosts
-        self.moves = moves  # while it is under way, a question may become one that an assigned replica may ask
-        self.name = "guest"
-        self.random = Random(world.seed)
+        self.random = random
         self.asked = 0
         self.stopped = False
         self._wish: bytes = b""
         self._end: End | None = None
 
     def __repr__(self) -> str:
-        return f"<probe, {self.asked} questions>"
+        return f"<{self.name}, {self.asked} questions>"
 
     def start(self) -> None:
         if self.stopped:
@@ -45,25 +62,14 @@ class Probe:
             self.ask(self.random.choice(led))
 
     def ask(self, name: TopicPartition) -> None:
-        state, assigned = self.ghosts.states[name], self.ghosts.assignments[name]
-        hosts = () if self.moves else self.world.hosts
-        strangers = [host.broker_id for host in hosts if host.broker_id not in assigned]
-        end = self.ghosts.of(name).true_high_watermark
-        wanted = FetchPartition(
-            partition=name.partition,
-            current_leader_epoch=state.leader_epoch,
-            fetch_offset=self.random.choice((0, end, end)),
-            partition_max_bytes=1_000,
-        )
-        request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self.random.choice(strangers or [NOBODY])),
-            session_epoch=SESSIONLESS,
-            topics=[FetchTopic(topic_id=self.ghosts.topic_ids[name.topic], partitions=[wanted])],
-        )
+        """About a partition that has a leader."""
+        raise NotImplementedError
+
+    def send(self, broker: int, key: int, version: int, request: Any) -> None:
         self.asked += 1
-        parts = encode_request(FETCH, VERSION, self.asked, self.name, request)
+        parts = encode_request(key, version, self.asked, self.name, request)
         self._wish = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
-        self.world.network.connect(self, self.asked, self.world.hosts[state.leader].name, BROKER_PORT)
+        self.world.network.connect(self, self.asked, self.world.hosts[broker].name, BROKER_PORT)
 
     # network.Party.
 
@@ -82,3 +88,64 @@ class Probe:
 
     def arrived(self, end: End, data: bytes) -> None:
         """The answer was looked at where it was given."""
+
+
+class Probe(Guest):
+    """Fetches as a follower that it is not."""
+
+    def __init__(self, world: World, ghosts: Ghosts, *, moves: bool) -> None:
+        super().__init__(world, ghosts, Random(world.seed))
+        self.moves = moves  # while it is under way, a question may become one that an assigned replica may ask
+
+    def ask(self, name: TopicPartition) -> None:
+        state, assigned = self.ghosts.states[name], self.ghosts.assignments[name]
+        hosts = () if self.moves else self.world.hosts
+        strangers = [host.broker_id for host in hosts if host.broker_id not in assigned]
+        end = self.ghosts.of(name).true_high_watermark
+        wanted = FetchPartition(
+            partition=name.partition,
+            current_leader_epoch=state.leader_epoch,
+            fetch_offset=self.random.choice((0, end, end)),
+            partition_max_bytes=1_000,
+        )
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self.random.choice(strangers or [NOBODY])),
+            session_epoch=SESSIONLESS,
+            topics=[FetchTopic(topic_id=self.ghosts.topic_ids[name.topic], partitions=[wanted])],
+        )
+        self.send(state.leader, FETCH, VERSION, request)
+
+
+class Forger(Guest):
+    """Pushes as a controller that nobody elected: whoever obeys it loses its replica, its role or all that it knows."""
+
+    name = "forger"
+
+    def ask(self, name: TopicPartition) -> None:
+        kinds: list[Callable[[TopicPartition], tuple[int, int, Any]]] = [self._role, self._deletion, self._metadata]
+        broker = self.random.choice(self.ghosts.assignments[name])
+        self.send(broker, *self.random.choice(kinds)(name))
+
+    def _role(self, name: TopicPartition) -> tuple[int, int, Any]:
+        state = self.ghosts.states[name]
+        role = LeaderAndIsrPartitionState(
+            partition_index=name.partition,
+            leader=NOBODY,
+            leader_epoch=state.leader_epoch + 1,
+            isr=[NOBODY],
+            replicas=list(self.ghosts.assignments[name]),
+        )
+        topic = LeaderAndIsrTopicState(
+            topic_name=name.topic, topic_id=self.ghosts.topic_ids[name.topic], partition_states=[role]
+        )
+        return 4, 7, LeaderAndIsrRequest(controller_id=NOBODY, controller_epoch=NOBODYS, topic_states=[topic])
+
+    def _deletion(self, name: TopicPartition) -> tuple[int, int, Any]:
+        replica = StopReplicaPartitionState(partition_index=name.partition, leader_epoch=-2, delete_partition=True)
+        topic = StopReplicaTopicState(
+            topic_name=name.topic, partition_states=[replica], topic_id=self.ghosts.topic_ids[name.topic]
+        )
+        return 5, 4, StopReplicaRequest(controller_id=NOBODY, controller_epoch=NOBODYS, topic_states=[topic])
+
+    def _metadata(self, _: TopicPartition) -> tuple[int, int, Any]:
+        return 6, 8, UpdateMetadataRequest(controller_id=NOBODY, controller_epoch=NOBODYS, type=FULL)

@@ -43,6 +43,20 @@ class Given(NamedTuple):
     limit: int
 
 
+class Order(NamedTuple):
+    """A push of a controller, and how it was answered. `known`: the newest controller epoch that the broker knew when
+    it came."""
+
+    api: str
+    epoch: int
+    number: int
+    known: int
+    code: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self.api} {self.number} of controller epoch {self.epoch}"
+
+
 class Latest(NamedTuple):
     """An answer to ListOffsets for the latest offset."""
 

@@ -1,0 +1,82 @@
+"""I49 (S): no input of a broker takes more than 50 ms of a processor: whoever else waits for its loop waits as long.
+
+Counted is the processor time of this thread, which waiting for a processor does not lengthen, while the garbage
+collector rests. It is no part of the digest. A machine may still be slow for a moment, and what a process does for the
+first time costs more: what took too long counts once the same input of the same seed does so in every run (`judged`).
+"""
+
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from time import thread_time
+from typing import Any, NamedTuple
+
+from tidelog.api.registry import APIS
+
+LIMIT = 0.050
+RUNS = 3
+"""How often a seed with an input above the limit is run altogether."""
+
+
+class Cost(NamedTuple):
+    """What the input of one step took, in seconds; `kind` names it, and of frames the requests."""
+
+    seconds: float = 0.0
+    kind: str = ""
+    step: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.seconds * 1000:.0f} ms ({self.kind}, step {self.step})"
+
+
+NOTHING = Cost()
+
+
+class Meter:
+    """`most` is the dearest input so far, `slow` are those above the limit. `clock` tells seconds."""
+
+    def __init__(self, clock: Callable[[], float] = thread_time) -> None:
+        self.most = NOTHING
+        self.slow: list[Cost] = []
+        self._clock = clock
+        self._collects = True
+
+    def __repr__(self) -> str:
+        return f"<Meter: at most {self.most}>"
+
+    def begin(self) -> float:
+        self._collects = gc.isenabled()
+        gc.disable()
+        return self._clock()
+
+    def end(self, begun: float, step: int, name: str, arguments: Sequence[Any]) -> None:
+        seconds = self._clock() - begun
+        if self._collects:
+            gc.enable()
+        if seconds > self.most.seconds:
+            self.most = Cost(seconds, kind_of(name, arguments), step)
+        if seconds > LIMIT:
+            self.slow.append(Cost(seconds, kind_of(name, arguments), step))
+
+
+def kind_of(name: str, arguments: Sequence[Any]) -> str:
+    if name != "receive":
+        return name
+    keys = [int.from_bytes(frame[:2], "big") for frame in arguments[1]]
+    names = dict.fromkeys(APIS[key].name if key in APIS else str(key) for key in keys)
+    return f"{name} {', '.join(names)}"
+
+
+def again(before: Iterable[Cost], after: Iterable[Cost]) -> list[Cost]:
+    """What was too slow in both runs, as it was in the faster one."""
+    measured = {cost.step: cost for cost in after}
+    return [min(cost, measured[cost.step]) for cost in before if cost.step in measured]
+
+
+def judged(slow: Sequence[Cost], run: Callable[[], Sequence[Cost]]) -> str:
+    """What is broken, after as many more runs of the same seed as it takes; empty where nothing is. `run` gives what
+    was too slow in one more."""
+    for _ in range(RUNS - 1):
+        if not slow:
+            break
+        slow = again(slow, run())
+    return f"I49: an input took {max(slow)} of a processor in each of {RUNS} runs" if slow else ""

@@ -1,0 +1,66 @@
+"""I48 (S): a fenced controller commits nothing (rule 7). Once the store knows a newer controller epoch, it applies no
+write of an older one; no broker obeys a push of a controller that it knows to be replaced, of one that the store never
+heard of, or one that is older than what it has obeyed.
+
+A write is of the session that submitted it. What a broker knew of controllers when a push came, it had from the store;
+that it obeyed is in its answer on the wire.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidelog.controller import tree
+from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.wire.said import Order
+from tidelog.sim.host import Host
+from tidelog.sim.store import Tree
+
+CONTROLLERS_ONLY = (f"{tree.TOPICS}/", f"{tree.DELETE_TOPICS}/", f"{tree.CONFIG}/")
+"""Where nobody else writes."""
+
+Place = tuple[int, int]
+"""A controller epoch, and the number of a push within it."""
+
+
+class Controllers:
+    """`office` is the session that was elected last. `obeyed` is the newest push that each life of a broker obeyed."""
+
+    def __init__(self) -> None:
+        self.office = 0
+        self.obeyed: dict[tuple[int, int], Place] = {}
+
+    def __repr__(self) -> str:
+        return f"Controllers(session {self.office} leads)"
+
+    def wrote(self, given: Tree, paths: Iterable[str], *, is_broker: bool) -> None:
+        """The tree's last change was of these paths; `is_broker`: its writer is a broker's session."""
+        elected = given.nodes.get(tree.CONTROLLER)
+        if elected is not None:
+            self.office = elected.session
+        found = next((path for path in paths if path.startswith(CONTROLLERS_ONLY)), None)
+        assert found is None or not is_broker or given.writer == self.office, (
+            f"I48: session {given.writer} wrote {found}, while {self.office} was elected controller since"
+        )
+
+    def heard(self, ghosts: Ghosts, host: Host, orders: Iterable[Order]) -> None:
+        """A broker answered these pushes in its last step."""
+        life = host.broker_id, host.lives
+        for order in orders:
+            if order.code:
+                continue
+            place, last = (order.epoch, order.number), self.obeyed.get(life, (0, -1))
+            assert order.epoch <= ghosts.controller_epoch, (
+                f"I48: {host.name} obeys {order}, of a controller that the store does not know"
+            )
+            assert order.epoch >= order.known, f"I48: {host.name} obeys {order}, although it knew of a newer controller"
+            assert place > last or (place == last and order.number < 0), (
+                f"I48: {host.name} obeys {order} after {last[1]} of epoch {last[0]}"
+            )
+            self.obeyed[life] = place
+
+
+def epoch_known_to(host: Host) -> int:
+    """The newest controller epoch that the store has told the broker of."""
+    broker = getattr(host.node, "broker", None)
+    known: Any = () if broker is None else (broker.controller.known_epoch, broker.pushes.confirmed)
+    return max(known, default=-1)

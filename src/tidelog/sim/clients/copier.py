@@ -1,0 +1,330 @@
+"""An application that reads, writes what it read elsewhere, and commits its place, all in one transaction: each record
+is to be copied exactly once, whatever happens to it and its like (KIP-98, KIP-447).
+
+I29 (S): a position that was committed in a transaction is read if and only if the transaction was committed; one of a
+generation that is over is refused.
+I23, I28 (Q): what was copied is all or nothing (`transactor.Ledger`). I26 (Q): each record once, and in its order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.client.consumer import Consumer
+from tidelog.client.options import ConsumerOptions
+from tidelog.client.results import (
+    Assigned,
+    CommittedOffset,
+    ConsumerRecord,
+    Done,
+    Failed,
+    GroupPlace,
+    Lost,
+    Revoked,
+    Truncated,
+)
+from tidelog.client.transactional import TransactionalProducer, Versions
+from tidelog.effects import Effect
+from tidelog.errors import ApiError
+from tidelog.model import TopicPartition
+from tidelog.sim.clients.commits import NOTHING, Commit
+from tidelog.sim.clients.old_producer import producer
+from tidelog.sim.clients.process import Process
+from tidelog.sim.clients.transactor import Fate, Ledger, Written, transactional
+from tidelog.sim.cluster import Cluster
+from tidelog.sim.faults import MILLI
+
+POLL = (50 * MILLI, 400 * MILLI)
+AGAIN = (200 * MILLI, 2_000 * MILLI)
+COMMITS = 0.85
+
+Targets = Mapping[TopicPartition, TopicPartition]
+"""Where the records of each partition go."""
+
+
+class Taken(NamedTuple):
+    """Records of one poll, the place in the group as it was before, and where they begin and end."""
+
+    records: Sequence[ConsumerRecord]
+    place: GroupPlace
+    begins: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+
+class Copier:
+    """A consumer and a producer in one process. It subscribes where `options` name a session of its own, else it reads
+    the partitions of `targets` without being a member (`subscribes`). Fenced, or in doubt, it begins a new life."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ledger: Ledger,
+        name: str,
+        transactional_id: str,
+        targets: Targets,
+        options: ConsumerOptions,
+        *,
+        subscribes: bool,
+        pause: tuple[int, int],
+        speaks: Versions | None = None,
+    ) -> None:
+        assert options.group_id is not None
+        self.cluster = cluster
+        self.world = cluster.world
+        self.commits = cluster.commits
+        self.ledger = ledger
+        self.name = name
+        self.transactional_id = transactional_id
+        self.targets = targets
+        self.options = options
+        self.group = options.group_id
+        self.subscribes = subscribes
+        self.pause = pause
+        self.speaks = speaks
+        self.retired = False
+        self.lives = 0
+        self._values = 0
+        self._in_doubt: list[Commit] = []
+        self._begin_life()
+
+    def __repr__(self) -> str:
+        return f"<copier {self.name}, life {self.lives}, {self.machine!r}>"
+
+    @property
+    def machine(self) -> TransactionalProducer:
+        return self.producer.machine
+
+    @property
+    def reader(self) -> Consumer:
+        return self.consumer.machine
+
+    # Lives.
+
+    def _begin_life(self) -> None:
+        self.lives += 1
+        name, options = f"{self.name}-{self.lives}", transactional(self.name, self.transactional_id)
+        self._then: tuple[int, Callable[[Done], None]] | None = None
+        self._written: Written | None = None
+        self._commits: dict[TopicPartition, Commit] = {}
+        self._kept: set[TopicPartition] = set()
+        self._breaks = 0
+        self.producer: Process[TransactionalProducer] = Process(
+            self.world,
+            f"{name}-writes",
+            lambda bootstrap, entropy: producer(bootstrap, options, entropy, self.speaks),
+            self._producer_turned,
+        )
+        self.consumer: Process[Consumer] = Process(
+            self.world,
+            f"{name}-reads",
+            lambda bootstrap, entropy: Consumer(bootstrap, self.options, entropy),
+            self._consumer_turned,
+        )
+
+    def start(self) -> None:
+        """Before anything is read, the id is taken over, and what it had open is ended."""
+        self._call(self.machine.init_transactions(self.producer.now()), self._began)
+
+    def die(self) -> None:
+        """The process ends where it stands, and another one takes its place after a while."""
+        self.producer.kill()
+        self.consumer.kill()
+        self._in_doubt += self._commits.values()
+        if not self.retired:
+            self.world.count("copier begins anew")
+            self._begin_life()
+            self.producer.later(AGAIN, self.start)
+
+    def retire(self) -> None:
+        self.retired = True
+        self.die()
+
+    def stand_still(self, duration: int) -> None:
+        self.producer.pause(duration)
+        self.consumer.pause(duration)
+
+    def _began(self, done: Done) -> None:
+        if done.error:
+            self.die()
+            return
+        for commit in self._in_doubt:
+            commit.replaceable_at = self.world.micros
+        self._in_doubt.clear()
+        self._breaks = self.producer.breaks
+        now = self.consumer.now()
+        if self.subscribes:
+            self.consumer.carry_out(self.reader.subscribe({name.topic for name in self.targets}, now))
+        else:
+            self.consumer.carry_out(self.reader.assign(list(self.targets), now))
+        self._poll()
+
+    # One transaction.
+
+    def _poll(self) -> None:
+        """The place is that of before: a group may go on within the call."""
+        if self.speaks is not None and self.producer.breaks != self._breaks:
+            self.die()
+            return
+        place = self.reader.group_place
+        records, effects = self.reader.poll(self.consumer.now())
+        if records:
+            taken = taken_of(records, place)
+            self._kept = set(taken.begins)
+            self.consumer.carry_out(effects)
+            self._copy(taken)
+        else:
+            self.consumer.carry_out(effects)
+            self.producer.later(POLL, self._poll)
+
+    def _copy(self, taken: Taken) -> None:
+        assert taken.place.generation != NOTHING or not self.subscribes, f"{self!r} reads without being a member"
+        try:
+            self.machine.begin()
+            self._written = self.ledger.open(self.machine, reuses=self.speaks is not None)
+            for record in taken.records:
+                self._write(self._written, record)
+        except ApiError:
+            self.die()
+            return
+        self.producer.later(self.pause, partial(self._send_positions, taken))
+
+    def _write(self, written: Written, record: ConsumerRecord) -> None:
+        source = TopicPartition(record.topic, record.partition)
+        target = self.targets[source]
+        self._values += 1
+        value = f"{source}@{record.offset} {self.name}-{self.lives}-{self._values}".encode()
+        written.values.append((target, value))
+        now = self.producer.now()
+        _, effects = self.machine.send(target.topic, value, now, partition=target.partition)
+        self.producer.carry_out(effects)
+
+    def _send_positions(self, taken: Taken) -> None:
+        offsets = {name: CommittedOffset(end) for name, end in taken.ends.items()}
+        newest = self.commits.generations.get(self.group, NOTHING)
+        outranked = self.commits.outranked(self.group, taken.place.generation, self.consumer.name, offsets)
+        try:
+            asked = self.machine.send_offsets(offsets, taken.place, self.producer.now())
+        except ApiError:
+            self._undo(taken)
+            return
+        self._call(asked, partial(self._sent_positions, taken, newest, outranked))
+
+    def _sent_positions(self, taken: Taken, newest: int, outranked: list[TopicPartition], done: Done) -> None:
+        self.world.count(f"positions: {done.error.name}")
+        if done.error:
+            self._undo(taken)
+            return
+        if self.subscribes and self.options.group_protocol == "classic":
+            self.commits.committed_in(self.group, taken.place.generation, newest)
+        elif self.subscribes:
+            right = not outranked or self.commits.is_void
+            assert right, (
+                f"I29: {self!r} committed in epoch {taken.place.generation} what others had later: {outranked}"
+            )
+        self.producer.later(self.pause, partial(self._decide, taken))
+
+    def _decide(self, taken: Taken) -> None:
+        if self.producer.random.random() >= COMMITS:
+            self._undo(taken)
+            return
+        moment = self.world.micros
+        self._commits = {name: self.commits.begin(self.group, name, end, moment) for name, end in taken.ends.items()}
+        try:
+            asked = self.machine.commit(self.producer.now())
+        except ApiError:
+            self.die()
+            return
+        self._call(asked, partial(self._committed, taken))
+
+    def _committed(self, taken: Taken, done: Done) -> None:
+        if done.error:
+            self._undo(taken)
+            return
+        for name, commit in self._commits.items():
+            self.commits.acknowledge(self.group, name, commit, self.world.micros, for_sure=True)
+        self._is_over(Fate.COMMITTED)
+
+    def _undo(self, taken: Taken) -> None:
+        if not self.machine.is_open:
+            self.die()
+            return
+        try:
+            asked = self.machine.abort(self.producer.now())
+        except ApiError:
+            self.die()
+            return
+        self._call(asked, partial(self._aborted, taken))
+
+    def _aborted(self, taken: Taken, done: Done) -> None:
+        """What it still has it reads again; of what went and came back, the group knows the place."""
+        if done.error:
+            self.die()
+            return
+        for name, commit in self._commits.items():
+            self.commits.withdraw(self.group, name, commit)
+        places = self.reader.positions.places
+        for name, begin in taken.begins.items():
+            if name in self._kept and name in places:
+                self.consumer.carry_out(self.reader.seek(name, begin, self.consumer.now()))
+        self._is_over(Fate.ABORTED)
+
+    def _is_over(self, fate: Fate) -> None:
+        assert self._written is not None
+        self._written.fate, self._written, self._commits = fate, None, {}
+        self.world.count(f"copies: {fate.value}")
+        self.producer.later(self.pause, self._poll)
+
+    # What the machines tell.
+
+    def _call(self, asked: tuple[int, list[Effect]], then: Callable[[Done], None]) -> None:
+        ticket, effects = asked
+        self._then = (ticket, then)
+        self.producer.carry_out(effects)
+
+    def _producer_turned(self) -> None:
+        self.machine.take_deliveries()
+        for done in self.machine.take_results():
+            if self._then is not None and done.ticket == self._then[0]:
+                then, self._then = self._then[1], None
+                self.producer.note("transaction", f"{done.error.name} {self.machine!r}")
+                self.producer.after(0, partial(then, done))
+
+    def _consumer_turned(self) -> None:
+        for event in self.reader.take_events():
+            match event:
+                case Assigned(added, generation):
+                    self._kept -= added
+                    self._joined(generation)
+                case Revoked(partitions) | Lost(partitions):
+                    self._kept -= partitions
+                case Truncated(name):
+                    self._kept.discard(name)
+                case Failed(error, message, partitions):
+                    self.world.count(f"copier: {error.name}")
+                    right = partitions or self.commits.is_void
+                    assert right, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
+                    if not partitions:
+                        self.consumer.after(0, self.die)
+
+    def _joined(self, generation: int) -> None:
+        self.commits.reached(self.group, generation)
+        if not self.commits.is_void:
+            name, owned = self.consumer.name, self.reader.assignment
+            self.commits.owns(self.group, generation, name, owned)
+            self.cluster.suite.group_joined(self.group, generation, name, owned)
+
+
+def taken_of(records: Sequence[ConsumerRecord], place: GroupPlace) -> Taken:
+    begins: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for record in records:
+        name = TopicPartition(record.topic, record.partition)
+        begins.setdefault(name, record.offset)
+        ends[name] = record.offset + 1
+    return Taken(records, place, begins, ends)
+
+
+def copied(values: Sequence[bytes]) -> list[tuple[str, int]]:
+    """What the copies are of: partition and offset."""
+    sources = (value.split(b" ")[0].decode().rpartition("@") for value in values)
+    return [(name, int(offset)) for name, _, offset in sources]

@@ -1,0 +1,64 @@
+"""One file of a simulated disk: what the page cache holds of it, and what the platter."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tidelog.ports import Buffer
+
+BLOCKS = (512, 4096)
+
+
+@dataclass(slots=True, eq=False)
+class Inode:
+    """One file's content. `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then."""
+
+    cached: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    dirty: list[tuple[int, int]] = field(default_factory=list)
+    cut: int | None = None
+
+    def write(self, position: int, data: Buffer) -> None:
+        if position > len(self.cached):
+            self.cached.extend(bytes(position - len(self.cached)))
+        self.cached[position : position + len(data)] = data
+        self.dirty.append((position, position + len(data)))
+
+    def truncate(self, size: int) -> None:
+        if size < len(self.cached):
+            del self.cached[size:]
+            self.cut = size if self.cut is None else min(self.cut, size)
+        else:
+            self.dirty.append((len(self.cached), size))
+            self.cached.extend(bytes(size - len(self.cached)))
+
+    def sync(self) -> None:
+        self.apply([(start, min(end, len(self.cached))) for start, end in self.dirty], cut=True)
+        self.forget_dirty()
+
+    def apply(self, ranges: list[tuple[int, int]], *, cut: bool) -> None:
+        """Write these ranges of the page cache to the platter; the old tail goes first where the file was cut."""
+        if cut and self.cut is not None:
+            del self.durable[self.cut :]
+        for start, end in ranges:
+            if end > len(self.durable):
+                self.durable.extend(bytes(end - len(self.durable)))
+            self.durable[start:end] = self.cached[start:end]
+
+    def forget_dirty(self) -> None:
+        self.dirty = []
+        self.cut = None
+
+    def lose_power(self, random: Random) -> None:
+        """Keep what was synced and, of the rest, the blocks that the seed chose."""
+        if self.dirty or self.cut is not None:
+            block = random.choice(BLOCKS)
+            chance = random.choice((0.0, 0.5, 1.0))
+            kept = [piece for piece in self.dirty_blocks(block) if random.random() < chance]
+            self.apply(kept, cut=random.random() < 0.5)
+        self.cached = bytearray(self.durable)
+        self.forget_dirty()
+
+    def dirty_blocks(self, block: int) -> list[tuple[int, int]]:
+        size = len(self.cached)
+        numbers = sorted({n for start, end in self.dirty for n in range(start // block, (end + block - 1) // block)})
+        return [(n * block, min((n + 1) * block, size)) for n in numbers if n * block < size]

@@ -1,0 +1,140 @@
+"""Drawn mutants that survived, were read, and do what the code does: each with the reason.
+
+An entry names the function, the source line, the operator and its change, so that it stays while lines move, and goes
+stale when the line changes: a test holds that every entry still names a site.
+"""
+
+from typing import NamedTuple
+
+from tidelog.sim.mutants.drawn.drawing import Site
+
+
+class Equivalent(NamedTuple):
+    """`where`: module and function; `line`: the source line; `what`: operator and change; `nth`: among equal ones."""
+
+    where: str
+    line: str
+    what: str
+    why: str
+    nth: int = 0
+
+
+EQUIVALENTS: tuple[Equivalent, ...] = (
+    Equivalent(
+        "tidelog.api.records.fetch:_told",
+        "wanted.told_log_start = -1 if diverges else answer.log_start_offset",
+        "drop branch: second only",
+        "The high watermark of -1 alone makes the next answer name the partition, with all its fields.",
+    ),
+    Equivalent(
+        "tidelog.api.records.transactional:_again",
+        "if context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):",
+        "constant: 0 to -1",
+        "All batches of a request that waits are of one producer; `verify` refuses others.",
+    ),
+    Equivalent(
+        "tidelog.controller.journal:Journal._changed",
+        "self.doubted = [operation for operation in sent[1:] if not isinstance(operation, Query)]",
+        "drop branch: no filter",
+        "What is written together holds no query; the filter is for the type checker.",
+    ),
+    Equivalent(
+        "tidelog.controller.refusals:not_controller",
+        'codes = {getattr(response, "error_code", 0), *(getattr(part, "error_code", 0) for found in parts for part in found)}',  # noqa: E501
+        "constant: 0 to 1",
+        "Only NOT_CONTROLLER is looked for among the codes, and 1 is another one.",
+        nth=1,
+    ),
+    Equivalent(
+        "tidelog.coordinator.group.membership.rebalance:_sync_timed_out",
+        "if is_over or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):",
+        "drop branch: never",
+        "Whatever ends the wait for a generation cancels its timer: it never runs late.",
+    ),
+    Equivalent(
+        "tidelog.coordinator.group.membership.rebalance:prepare",
+        "_delay_first(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))",
+        "constant: 0 to -1",
+        "A second delay of -1 ms is over at once, and the third is 0.",
+    ),
+    Equivalent(
+        "tidelog.coordinator.group.offsets.commit:check_commit",
+        "if generation < 0 and not member_id and instance_id is None:",
+        "negate: < to >=",
+        "Nobody is called '': `check_member` refuses the same requests with the same code.",
+    ),
+    Equivalent(
+        "tidelog.log.compaction.rewritten:Rewritten.take",
+        "if len(self._buffer) >= BUFFER_BYTES:",
+        "drop branch: never",
+        "The buffer is written before a segment ends and at the finish: the same bytes, with more memory.",
+    ),
+    Equivalent(
+        "tidelog.log.compaction.rewritten:Rewritten.take",
+        "if len(self._buffer) >= BUFFER_BYTES:",
+        "negate: >= to <",
+        "Every batch is written by itself: the same bytes, with more calls.",
+    ),
+    Equivalent(
+        "tidelog.log.recovery:_recover",
+        "if number < len(segments):",
+        "neighbour: < to <=",
+        "Behind the last segment nothing is retired; the folder is synced once more.",
+    ),
+    Equivalent(
+        "tidelog.log.scan:whole_batches",
+        "if batch.end > len(chunk):",
+        "neighbour: > to >=",
+        "A batch that ends with the chunk is read once more, from the same bytes.",
+    ),
+    Equivalent(
+        "tidelog.coordinator.group.offsets.commit:check_commit",
+        "if generation < 0 and not member_id and instance_id is None:",
+        "constant: 0 to -1",
+        "Nobody is called '': `check_member` refuses the same requests with the same code.",
+    ),
+    Equivalent(
+        "tidelog.coordinator.group.membership.static:next_protocol",
+        "return protocols.choose(members) if protocols.common(members) else None",
+        "drop branch: first only",
+        "`supports` has refused a member that has nothing in common with all the others.",
+    ),
+    Equivalent(
+        "tidelog.log.segment:Segment.transactions",
+        'self._transactions = TransactionIndex(self._aborted_on_disk() if self.has_aborted else b"")',
+        "drop branch: first only",
+        "A segment without aborted transactions has no such file, and none reads as an empty one.",
+    ),
+    Equivalent(
+        "tidelog.log.recovery:load",
+        "believed = min(recovery_point, segments[first].base_offset) if unsure else 2**63 - 1",
+        "constant: 2 to 3",
+        "It stands for a number above every offset, and so does the other.",
+    ),
+    Equivalent(
+        "tidelog.coordinator.group.consumer.assignors.uniform:_balance_topic",
+        "moved += 1",
+        "constant: 1 to 2",
+        "Only whether a round moved anything counts.",
+    ),
+    Equivalent(
+        "tidelog.api.records.fetch:_take",
+        "piece = answers.piece(context, partition, wanted, max(left, 0), limit, first=first)",
+        "constant: 0 to -1",
+        "The first batch of an answer is given whatever the room, be it 0 or less.",
+    ),
+    Equivalent(
+        "tidelog.log.epochs:_fits",
+        "return following >= start_offset if runs[place].epoch == epoch else following > start_offset",
+        "neighbour: >= to >",
+        "An entry that is dropped here is learned again of the batch that begins where it does.",
+    ),
+)
+
+
+def reason(site: Site) -> str | None:
+    """Why this site changes nothing; None where that is not known."""
+    for entry in EQUIVALENTS:
+        if (entry.where, entry.line, entry.what, entry.nth) == (site.where, site.text, site.what, site.nth):
+            return entry.why
+    return None

@@ -1,0 +1,151 @@
+"""Functions of a module, their blocks, and every node inside them that may be changed."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+NOT_ENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assert, ast.Import, ast.ImportFrom)
+"""Statements that are left alone: definitions have their own entries, and an assertion is a check, not behaviour."""
+
+NOT_FOLLOWED = frozenset({"annotation", "type_comment", "ctx", "op", "ops"})
+"""Fields that hold nothing to change, or that an operator changes from the node above."""
+
+
+class Function(NamedTuple):
+    """`name` is qualified within the module."""
+
+    name: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Block(NamedTuple):
+    """Statements that run one after the other: `owner.field[start:]`. `line` is where the first of them is."""
+
+    owner: ast.AST
+    field: str
+    start: int
+    line: int
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        found: list[ast.stmt] = getattr(self.owner, self.field)
+        return found
+
+
+@dataclass(slots=True)
+class Spot:
+    """A node and where it is: `parent.field`, or `parent.field[place]`. `statement` is the innermost around it."""
+
+    function: Function
+    block: Block
+    statement: ast.stmt
+    node: ast.AST
+    parent: ast.AST
+    field: str
+    place: int | None = None
+
+    @property
+    def line(self) -> int:
+        return _line(self.node) or self.statement.lineno
+
+    @property
+    def present(self) -> ast.AST:
+        """What stands here now."""
+        found: Any = getattr(self.parent, self.field)
+        here: ast.AST = found if self.place is None else found[self.place]
+        return here
+
+    def put(self, new: ast.AST) -> None:
+        """Replace the node."""
+        ast.copy_location(new, self.statement)
+        ast.copy_location(new, self.node)
+        if self.place is None:
+            setattr(self.parent, self.field, new)
+        else:
+            getattr(self.parent, self.field)[self.place] = new
+
+
+def functions(node: ast.AST, prefix: str = "") -> Iterator[Function]:
+    """All functions below the node, methods and nested ones included, in the order of the source."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield Function(f"{prefix}{child.name}", child)
+            yield from functions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.ClassDef):
+            yield from functions(child, f"{prefix}{child.name}.")
+        else:
+            yield from functions(child, prefix)
+
+
+def blocks(function: Function) -> Iterator[Block]:
+    """Every block of the function, the outer ones first."""
+    yield from _blocks(_whole(function))
+
+
+def spots(function: Function) -> Iterator[Spot]:
+    """Every node inside the function, in the order of the source."""
+    yield from _spots(function, _whole(function))
+
+
+def head(statement: ast.AST) -> str:
+    """The statement without the blocks below it, in one line."""
+    return ast.unparse(statement).partition("\n")[0]
+
+
+def _whole(function: Function) -> Block:
+    body = function.node.body
+    start = 1 if len(body) > 1 and ast.get_docstring(function.node, clean=False) is not None else 0
+    return Block(function.node, "body", start, body[start].lineno)
+
+
+def _line(node: ast.AST) -> int:
+    """0 where neither the node nor its pattern says."""
+    if isinstance(node, ast.match_case):
+        return node.pattern.lineno
+    return getattr(node, "lineno", 0)
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for statement in block.statements[block.start :]:
+        if not isinstance(statement, NOT_ENTERED):
+            for below in _below(statement):
+                yield from _blocks(below)
+
+
+def _below(node: ast.AST) -> Iterator[Block]:
+    """The blocks directly below a statement, those of its cases and handlers included."""
+    for field, value in ast.iter_fields(node):
+        if not isinstance(value, list) or not value:
+            continue
+        if isinstance(value[0], ast.stmt):
+            yield Block(node, field, 0, value[0].lineno)
+        elif isinstance(value[0], ast.match_case | ast.ExceptHandler):
+            for item in value:
+                yield from _below(item)
+
+
+def _spots(function: Function, block: Block) -> Iterator[Spot]:
+    for place, statement in enumerate(block.statements):
+        if place >= block.start and not isinstance(statement, NOT_ENTERED):
+            spot = Spot(function, block, statement, statement, block.owner, block.field, place)
+            yield spot
+            yield from _within(spot)
+
+
+def _within(spot: Spot) -> Iterator[Spot]:
+    if isinstance(spot.node, ast.JoinedStr):  # a message for people
+        return
+    for field, value in ast.iter_fields(spot.node):
+        if field in NOT_FOLLOWED:
+            continue
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield from _spots(spot.function, Block(spot.node, field, 0, value[0].lineno))
+            continue
+        items: list[tuple[int | None, Any]] = [*enumerate(value)] if isinstance(value, list) else [(None, value)]
+        for place, item in items:
+            if isinstance(item, ast.AST):
+                below = Spot(spot.function, spot.block, spot.statement, item, spot.node, field, place)
+                yield below
+                yield from _within(below)
