@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.readiness import is_complete, view_of
 
 ROOT = Path(__file__).parent.parent
@@ -153,7 +154,7 @@ class Tidelog(Side):
                 number,
                 {
                     "node.id": str(number),
-                    "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                    "listeners": f"PLAINTEXT://127.0.0.1:{port},{INTER_BROKER_LISTENER}://127.0.0.1:0",
                     "log.dirs": str(self.data(number)),
                     "metadata.store": f"sqlite:{self.folder}/meta.sqlite",
                     **self.internal_topics(),

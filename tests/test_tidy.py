@@ -45,7 +45,7 @@ BANNED_IN_THE_CORE = {
 
 FUNCTION_LINES, FUNCTION_LIMIT, FUNCTION_SHARE = 40, 80, 0.9
 FILE_LIMIT = 400
-FOLDER_LIMIT = 21
+FOLDER_LIMIT = 30
 
 LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b")
 REGISTRY = re.compile(r"index[-]url|<repositor[y]>|resolved[\"]: *\"http")

@@ -55,6 +55,7 @@ PLACES = (
     ("tests/compatibility/test_leader_kills.py", "process"),
     ("tests/compatibility/test_rot.py", "process"),
     ("tests/compatibility/test_slow_follower.py", "process"),
+    ("tests/compatibility/test_transactions_under_load.py", "process"),
     ("tests/compatibility/*", "java"),
     ("*_process.py", "process"),
     ("tests/fuzz/*", "process"),
