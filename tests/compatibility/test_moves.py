@@ -3,6 +3,7 @@ are deleted while they cannot be (seed 004)."""
 
 import json
 import os
+import re
 import sys
 import time
 from itertools import count
@@ -115,9 +116,10 @@ def await_replicas(tidelog, moves):
 
 
 def held(folder, topic):
-    """The folders of replicas of the topic, by broker."""
-    found = [path for path in Path(folder).rglob(f"{topic}-[0-9]*") if path.is_dir() and "delete" not in path.name]
-    return sorted({int(part.removeprefix("broker-")) for p in found for part in p.parts if part.startswith("broker-")})
+    """The brokers that hold a replica of the topic, without a look into folders that may go meanwhile."""
+    name = re.compile(rf"{topic}-\d+")
+    found = {path.parent.name for path in Path(folder).glob("broker-*/*") if name.fullmatch(path.name)}
+    return sorted(int(each.removeprefix("broker-")) for each in found)
 
 
 def test_kafkas_reassignment_tool(cluster, tool, tidelog, file, folder):
