@@ -139,3 +139,30 @@ def test_who_misses_another_folder_may_still_have_the_most_complete_log():
     assert leader.node.replicas.get(*name).log.log_end_offset >= acked > 0
     cluster.heal()
     cluster.settle()
+
+
+def test_what_a_power_loss_took_is_made_anew_by_brokers_that_missed_another_folder_long_ago():
+    """Each broker once got an empty disk for one folder. Later all lose their power before a new topic's replicas are
+    synced: nobody has one, and none of them can be in the folders that are gone."""
+    cluster = Cluster(7, properties={"log.dirs": BOTH})
+    cluster.start()
+    cluster.run(2)
+    for host in cluster.world.hosts:
+        cluster.world.kill(host)
+        host.disk.erase("/data/two")
+    cluster.run(12)
+    for host in cluster.world.hosts:
+        host.start()
+    cluster.run(5)
+    cluster.create(TOPIC)
+    cluster.run(1)
+    for host in cluster.world.hosts:
+        host.disk.random = OnlyWhatWasSynced(0)
+        cluster.world.lose_power(host)
+    cluster.run(12)
+    for host in cluster.world.hosts:
+        host.start()
+    cluster.run(10)
+    assert all(state(cluster, name).leader >= 0 for name in NAMES[:1])
+    cluster.heal()
+    cluster.settle()

@@ -102,6 +102,7 @@ class Partition:
             adding_replicas=list(self.adding),
             removing_replicas=list(self.removing),
             is_new=is_new,
+            isr_epochs=list(state.isr_epochs),
         )
 
     def metadata(self, lives: dict[int, Life]) -> UpdateMetadataPartitionState:

@@ -6,7 +6,7 @@ from tidelog.controller import tree
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Effect, Event, Reply
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.model import NO_EPOCH, NO_ID, NO_LEADER, Time, TopicPartition
+from tidelog.model import NO_ID, NO_LEADER, Time, TopicPartition
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
 from tidelog.node.membership import Membership
@@ -103,7 +103,7 @@ class Assignments:
         held = self._replicas.get(*name)
         if held is not None and held.log.topic_id != topic.topic_id and self._is_known(held):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if state.leader == NO_LEADER and not state.is_new and self._may_be_missing(name):
+        if state.leader == NO_LEADER and not state.is_new and self._may_be_missing(name, state):
             return ErrorCode.NONE
         try:
             partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
@@ -131,10 +131,14 @@ class Assignments:
         self._changed(partition, before, in_sync=self._broker_id in state.isr)
         return ErrorCode.NONE
 
-    def _may_be_missing(self, name: TopicPartition) -> bool:
+    def _may_be_missing(self, name: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
         """Nobody leads the partition, perhaps because its replica is in the folder that is missing: an empty one must
-        not stand beside it when that folder is back."""
-        return self._membership.directories_since != NO_EPOCH and self._replicas.get(*name) is None
+        not stand beside it when that folder is back. Who was in sync with all folders that are there has nothing
+        elsewhere: what it had not synced yet, a power loss took."""
+        if self._replicas.get(*name) is not None:
+            return False
+        recorded = dict(zip(state.isr, state.isr_epochs, strict=False)).get(self._broker_id)
+        return not self._membership.has_directories_of(recorded)
 
     def _changed(self, partition: Partition, end_before: int, *, in_sync: bool) -> None:
         leads = isinstance(partition.role, Leader)

@@ -77,6 +77,13 @@ class Membership:
         """Every log directory of the lives with this epoch or a later one is there."""
         return max(self._missing_since.values(), default=NO_EPOCH)
 
+    def has_directories_of(self, recorded: int | None) -> bool:
+        """Whether every log directory of the life with that epoch is there, of every life where none is known; as the
+        controller judges it."""
+        if recorded is None:
+            return self.directories_since == NO_EPOCH
+        return recorded == NO_EPOCH or recorded >= self.directories_since
+
     def start(self, session: int) -> None:
         self.session = session
         self._read_cluster()

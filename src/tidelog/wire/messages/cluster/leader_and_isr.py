@@ -1,5 +1,6 @@
-"""LeaderAndIsr (key 4): the controller tells a broker its partitions and their roles. `push_number` is not Kafka's: it
-ascends within the controller's epoch."""
+"""LeaderAndIsr (key 4): the controller tells a broker its partitions and their roles. Two fields are not Kafka's:
+`push_number` ascends within the controller's epoch, and `isr_epochs` has the broker epoch with which each member of
+`isr` was found in sync, or is empty."""
 
 from tidelog.wire.message import api, array, boolean, int8, int16, int32, int64, message, string, uuid
 
@@ -17,6 +18,7 @@ class LeaderAndIsrPartitionState:
     removing_replicas: list[int] = array(int32)
     is_new: bool = boolean()
     leader_recovery_state: int = int8()
+    isr_epochs: list[int] = array(int64, tag=1000)
 
 
 @message
