@@ -3,7 +3,7 @@
 What counts is not volume: some hundred records in bursts, with pauses in which the cluster comes to rest.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from random import Random
 
@@ -39,7 +39,8 @@ nothing is promised, and a guest who fetches as a follower that it is not."""
 PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", "moves")
 """What of a workload may be left out, to make a failing run smaller."""
 
-CLIENTS = ("copiers", "old-producers", "consumer-protocol", "static-members")
+HABITS = ("old-producers", "early-ends", "first-lost")
+CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members")
 LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN)
 """What came last and may be left out: seeds that found something before are then the runs that they were."""
 
@@ -71,8 +72,8 @@ class Workload:
         dice = dice_of(seed, "compaction", without)
         self.compaction = Compaction(cluster, dice) if dice is not None else None
         dice = dice_of(seed, "transactions", without)
-        old = dice_of(seed, "old-producers", without)
-        self.transactions = self._transactions(dice, partitions, old) if dice is not None else None
+        habits = [dice_of(seed, habit, without) for habit in HABITS]
+        self.transactions = self._transactions(dice, partitions, habits) if dice is not None else None
         dice, old = dice_of(seed, "copiers", without), dice_of(seed, "old-producers", without)
         self.copies = Copies(cluster, dice, self.partitions, old=old) if dice is not None else None
         if self.copies is not None and "keepers" not in without:
@@ -87,9 +88,9 @@ class Workload:
         dice = dice_of(seed, "relocations", without) if len(cluster.folders) > 1 else None
         self.relocations = Relocations(cluster, dice) if dice is not None else None
 
-    def _transactions(self, dice: Random, partitions: int | None, old: Random | None) -> Transactions:
+    def _transactions(self, dice: Random, partitions: int | None, habits: Sequence[Random | None]) -> Transactions:
         compacted = self.compaction.names if self.compaction is not None else ()
-        return Transactions(self.cluster, dice, compacted=compacted, partitions=partitions, old=old)
+        return Transactions(self.cluster, dice, habits, compacted=compacted, partitions=partitions)
 
     def _leave_out(self, parts: Collection[str]) -> None:
         if "operator" in parts:

@@ -12,12 +12,14 @@ from tidelog.model import TopicPartition
 from tidelog.sim.clients.asker import Asker
 from tidelog.sim.clients.group import Group, StaticGroup
 from tidelog.sim.clients.keeper import Keeper
-from tidelog.sim.clients.old_producer import OLDEST
+from tidelog.sim.clients.other_producers import OLDEST, Habits
 from tidelog.sim.clients.producer import Pace, check_first
+from tidelog.sim.clients.transactor import Fate
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
 from tidelog.sim.parts import members
 from tidelog.sim.parts.copies import MODES, Copies
+from tidelog.sim.parts.transactions import Transactions
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 TOPIC = "t"
@@ -227,6 +229,27 @@ def test_a_static_member_that_has_a_double_goes(cluster):
     assert not first.process.alive
     assert cluster.world.counts["member: FENCED_INSTANCE_ID"] == 1
     assert len(first.replaced) == 1
+
+
+@pytest.mark.parametrize("habits", [Habits(ends_empty=True), Habits(skips=True)], ids=["ends empty", "skips"])
+def test_transactions_of_other_libraries(cluster, habits):
+    """What ends before it began is no reason to fence anybody; whose first batch is lost commits nothing."""
+    transactions = Transactions(cluster, Random(3))
+    transactions.ids, transactions.habits = ("a", "b"), [habits, Habits()]
+    transactions.pause = (5_000, 50_000)
+    transactions.start()
+    cluster.run(8)
+    transactions.stop()
+    transactions.end()
+    cluster.settle()
+    transactions.settle()
+    committed = {
+        written.values[0][1][:12] for written in transactions.ledger.transactions if written.fate is Fate.COMMITTED
+    }
+    assert committed == ({b"transactor-0", b"transactor-1"} if habits.ends_empty else {b"transactor-1"})
+    empty = [written for written in transactions.ledger.transactions if not written.values]
+    assert bool(empty) == habits.ends_empty
+    assert all(written.fate is Fate.ABORTED for written in empty)
 
 
 @pytest.mark.parametrize("mode", sorted(set(MODES)))

@@ -3,6 +3,7 @@
 `Ghosts` mirrors the metadata tree as of its last change; what follows from it for loss is `losses`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -112,6 +113,8 @@ class Ghosts:
         self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.aged = False
         """Whether a clock was days ahead: producers, places and old records may have been deleted for their age."""
+        self.overdue: Counter[str] = Counter()
+        """How often a coordinator found that a transaction of this id is open too long."""
         self.controller_epoch = 0
         self.leaving: dict[tuple[int, int], tuple[int, int]] = {}
         """(broker, controller epoch) → (broker epoch, step) of a shutdown that the controller agreed to."""

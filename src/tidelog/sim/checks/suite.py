@@ -128,11 +128,12 @@ class Suite:
             offset = int(event.fields["offset"]) if event.kind == "log.truncate" else 0
             key = (host.broker_id, named(event))
             self._cut[key] = min(offset, self._cut.get(key, offset))
-        elif event.kind == "replica.deleted":
-            if (gone := self.replicas.pop((host.broker_id, named(event)), None)) is not None:
-                self._numbering.pop(gone, None)
+        elif event.kind == "replica.deleted" and (gone := self.replicas.pop((host.broker_id, named(event)), None)):
+            self._numbering.pop(gone, None)
         elif event.kind in GROUP_EVENTS:
             self.groups.happened(event)
+        elif event.kind == "transaction.overdue":
+            self.ghosts.overdue[str(event.fields["transactional_id"])] += 1
         elif event.kind in AILING:
             self._ailing.add(host.broker_id)
 

@@ -28,7 +28,7 @@ from tidelog.effects import Effect
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.commits import NOTHING, Commit
-from tidelog.sim.clients.old_producer import producer
+from tidelog.sim.clients.other_producers import Habits, producer
 from tidelog.sim.clients.process import Process
 from tidelog.sim.clients.transactor import Fate, Ledger, Written, transactional
 from tidelog.sim.cluster import Cluster
@@ -111,7 +111,7 @@ class Copier:
         self.producer: Process[TransactionalProducer] = Process(
             self.world,
             f"{name}-writes",
-            lambda bootstrap, entropy: producer(bootstrap, options, entropy, self.speaks),
+            lambda bootstrap, entropy: producer(bootstrap, options, entropy, Habits(self.speaks)),
             self._producer_turned,
         )
         self.consumer: Process[Consumer] = Process(

@@ -15,11 +15,12 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.client.positions import EARLIEST
 from tidelog.client.results import Failed
-from tidelog.client.transactional import TransactionalProducer, Versions
+from tidelog.client.transactional import VERSION_2, TransactionalProducer
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.old_producer import producer
+from tidelog.sim.clients.other_producers import TODAYS, Habits, Skipper, producer
+from tidelog.sim.clients.owner import Owner
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
@@ -27,6 +28,8 @@ from tidelog.sim.world import World
 PAUSE = (5 * MILLI, 300 * MILLI)
 AGAIN = (200 * MILLI, 2_000 * MILLI)
 COMMITS = 0.7
+EMPTY = 0.3
+"""How many transactions are aborted before anything is sent, by those who ask for their end then."""
 KEYS = 10
 POLL = (50 * MILLI, 500 * MILLI)
 NO_LEADER_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT)
@@ -99,8 +102,8 @@ def transactional(name: str, transactional_id: str) -> ProducerOptions:
 
 
 class Transactor:
-    """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew. `speaks` are
-    the versions of an old producer."""
+    """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew. `owner`
+    where nobody else ever has the id."""
 
     def __init__(
         self,
@@ -110,7 +113,8 @@ class Transactor:
         transactional_id: str,
         partitions: Sequence[TopicPartition],
         pause: tuple[int, int] = PAUSE,
-        speaks: Versions | None = None,
+        habits: Habits = TODAYS,
+        owner: Owner | None = None,
     ) -> None:
         self.world = world
         self.ledger = ledger
@@ -118,7 +122,8 @@ class Transactor:
         self.transactional_id = transactional_id
         self.partitions = list(partitions)
         self.pause = pause
-        self.speaks = speaks
+        self.habits = habits
+        self.owner = owner
         self.stopped = False
         self.lives = 0
         self._values = 0
@@ -137,21 +142,25 @@ class Transactor:
 
     def start(self) -> None:
         if not self.stopped:
+            if self.owner is not None:
+                self.owner.asks(self.process.breaks)
             self._call(self.machine.init_transactions(self.process.now()))
 
     def _begin_life(self) -> None:
         self.lives += 1
-        options = transactional(self.name, self.transactional_id)
+        own_id = f"{self.name}-{self.lives}" if self.habits.skips else self.transactional_id
+        options = transactional(self.name, own_id)
         self._ticket: int | None = None
         self._written: Written | None = None
         self._ends_as = Fate.UNKNOWN
         self.process: Process[TransactionalProducer] = Process(
             self.world,
             f"{self.name}-{self.lives}",
-            lambda bootstrap, entropy: producer(bootstrap, options, entropy, self.speaks),
+            lambda bootstrap, entropy: producer(bootstrap, options, entropy, self.habits),
             self._turned,
         )
         self._breaks = 0
+        self._has_begun = False
 
     def _call(self, asked: tuple[int, list[Effect]]) -> None:
         self._ticket, effects = asked
@@ -173,16 +182,23 @@ class Transactor:
         elif failed:
             self._end(commit=False)
         elif self._written is not None:
+            assert not self._skipped or self._ends_as is Fate.ABORTED, f"I26: {self} began behind 0, and was committed"
             self._written.fate, self._written = self._ends_as, None
             self._next()
         else:
+            if self.owner is not None:
+                self.owner.has_it(self.process.breaks)
             self._breaks = self.process.breaks
             self._next()
 
     def _next(self) -> None:
         if self.stopped:
             return
-        if self.speaks is not None and self.process.breaks != self._breaks:
+        if self.habits.skips and self._has_begun:
+            self._die()
+            return
+        self._has_begun = True
+        if self.habits.speaks is not None and self.process.breaks != self._breaks:
             self._die()
             return
         try:
@@ -190,8 +206,12 @@ class Transactor:
         except ApiError:
             self._die()
             return
-        self._written = self.ledger.open(self.machine, reuses=self.speaks is not None)
-        self._write(self.process.random.randint(1, 4))
+        self._skipped = False
+        self._written = self.ledger.open(self.machine, reuses=self.habits.speaks is not None)
+        if self.habits.ends_empty and self.process.random.random() < EMPTY:
+            self._end(commit=False)
+        else:
+            self._write(self.process.random.randint(1, 4))
 
     def _write(self, left: int) -> None:
         """Records one after the other, with pauses, in which others may do something."""
@@ -204,6 +224,8 @@ class Transactor:
         self._values += 1
         value = f"{self.name}-{self.lives}-{self._values}".encode()
         try:
+            if isinstance(self.machine, Skipper) and self.machine.version >= VERSION_2:
+                self._skipped |= self.machine.skip(name)
             key = self._key(name)
             _, effects = self.machine.send(name.topic, value, self.process.now(), key=key, partition=name.partition)
         except ApiError:
@@ -227,6 +249,8 @@ class Transactor:
 
     def _die(self) -> None:
         """The process ends where it stands, and another one takes its place after a while."""
+        if self.owner is not None:
+            self.owner.ends(self.machine.fatal or ErrorCode.NONE)
         self.process.kill()
         self._begin_life()
         if self.stopped:

@@ -246,7 +246,7 @@ FORMER = (
         "early-end-is-fenced",
         "who ends the next transaction before the markers of the last one are written is told that it is fenced",
         ((f"{TRANSACTIONS}.requests:end", former.end_is_fenced_while_markers_go_out),),
-        expects=("I28",),
+        expects=("I50",),
     ),
     Mutant(
         "several-unacknowledged",

@@ -89,7 +89,7 @@ def holds_whatever_is_missing(life: Life, recorded: int) -> bool:
     return True
 
 
-def nothing_is_missing(assignments: Assignments, name: TopicPartition) -> bool:
+def nothing_is_missing(assignments: Assignments, name: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
     """For `Assignments._may_be_missing`."""
     return False
 

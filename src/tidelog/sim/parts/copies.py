@@ -12,7 +12,7 @@ from tidelog.client.options import ConsumerOptions
 from tidelog.client.transactional import Versions
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.copier import Copier, copied
-from tidelog.sim.clients.old_producer import AGES
+from tidelog.sim.clients.other_producers import AGES
 from tidelog.sim.clients.transactor import Auditor, Ledger
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND

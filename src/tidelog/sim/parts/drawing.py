@@ -18,12 +18,14 @@ SHARES: Mapping[str, float] = {
     "left_alone": 0.3,
     "copiers": 0.12,
     "old-producers": 0.2,
+    "early-ends": 0.4,
+    "first-lost": 0.15,
     "consumer-protocol": 0.25,
     "static-members": 0.25,
 }
 """How many seeds have each; of those with several log folders `relocations`, of those with compaction `left_alone`. The
-last two say what the members of a group are, which half of the seeds have; the one before, how producers of
-transactions speak."""
+last two say what the members of a group are, which half of the seeds have; the three before, how producers of
+transactions behave."""
 
 
 def dice_of(seed: int, part: str, without: Collection[str] = ()) -> Random | None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from random import Random
 
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.old_producer import AGES
+from tidelog.sim.clients.other_producers import AGES, Habits
+from tidelog.sim.clients.owner import Owner
 from tidelog.sim.clients.transactor import Auditor, Ledger, Transactor
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
@@ -18,17 +19,18 @@ PAUSES = (150 * MILLI, 300 * MILLI, 600 * MILLI)
 
 
 class Transactions:
-    """`compacted` are partitions that are compacted, to which some of the records go, too. `old` are the dice of a seed
-    in which some of the applications speak as before transaction version 2."""
+    """`compacted` are partitions that are compacted, to which some of the records go, too. `habits` are the dice of a
+    seed in which some of the applications speak as before transaction version 2, end transactions of which they sent
+    nothing, or skip their first batch; None for each that the seed has not."""
 
     def __init__(
         self,
         cluster: Cluster,
         dice: Random,
+        habits: Sequence[Random | None] = (None, None, None),
         *,
         compacted: Sequence[TopicPartition] = (),
         partitions: int | None = None,
-        old: Random | None = None,
     ) -> None:
         self.cluster = cluster
         self.ledger = Ledger(frozenset(compacted), cluster.suite.ghosts.reused)
@@ -36,7 +38,7 @@ class Transactions:
         self.ids = dice.choice(IDS)
         self.pause = (5 * MILLI, dice.choice(PAUSES) * len(self.ids))
         self.all_names = [*self.names, *compacted]
-        self.speak = [old.choice((*AGES, None)) if old is not None else None for _ in self.ids]
+        self.habits = [_drawn(*habits) for _ in self.ids]
         self.transactors: list[Transactor] = []
         self.auditor: Auditor | None = None
 
@@ -47,8 +49,17 @@ class Transactions:
         cluster = self.cluster
         cluster.create(TOPIC, len(self.names))
         self.transactors = [
-            Transactor(cluster.world, self.ledger, f"transactor-{number}", name, self.all_names, self.pause, speaks)
-            for number, (name, speaks) in enumerate(zip(self.ids, self.speak, strict=True))
+            Transactor(
+                cluster.world,
+                self.ledger,
+                f"transactor-{number}",
+                name,
+                self.all_names,
+                self.pause,
+                habits,
+                Owner(cluster.suite.ghosts, name) if self.ids.count(name) == 1 and habits.is_todays else None,
+            )
+            for number, (name, habits) in enumerate(zip(self.ids, self.habits, strict=True))
         ]
         self.auditor = Auditor(cluster.world, self.all_names, self.ledger)
         for transactor in self.transactors:
@@ -81,3 +92,12 @@ class Transactions:
 
     def _is_lossy(self) -> bool:
         return any(ghost.loss_allowed for ghost in self.cluster.suite.ghosts.partitions.values())
+
+
+def _drawn(old: Random | None, early: Random | None, skips: Random | None) -> Habits:
+    """Of one application."""
+    return Habits(
+        old.choice((*AGES, None)) if old is not None else None,
+        early is not None and early.random() < 0.7,
+        skips is not None and skips.random() < 0.5,
+    )

@@ -1,0 +1,78 @@
+"""Transactional producers that are not ours. Before transaction version 2 (KIP-890) partitions are added first, EndTxn
+raises no epoch, and an epoch stands for many transactions.
+
+Nothing but the epoch tells a late request from one of the next transaction, so an application that wants exactly once
+with them takes its id anew when a connection broke: what may still be on its way is fenced then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidelog.client.backoff import Entropy
+from tidelog.client.options import Address, ProducerOptions
+from tidelog.client.transactional import OLDER, TransactionalProducer, Versions
+from tidelog.model import Time, TopicPartition
+
+OLDEST = Versions(produce=8, add=1, end=1, offsets=3)
+"""Those of Kafka 2.5, the first with positions that name their member (KIP-447)."""
+
+AGES = (OLDER, OLDER, OLDEST)
+
+
+class OldProducer(TransactionalProducer):
+    """Speaks no newer versions than `speaks`, whatever the cluster can do."""
+
+    def __init__(
+        self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, speaks: Versions
+    ) -> None:
+        super().__init__(bootstrap, options, entropy)
+        self.speaks = speaks
+
+    def _speaks(self, now: Time) -> tuple[int, Versions]:
+        del now
+        return 0, self.speaks
+
+
+class EarlyEnder(TransactionalProducer):
+    """Asks for the end of a transaction of which it sent nothing, too, as franz-go does."""
+
+    def begin(self) -> None:
+        super().begin()
+        self._has_begun = True
+
+
+class Skipper(TransactionalProducer):
+    """Lost the first batch of a transaction, does not know it, and sends the second."""
+
+    def skip(self, name: TopicPartition) -> bool:
+        """Whether the next record is the first of this producer to the partition; its sequence is 1 then."""
+        numbers = self._numbers.of(name)
+        is_first = numbers.next == 0
+        numbers.next += is_first
+        return is_first
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How an application's producer behaves. `speaks` are the versions of an old one; `ends_empty` as `EarlyEnder`;
+    `skips` as `Skipper`, and each transaction is the first of a new transactional id: no broker may take any of it."""
+
+    speaks: Versions | None = None
+    ends_empty: bool = False
+    skips: bool = False
+
+    @property
+    def is_todays(self) -> bool:
+        return self.speaks is None and not self.skips
+
+
+TODAYS = Habits()
+
+
+def producer(
+    bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, habits: Habits = TODAYS
+) -> TransactionalProducer:
+    if habits.speaks is not None:
+        return OldProducer(bootstrap, options, entropy, habits.speaks)
+    kind = Skipper if habits.skips else EarlyEnder if habits.ends_empty else TransactionalProducer
+    return kind(bootstrap, options, entropy)
