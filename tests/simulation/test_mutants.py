@@ -45,14 +45,14 @@ FORMER_FOUND = {
     "made-up-controller": 41,
     "compacted-epochs-forgotten": 764,
     "missing-folders-ignored": 781,
+    "coordinator-loads-rot": 45,
+    "log-ends-of-earlier-lives": 13,
     "several-unacknowledged": 0,
 }
 """The first seed that finds a defect which was mended, put back."""
 
 UNFOUND = {
     "positions-of-an-earlier-topic": "consumers that ask for positions without the topic's id, as before OffsetFetch 10",
-    "coordinator-loads-rot": "rot below the recovery point, in a log that is served",
-    "log-ends-of-earlier-lives": "an answer that comes when its broker has lost its end and is back",
     "replaced-coordinator-answers": "clients of transaction versions 0 and 1",
     "transaction-begins-anywhere": "a producer that sends more before its first batch is acknowledged, as Java's does",
     "early-end-is-fenced": "an application that alone has its id and must not be fenced",
