@@ -245,3 +245,20 @@ def test_what_was_done_in_a_folder_that_was_renamed_does_not_come_back_in_the_ne
     disk.sync_folder("/data")
     disk.lose_power()
     assert disk.read("/data/a/id") == b"second"
+
+
+def test_a_bit_that_turned_is_known_until_it_is_written_over():
+    d = disk()
+    file = d.open("/data/a", create=True)
+    file.write(0, b"abcd")
+    file.sync()
+    d.flip("/data/a", 2)
+    inode = d.inode("/data/a")
+    assert (bytes(inode.cached), bytes(inode.whole()), inode.rotten) == (b"abbd", b"abcd", [2])
+    file.write(2, b"c")
+    assert inode.rotten == []
+    d.lose_power()
+    assert (bytes(inode.cached)[2:3] == b"b") == (inode.rotten == [2])
+    inode.truncate(1)
+    inode.write(1, b"bbb")
+    assert (inode.rotten, bytes(inode.whole())) == ([], b"abbb")

@@ -119,3 +119,19 @@ def test_what_was_held_on_a_link_that_its_sender_gave_up_arrives_late_and_behind
     assert other.got == [b"after", b"before"]
     assert other.lost
     assert one.got == []
+
+
+def test_what_one_end_says_is_held_with_the_end_of_the_stream_until_it_is_let_go():
+    clock, network, one, other = linked(Weather(split_chance=0.0))
+    release = network.hold(other.end)
+    network.send(other.end, b"answer")
+    network.leave(other, silent=False)
+    network.send(one.end, b"to nobody")
+    clock.run()
+    assert (one.got, one.lost) == ([], False)
+    release()
+    clock.run()
+    assert (one.got, one.lost) == ([b"answer"], True)
+    release()
+    clock.run()
+    assert one.got == [b"answer"]

@@ -45,6 +45,8 @@ FORMER_FOUND = {
     "made-up-controller": 41,
     "compacted-epochs-forgotten": 764,
     "missing-folders-ignored": 781,
+    "coordinator-loads-rot": 45,
+    "log-ends-of-earlier-lives": 13,
     "several-unacknowledged": 0,
     "transaction-begins-anywhere": 62,
     "early-end-is-fenced": 29,
@@ -53,8 +55,6 @@ FORMER_FOUND = {
 
 UNFOUND = {
     "positions-of-an-earlier-topic": "consumers that ask for positions without the topic's id, as before OffsetFetch 10",
-    "coordinator-loads-rot": "rot below the recovery point, in a log that is served",
-    "log-ends-of-earlier-lives": "an answer that comes when its broker has lost its end and is back",
     "replaced-coordinator-answers": "a client that goes from the old coordinator to the new one and back in a transaction",
 }
 """Former defects that no seed of this world finds, and what it lacks."""

@@ -11,6 +11,7 @@ from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.sim.brokers import node_on
 from tidelog.sim.checks.insync import members_of
+from tidelog.sim.checks.loads import Loads
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
 from tidelog.sim.clients.admin import Admin
@@ -58,7 +59,7 @@ class Cluster:
         self.folders = self.properties["log.dirs"].split(",")
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders)
         self.suite = Suite()
-        self.world.observers.append(self.suite)
+        self.world.observers += [self.suite, Loads()]
         self.told = Told(self.suite)
         self.commits = Commits(self.suite.ghosts)
         self.admin = Admin(self.world, "admin")

@@ -140,6 +140,9 @@ TOLD: Mapping[str, str] = {
     "log folder empty at a start": "folder replaced",
     "log folder away at a start": "folder away",
     "log folder under another path": "folder renamed",
+    "rot in a coordinator's log": "rot for a coordinator",
+    "rot mended": "log.repaired",
+    "power lost after the end of a log was told": "power loss, end told",
     "killed after a compaction, with the others away": "killed after compaction, left alone",
 }
 """What the brokers' events and the world's counts tell, by the name it has there."""

@@ -246,6 +246,8 @@ class SimDisk:
         """Bit rot: one bit of the file turns, on the platter and in the cache."""
         self.rotten.add(parent_of(path))
         inode = self.inode(path)
+        if position < len(inode.cached):
+            inode.turned[position] = inode.cached[position]
         for content in (inode.cached, inode.durable):
             if position < len(content):
                 content[position] ^= 1

@@ -10,12 +10,14 @@ BLOCKS = (512, 4096)
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's content. `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then."""
+    """One file's content. `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then.
+    `turned`: what stood where a bit turned (`SimDisk.flip`), by position."""
 
     cached: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     dirty: list[tuple[int, int]] = field(default_factory=list)
     cut: int | None = None
+    turned: dict[int, int] = field(default_factory=dict)
 
     def write(self, position: int, data: Buffer) -> None:
         if position > len(self.cached):
@@ -25,6 +27,7 @@ class Inode:
 
     def truncate(self, size: int) -> None:
         if size < len(self.cached):
+            self.turned = {position: byte for position, byte in self.turned.items() if position < size}
             del self.cached[size:]
             self.cut = size if self.cut is None else min(self.cut, size)
         else:
@@ -57,6 +60,21 @@ class Inode:
             self.apply(kept, cut=random.random() < 0.5)
         self.cached = bytearray(self.durable)
         self.forget_dirty()
+
+    @property
+    def rotten(self) -> list[int]:
+        """Where a bit that turned still stands: nobody wrote over it, or what was written is lost."""
+        cached = self.cached
+        return [at for at, byte in self.turned.items() if at < len(cached) and cached[at] == byte ^ 1]
+
+    def whole(self) -> bytearray:
+        """The page cache, as if no bit had turned: what checks hold a log to, whose rot is yet to be found."""
+        if not (rotten := self.rotten if self.turned else []):
+            return self.cached
+        content = bytearray(self.cached)
+        for position in rotten:
+            content[position] = self.turned[position]
+        return content
 
     def dirty_blocks(self, block: int) -> list[tuple[int, int]]:
         size = len(self.cached)

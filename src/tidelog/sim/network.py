@@ -84,6 +84,7 @@ class End:
     told: bool = False
     gone: bool = False
     cut: bool = False
+    late: bool = False
     waiting: deque[bytes] = field(default_factory=deque)
     held: deque[bytes] = field(default_factory=deque)
 
@@ -255,7 +256,7 @@ class Network:
         self.clock.after(end.last_arrival - now, partial(self._arrive, end, other, piece))
 
     def _arrive(self, end: End, other: End, piece: bytes | None) -> None:
-        if end.held or (self.blocked and (end.party.name, other.party.name) in self.blocked):
+        if end.held or end.late or (self.blocked and (end.party.name, other.party.name) in self.blocked):
             end.held.append(piece or b"")
             self.holding[end] = None
             return
@@ -322,8 +323,19 @@ class Network:
                 self.reset(end.link)
             self.clock.after(self.delay(), partial(self._release, end))
 
+    def hold(self, end: End) -> Action:
+        """What arrives from this end from now on waits for the call of what is returned, or until all is healed; the
+        end of the stream, too."""
+        end.late = True
+        return partial(self.unhold, end)
+
+    def unhold(self, end: End) -> None:
+        self.holding.pop(end, None)
+        self._release(end)
+
     def _release(self, end: End) -> None:
         """What was held arrives before what was sent after it, even if that is on its way already."""
+        end.late = False
         held, end.held = end.held, deque()
         for piece in held:
             self._arrive(end, end.other, piece or None)

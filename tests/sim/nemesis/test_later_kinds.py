@@ -1,4 +1,5 @@
-"""Kinds of faults that came later: log folders, busy processes, a silent store, clocks days ahead, a leader left alone."""
+"""Kinds of faults that came later: log folders, busy processes, a silent store, clocks days ahead, a leader left alone,
+rot in a coordinator's log, and the end of a log that is lost when it was told."""
 
 from random import Random
 
@@ -6,9 +7,13 @@ import pytest
 
 from tests.sim.nemesis.test_kinds import NAME, Scene, acked
 from tidelog.node.node import Node
+from tidelog.sim.clients.commits import GROUPS
+from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Busy
+from tidelog.sim.mutants.catalogue import applied, find
 from tidelog.sim.parts.compaction import Compaction
+from tidelog.sim.world import Violation
 
 FOLDERS = "/data/one,/data/two"
 
@@ -134,3 +139,46 @@ def test_a_leader_that_is_left_alone_compacts_and_is_killed():
     assert scene.ends("killed after compaction, left alone") == 1
     compaction.stop()
     scene.settles()
+
+
+@pytest.fixture
+def committing():
+    """With a group's positions, so that a coordinator has a log."""
+    scene = Scene()
+    keeper = Keeper(scene.world, scene.cluster.commits, "keeper", [NAME])
+    keeper.process.after(0, keeper.start)
+    scene.passes_until(lambda: keeper.reads > 3)
+    return scene
+
+
+def test_a_coordinator_serves_once_its_rot_is_mended(committing):
+    scene = committing
+    struck(scene, "coordinator_rot", "log.repaired")
+    assert scene.ends("rot for a coordinator")
+    assert not scene.cluster.suite.ghosts.rotten(GROUPS)
+    scene.settles()
+    assert not scene.cluster.suite.ghosts.of(GROUPS).loss_allowed
+
+
+def test_a_coordinator_that_loads_rot_is_found_out(committing):
+    with applied(find("coordinator-loads-rot")), pytest.raises(Violation, match="I51: broker"):
+        struck(committing, "coordinator_rot", "log.repaired")  # which never comes
+
+
+def test_nobody_loses_power_while_another_holds_rot(committing):
+    scene, ghosts = committing, committing.cluster.suite.ghosts
+    host, other, _ = scene.hosts
+    path = next(path for path in host.disk.names if GROUPS.topic in path and path.endswith(".log"))
+    host.disk.flip(path, 70)
+    ghosts.rot[host.broker_id, GROUPS] = host.disk.inode(path)
+    atlas = scene.nemesis.atlas
+    assert (atlas.may_lose(other), atlas.may_lose(other, {NAME})) == (False, True)
+    host.disk.inode(path).turned.clear()
+    assert atlas.may_lose(other)
+
+
+def test_the_end_that_a_broker_tells_is_lost_before_it_is_heard():
+    scene = Scene()
+    struck(scene, "end_told", "power loss, end told")
+    scene.settles()
+    assert acked(scene) > 0

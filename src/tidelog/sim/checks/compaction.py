@@ -101,7 +101,7 @@ def contents(replica: Replica, disk: SimDisk, start: int) -> Iterator[tuple[memo
     log = replica.partition.log
     for number, segment in enumerate(list(log.segments)):
         if log.segments.end_of(number, log.log_end_offset) > start:
-            content = memoryview(disk.inode(segment.path(LOG)).cached)[: segment.size]
+            content = memoryview(disk.inode(segment.path(LOG)).whole())[: segment.size]
             content = content[first_from(start, content) :]
             for batch in batches(content):
                 if batch.base_offset >= start:

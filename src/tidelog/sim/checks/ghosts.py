@@ -16,6 +16,7 @@ from tidelog.ports import Node
 from tidelog.sim.checks import losses
 from tidelog.sim.checks.compaction import Keys
 from tidelog.sim.checks.replica import Chain
+from tidelog.sim.inode import Inode
 from tidelog.sim.store import Tree
 
 CLEANUP_POLICY = "cleanup.policy"
@@ -111,6 +112,8 @@ class Ghosts:
         self.doomed: set[str] = set()
         self.overrides: dict[str, Mapping[str, str]] = {}
         self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.rot: dict[tuple[int, TopicPartition], Inode] = {}
+        """(broker, partition) → the file in which a bit turned that no start looks for."""
         self.aged = False
         """Whether a clock was days ahead: producers, places and old records may have been deleted for their age."""
         self.overdue: Counter[str] = Counter()
@@ -253,6 +256,16 @@ class Ghosts:
         if state is None or broker not in state.isr or broker not in self.epochs:
             return False
         return self.proves(broker, self.epochs[broker], state.isr_epochs[state.isr.index(broker)])
+
+    def rotten(self, name: TopicPartition) -> set[int]:
+        """The brokers whose replica holds rot that nobody mended yet."""
+        return {broker for (broker, held), inode in self.rot.items() if held == name and inode.rotten}
+
+    def ended(self, broker: int, *, with_power: bool) -> None:
+        """A life is over. Where a bit turned in a log, the next may cut it there, power loss or not."""
+        rotten = {name for held_by, name in self.rot if held_by == broker and broker in self.rotten(name)}
+        if rotten or not with_power:
+            self.lost_power(broker, rotten if with_power else None)
 
     def lost_power(self, broker: int, held: Collection[TopicPartition] | None = None) -> None:
         """Judge whether this crash is one too many; `held`: only these went with a log folder."""

@@ -26,7 +26,7 @@ def check_log(replica: Replica) -> None:
 def check_bytes(replica: Replica, disk: SimDisk) -> None:
     """Every CRC of the log holds, and each index entry is where a batch begins that ends at its offset."""
     for segment in replica.partition.log.segments:
-        content = disk.inode(segment.path(LOG)).cached[: segment.size]
+        content = disk.inode(segment.path(LOG)).whole()[: segment.size]
         ends = {}
         for header in batches(content):
             assert crc_holds(content, header), f"I2: {replica!r} holds a broken batch {header}"

@@ -206,7 +206,7 @@ class Replica:
         if self.log.end < log.log_end_offset:
             for segment, end in self._unread():
                 base, position = self._place if self._place[0] == segment.base_offset else (segment.base_offset, 0)
-                content = disk.inode(segment.path(LOG)).cached[position : segment.size]
+                content = disk.inode(segment.path(LOG)).whole()[position : segment.size]
                 new += [self.take(header) for header in batches(content) if header.next_offset > self.log.end]
                 self._place = base, segment.size
                 assert self.log.end <= end, f"I2: {self!r} has records beyond {end} in {segment!r}"

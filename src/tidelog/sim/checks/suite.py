@@ -154,8 +154,7 @@ class Suite:
         self._fresh.discard(broker)
         self._ailing.discard(broker)
         self._held.pop(broker, None)
-        if how == crashes.POWER_LOSS:
-            self.ghosts.lost_power(broker)
+        self.ghosts.ended(broker, with_power=how != crashes.POWER_LOSS)
 
     def tree_changed(self, world: World) -> None:
         ghosts = self.ghosts

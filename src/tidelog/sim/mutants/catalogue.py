@@ -219,7 +219,7 @@ FORMER = (
         "coordinator-loads-rot",
         "a coordinator believes damaged records, and takes what it can read for all",
         (("tidelog.node.coordinating:Coordinating._load", former.load_unexamined),),
-        expects=("I29", "I28"),
+        expects=("I51", "I29", "I28"),
     ),
     Mutant(
         "log-ends-of-earlier-lives",

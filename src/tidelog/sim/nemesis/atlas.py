@@ -2,7 +2,8 @@
 
 Invariants: a broker's unsynced data go only where the ghosts still forbid loss afterwards, so that a lost record is
 always a bug. A broker that is `doomed` (its power goes within this moment) counts as having lost already: two are never
-judged as if each were alone. In a reckless seed everybody may be hit at any time, and the ghosts say what may be lost.
+judged as if each were alone. So does a replica with rot, for the next unclean start may cut its log there. In a
+reckless seed everybody may be hit at any time, and the ghosts say what may be lost.
 """
 
 from collections.abc import Collection
@@ -25,8 +26,10 @@ class Atlas:
     def may_lose(self, host: Host, held: Collection[TopicPartition] | None = None) -> bool:
         """Whether the broker's unsynced data, or all it has of these partitions, may go without loss becoming
         legitimate."""
-        if self.reckless:
-            return True
+        return self.reckless or self.spares(host, held)
+
+    def spares(self, host: Host, held: Collection[TopicPartition] | None = None) -> bool:
+        """As `may_lose`, in a reckless seed, too."""
         gone = {host.broker_id} | self.doomed
         return all(
             self._survives(ghost, gone)
@@ -35,7 +38,7 @@ class Atlas:
         )
 
     def _survives(self, ghost: Ghost, gone: Collection[int]) -> bool:
-        lossy = ghost.lossy.union(gone)
+        lossy = ghost.lossy.union(gone, self.ghosts.rotten(ghost.name))
         state = self.ghosts.states.get(ghost.name)
         return len(lossy) < ghost.min_in_sync and (state is None or not lossy.issuperset(state.isr))
 

@@ -2,8 +2,8 @@
 
 After a disk fault the disk is mended and the broker, whose folder stays offline until then, is killed and started
 anew; after a full disk it may also go on by itself. Rot is found where the broker reads what it does not believe: in
-the last segment of a log, at the start after an unclean end. Nothing in the broker survives rot
-in a log that it does serve; such rot is not drawn.
+the last segment of a log, at the start after an unclean end. Rot in a log that is served is another kind's
+(`coordinators`).
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,19 @@
 
 from collections.abc import Collection, Mapping
 
-from tidelog.sim.nemesis import clocks, compaction, disks, folders, leaderships, moments, networks, processes, stores
+from tidelog.sim.nemesis import (
+    clocks,
+    compaction,
+    coordinators,
+    disks,
+    folders,
+    leaderships,
+    log_ends,
+    moments,
+    networks,
+    processes,
+    stores,
+)
 from tidelog.sim.nemesis.strike import Kind
 
 GENERAL: Mapping[str, Kind] = {
@@ -25,7 +37,14 @@ SELDOM: Mapping[str, Kind] = networks.SELDOM
 FOLDERED: Mapping[str, Kind] = folders.KINDS
 """Those of seeds with several log folders."""
 
-DRAWN: Mapping[str, Kind] = {**processes.DRAWN, **stores.DRAWN, **clocks.DRAWN, **compaction.DRAWN}
+DRAWN: Mapping[str, Kind] = {
+    **processes.DRAWN,
+    **stores.DRAWN,
+    **clocks.DRAWN,
+    **compaction.DRAWN,
+    **coordinators.DRAWN,
+    **log_ends.DRAWN,
+}
 """Those that came last, each with dice of its own (`parts/drawing.py`)."""
 
 COMPACTED: Collection[str] = compaction.DRAWN.keys()

@@ -49,12 +49,12 @@ def to_and_fro(strike: Strike) -> None:
         assert controller is not None
         network.block(controller.name, leader.name)  # it does not hear that it was replaced
     alive = same_life(heir)
-    strike.later(strike.drawn(2 * MILLI, 300 * MILLI), partial(_elect, strike, name))
+    strike.later(strike.drawn(2 * MILLI, 300 * MILLI), partial(elect_preferred, strike, name))
     strike.later(strike.drawn(600 * MILLI, 2 * SECOND), lambda: strike.world.kill(heir) if alive() else None)
     strike.later(strike.drawn(3 * SECOND, 6 * SECOND), network.heal)
 
 
-def _elect(strike: Strike, name: TopicPartition) -> None:
+def elect_preferred(strike: Strike, name: TopicPartition) -> None:
     strike.nemesis.cluster.admin.elect(PREFERRED, [name], lambda _: None)
 
 

@@ -16,6 +16,8 @@ SHARES: Mapping[str, float] = {
     "store_silent": 0.15,
     "clock_days": 0.12,
     "left_alone": 0.3,
+    "coordinator_rot": 0.15,
+    "end_told": 0.15,
     "copiers": 0.12,
     "old-producers": 0.2,
     "early-ends": 0.4,

@@ -1,0 +1,122 @@
+"""Rot in the log of one who is to coordinate: below where a start looks for it, and found when the log is replayed.
+
+A broker stops in order, a bit of a record turns while it is down, and once it is in sync again it is made to lead.
+Others in sync hold the same batch whole, and the atlas keeps it so: the broker must replay what they hold, or wait.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from random import Random
+
+from tidelog.errors import ApiError
+from tidelog.model import INTERNAL_TOPICS, TopicPartition
+from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.host import Host
+from tidelog.sim.nemesis.leaderships import elect_preferred
+from tidelog.sim.nemesis.moments import Moment
+from tidelog.sim.nemesis.processes import end_in_order
+from tidelog.sim.nemesis.strike import Kind, Strike
+from tidelog.wire.records import HEADER_BYTES, batches
+
+FIRST = 0.7
+"""How often it is the one that is preferred as leader, where that one is in sync."""
+
+LATEST, FEW = 0.7, 4
+"""How often it is one of the last few batches: what stands there was not replaced since."""
+
+
+def coordinator_rot(strike: Strike) -> None:
+    """Nobody survives that all others lose what it cannot read, so reckless seeds have none."""
+    held = list(_held(strike))
+    if strike.atlas.reckless or not held:
+        return
+    preferred = [(name, host) for name, host in held if _order(strike, name)[0] == host.broker_id]
+    chosen = preferred if preferred and strike.random.random() < FIRST else held
+    name, host = strike.random.choice(chosen)
+    waiting = strike.nemesis.before_start.get(host.broker_id)
+
+    def starts() -> None:
+        if waiting is not None:
+            waiting()
+        if not strike.nemesis.over and host.stopped_because == "":  # stopped in order: no start reads the log again
+            _turn(strike, name, host)
+
+    strike.nemesis.before_start[host.broker_id] = starts
+    end_in_order(strike, host)
+
+
+def _order(strike: Strike, name: TopicPartition) -> tuple[int, ...]:
+    return strike.atlas.ghosts.assignments[name]
+
+
+def _held(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
+    """Replicas of the internal topics that are in sync and run."""
+    ghosts, hosts = strike.atlas.ghosts, strike.world.hosts
+    for name in sorted(ghosts.states):
+        for broker in ghosts.assignments[name] if name.topic in INTERNAL_TOPICS else ():
+            if ghosts.in_sync(name, broker) and hosts[broker].running:
+                yield name, hosts[broker]
+
+
+def _turn(strike: Strike, name: TopicPartition, host: Host) -> None:
+    """A bit of some record whose batch somebody else has, too."""
+    ghosts = strike.atlas.ghosts
+    others = [other for held, other in _held(strike) if held == name and other is not host]
+    whole = {data for other in others for _, _, data in _batches(other, name)}
+    places = [(path, position, data) for path, position, data in _batches(host, name) if data in whole]
+    if not places or not strike.atlas.spares(host, {name}):
+        return
+    latest = strike.random.random() < LATEST
+    path, position, data = strike.random.choice(places[-FEW:] if latest else places)
+    host.disk.flip(path, position + _within(strike.random, data))
+    ghosts.rot[host.broker_id, name] = host.disk.inode(path)
+    strike.world.note(host.name, "ROT", path)
+    strike.world.count("rot for a coordinator")
+    strike.arm(Returned(strike, name, host), 20 * SECOND)
+
+
+def _within(dice: Random, batch: bytes) -> int:
+    return dice.randint(HEADER_BYTES, len(batch) - 1)
+
+
+def _batches(host: Host, name: TopicPartition) -> Iterator[tuple[str, int, bytes]]:
+    """(path, position, bytes) of those with records in a replica's files; behind the last there may be a torn end."""
+    folder = f"/{name.topic}-{name.partition}/"
+    for path in sorted(path for path in host.disk.names if folder in path and path.endswith(".log")):
+        content = bytes(host.disk.inode(path).cached)
+        try:
+            for batch in batches(content):
+                if batch.length > HEADER_BYTES:
+                    yield path, batch.position, content[batch.position : batch.end]
+        except ApiError:
+            continue
+
+
+class Returned(Moment):
+    """The broker is in sync again: it is to lead soon."""
+
+    def __init__(self, strike: Strike, name: TopicPartition, host: Host) -> None:
+        super().__init__(strike)
+        self.name, self.host = name, host
+
+    def tree_changed(self) -> None:
+        if self.host.running and self.strike.atlas.ghosts.in_sync(self.name, self.host.broker_id):
+            self.strike.nemesis.disarm(self)
+            self.strike.later(self.strike.drawn(50 * MILLI, SECOND), partial(_lead, self.strike, self.name, self.host))
+
+
+def _lead(strike: Strike, name: TopicPartition, host: Host) -> None:
+    """By preference; where others are preferred, by their death."""
+    ghosts, world = strike.atlas.ghosts, strike.world
+    if strike.nemesis.over or not host.running or not ghosts.in_sync(name, host.broker_id):
+        return
+    order = _order(strike, name)
+    if order[0] == host.broker_id:
+        elect_preferred(strike, name)
+        return
+    for broker in {*order[: order.index(host.broker_id)], ghosts.states[name].leader} - {host.broker_id, -1}:
+        if world.hosts[broker].running:
+            world.kill(world.hosts[broker])
+
+
+DRAWN: Mapping[str, Kind] = {"coordinator_rot": coordinator_rot}

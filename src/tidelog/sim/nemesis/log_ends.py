@@ -1,0 +1,156 @@
+"""An answer that outlives what it tells of: a broker tells a controller where its log ends, and loses the end.
+
+All who are in sync in some partition are killed, so that the most complete log is to lead. One that would lead if it
+had as much as the others loses its power as it answers, and comes back while its answer is still on its way. The
+controller, whose store is slow then, finds it in its next life before it has missed it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from struct import Struct
+
+from tidelog.controller.commands.elections import LOG_END_QUERY
+from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.host import Host
+from tidelog.sim.nemesis.moments import Moment
+from tidelog.sim.nemesis.strike import Kind, Strike, same_life
+from tidelog.sim.network import Action, End, Link
+from tidelog.wire.codec import decode_request, decode_response
+
+EPOCHS = 23
+PREFIX = 4
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+
+WITHHELD = 20 * SECOND
+"""So long at most; controllers wait for 30 seconds."""
+
+SLOW_STORE = (100 * MILLI, 400 * MILLI)
+"""Longer than it takes to register when an earlier registration has expired."""
+
+NOTICED = 1500 * MILLI
+"""By then the controller knows of the new life."""
+
+NEW_DISK = 0.5
+"""How often the machine comes back with an empty disk."""
+
+
+def end_told(strike: Strike) -> None:
+    """Kill all who are in sync in a partition, and wait until one of them is asked for the end of its log."""
+    ghosts, world = strike.atlas.ghosts, strike.world
+    names = sorted(
+        name for name, state in ghosts.states.items() if len(state.isr) > 1 and name.topic not in ghosts.doomed
+    )
+    if not names:
+        return
+    told = EndTold(strike)
+    strike.arm(told, WITHHELD)
+    world.witnesses.append(told)
+    strike.later(WITHHELD, partial(_leave, told))
+    for broker in ghosts.states[strike.random.choice(names)].isr:
+        if world.hosts[broker].running:
+            world.kill(world.hosts[broker])
+            strike.later(strike.random.randint(20 * MILLI, SECOND), partial(strike.nemesis.back, world.hosts[broker]))
+
+
+class EndTold(Moment):
+    """Also a `world.Witness`: what is asked and answered is read from the wire."""
+
+    def __init__(self, strike: Strike) -> None:
+        super().__init__(strike)
+        self.asked: dict[tuple[Link, int], int] = {}
+
+    def starting(self, host: Host) -> None:
+        """Nothing is known of it yet."""
+
+    def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
+        for frame in frames if end.listener else ():
+            if _INT16.unpack_from(frame)[0] == EPOCHS:
+                head, request = decode_request(frame)
+                if request.replica_id == LOG_END_QUERY:
+                    self.asked[end.link, head.correlation_id] = head.api_version
+
+    def sent(self, host: Host, end: End, data: bytes) -> None:
+        if self not in self.strike.nemesis.awaited() or not end.listener or not host.running:
+            return
+        for frame in _frames(data):
+            version = self.asked.pop((end.link, _INT32.unpack_from(frame)[0]), None)
+            if version is not None and self.matters(host, list(_told(version, frame))):
+                self.strike.nemesis.disarm(self)
+                self.told(host, end)
+                return
+
+    def matters(self, host: Host, names: Sequence[TopicPartition]) -> bool:
+        """Whether it would lead, as far as the order goes, and may lose what it told."""
+        ghosts = self.strike.atlas.ghosts
+        first = (next((b for b in ghosts.assignments[n] if b in ghosts.states[n].isr), -1) for n in names)
+        return host.broker_id in first and self.strike.atlas.may_lose(host)
+
+    def told(self, host: Host, end: End) -> None:
+        strike, world = self.strike, self.strike.world
+        release = world.network.hold(end)
+        strike.later(WITHHELD, release)
+        controller = next(each for each in world.hosts if each.name == end.other.party.name)
+        strike.arm(Registered(strike, host, release), WITHHELD)
+        strike.later(0, partial(_lose, strike, host, same_life(host)))
+        expires = world.faults.session_term
+        strike.later(expires - 10 * MILLI, partial(_slow, strike, controller))
+        strike.later(expires + SECOND, partial(_recover, controller))
+
+
+class Registered(Moment):
+    """The broker stands in the tree with another life: the answer of the one before comes soon."""
+
+    def __init__(self, strike: Strike, host: Host, release: Action) -> None:
+        super().__init__(strike)
+        self.host, self.release = host, release
+        self.epoch = strike.atlas.ghosts.epochs.get(host.broker_id)
+
+    def tree_changed(self) -> None:
+        if self.strike.atlas.ghosts.epochs.get(self.host.broker_id, self.epoch) != self.epoch:
+            self.strike.nemesis.disarm(self)
+            self.strike.later(NOTICED, self.release)
+
+
+def _frames(data: bytes) -> Iterator[memoryview]:
+    position = 0
+    while position < len(data):
+        start = position + PREFIX
+        position = start + _INT32.unpack_from(data, position)[0]
+        yield memoryview(data)[start:position]
+
+
+def _told(version: int, frame: memoryview) -> Iterator[TopicPartition]:
+    """The partitions of whose logs the ends are told."""
+    _, response = decode_response(EPOCHS, version, frame)
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.NONE:
+                yield TopicPartition(topic.topic, partition.partition)
+
+
+def _lose(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
+    if not still() or not strike.atlas.may_lose(host):
+        return
+    strike.world.count("power loss, end told")
+    strike.world.lose_power(host)
+    if strike.random.random() < NEW_DISK:
+        host.disk.erase()
+    strike.later(strike.random.randint(20 * MILLI, SECOND), partial(strike.nemesis.back, host))
+
+
+def _slow(strike: Strike, host: Host) -> None:
+    if not strike.nemesis.over:
+        host.trouble.store_delay = SLOW_STORE
+
+
+def _recover(host: Host) -> None:
+    host.trouble.store_delay = None
+
+
+def _leave(told: EndTold) -> None:
+    told.strike.world.witnesses.remove(told)
+
+
+DRAWN: Mapping[str, Kind] = {"end_told": end_told}
