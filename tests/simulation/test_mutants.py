@@ -47,6 +47,7 @@ FORMER_FOUND = {
     "missing-folders-ignored": 781,
     "coordinator-loads-rot": 45,
     "log-ends-of-earlier-lives": 13,
+    "positions-of-an-earlier-topic": 24,
     "several-unacknowledged": 0,
     "transaction-begins-anywhere": 62,
     "early-end-is-fenced": 29,
@@ -54,7 +55,6 @@ FORMER_FOUND = {
 """The first seed that finds a defect which was mended, put back."""
 
 UNFOUND = {
-    "positions-of-an-earlier-topic": "consumers that ask for positions without the topic's id, as before OffsetFetch 10",
     "replaced-coordinator-answers": "a client that goes from the old coordinator to the new one and back in a transaction",
 }
 """Former defects that no seed of this world finds, and what it lacks."""

@@ -101,7 +101,10 @@ ALL = {
     110189: "a partition that never had a leader has no first offset, and a consumer's look-up runs out of time",
     111311: "a leader that had deleted the beginning of a transaction was more stable than the next one",
 }
-"""Found with all parts and kinds."""
+"""Found with all parts and kinds that there were."""
+
+NOT_YET = ("old-consumers",)
+"""What came after those."""
 
 
 @pytest.mark.parametrize("seed", sorted(KEPT))
@@ -124,7 +127,7 @@ def test_a_seed_that_found_a_bug_with_new_kinds_of_clients_passes(seed):
 
 @pytest.mark.parametrize("seed", sorted(ALL))
 def test_a_seed_that_found_a_bug_with_all_that_came_later_passes(seed):
-    outcome = run(Plan(seed))
+    outcome = run(Plan(seed, without=NOT_YET))
     assert outcome.ok, outcome.violation
 
 

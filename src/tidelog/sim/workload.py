@@ -14,6 +14,7 @@ from tidelog.sim.clients.asker import Asker
 from tidelog.sim.clients.group import Group
 from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.clients.producer import Pace
+from tidelog.sim.clients.returner import Returner
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
 from tidelog.sim.nemesis.kinds import DRAWN
@@ -40,7 +41,7 @@ PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", 
 """What of a workload may be left out, to make a failing run smaller."""
 
 HABITS = ("old-producers", "early-ends", "first-lost")
-CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members")
+CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members", "old-consumers")
 LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN)
 """What came last and may be left out: seeds that found something before are then the runs that they were."""
 
@@ -87,6 +88,8 @@ class Workload:
         self.near = dice_of(seed, "racks", without)
         dice = dice_of(seed, "relocations", without) if len(cluster.folders) > 1 else None
         self.relocations = Relocations(cluster, dice) if dice is not None else None
+        dice = dice_of(seed, "old-consumers", without) if self.operator is not None else None
+        self.returner = Returner(cluster, FLEETING, dice) if dice is not None else None
 
     def _transactions(self, dice: Random, partitions: int | None, habits: Sequence[Random | None]) -> Transactions:
         compacted = self.compaction.names if self.compaction is not None else ()
@@ -134,6 +137,8 @@ class Workload:
             self.forger.start()
         if self.relocations is not None:
             self.relocations.start()
+        if self.returner is not None:
+            self.returner.process.after(0, self.returner.start)
 
     # Producers.
 
@@ -238,7 +243,12 @@ class Workload:
             cluster.expect(partial(self._has_read, keeper), 60, f"{keeper!r} reads what was committed")
         if self.transactions is not None:
             self.transactions.end()
+        if self.returner is not None:
+            self.returner.stop()
         cluster.settle()
+        if self.returner is not None:
+            returner = self.returner
+            cluster.expect(lambda: returner.is_over, 60, f"{returner!r} reads by the topic's name")
         if self.transactions is not None:
             self.transactions.settle()
         if self.copies is not None:

@@ -31,6 +31,8 @@ HOPELESS = frozenset(
 )
 AGAIN = (100 * MILLI, 300 * MILLI)
 ANSWER_MS = 8_000
+NEWEST = 32_767
+"""Whatever version both sides know."""
 
 
 class Admin:
@@ -47,10 +49,13 @@ class Admin:
     def __repr__(self) -> str:
         return f"<admin {self.process.name}, {len(self._answered)} unanswered>"
 
-    def ask(self, request: Any, target: Target, answered: Answered, *, retries: bool = True) -> None:
-        """`answered` is called exactly once. Without `retries` a fault is no answer at once."""
+    def ask(
+        self, request: Any, target: Target, answered: Answered, *, retries: bool = True, newest: int = NEWEST
+    ) -> None:
+        """`answered` is called exactly once. Without `retries` a fault is no answer at once. The request's version is
+        `newest` at most."""
         machine, now = self.process.machine, self.process.now()
-        ticket, effects = machine.ask(request, target, now, timeout_ms=ANSWER_MS, retries=retries)
+        ticket, effects = machine.ask(request, target, now, timeout_ms=ANSWER_MS, newest=newest, retries=retries)
         self._answered[ticket] = answered
         self.process.carry_out(effects)
 

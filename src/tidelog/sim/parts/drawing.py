@@ -24,10 +24,11 @@ SHARES: Mapping[str, float] = {
     "first-lost": 0.15,
     "consumer-protocol": 0.25,
     "static-members": 0.25,
+    "old-consumers": 0.4,
 }
-"""How many seeds have each; of those with several log folders `relocations`, of those with compaction `left_alone`. The
-last two say what the members of a group are, which half of the seeds have; the three before, how producers of
-transactions behave."""
+"""How many seeds have each; of those with several log folders `relocations`, of those with compaction `left_alone`, of
+those with an operator `old-consumers`. `consumer-protocol` and `static-members` say what the members of a group are,
+which half of the seeds have; the three before, how producers of transactions behave."""
 
 
 def dice_of(seed: int, part: str, without: Collection[str] = ()) -> Random | None:
