@@ -1,6 +1,7 @@
 """What is synced when, by flush.ms, and which idle producers are forgotten."""
 
 from tests.node.one_broker import TOPIC, WALL, OneBroker
+from tidelog.sim.faults import Fault
 from tidelog.wire.records import Record, build
 
 ALONE = {"isr": (0,), "replicas": (0,)}
@@ -77,3 +78,14 @@ def test_an_idle_producer_is_forgotten_after_its_time():
     assert broker.partition().log.producers.get(7)
     broker.passes(2_000)
     assert broker.partition().log.producers.get(7) is None
+
+
+def test_a_disk_that_refuses_what_follows_from_a_sync_takes_its_folder_offline():
+    """A mark that the log was cut goes once that is durable."""
+    broker = leading(log_flush_interval_ms=300)
+    broker.partition().log.durability.truncate(0)
+    broker.produce("a")
+    broker.passes(300)
+    broker.disk.faults.append(Fault("remove", ".cut"))
+    broker.synced()
+    assert broker.partition().failed

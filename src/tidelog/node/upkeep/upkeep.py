@@ -2,6 +2,7 @@
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect
+from tidelog.errors import DiskFailed
 from tidelog.model import Time
 from tidelog.node.local import LocalBroker
 from tidelog.node.upkeep.cleaning import Cleaning
@@ -41,7 +42,14 @@ class Upkeep:
         self.relocations.configure()
 
     def synced(self, token: int, now: Time) -> None:
-        """By a sync that a partition waited for, its high watermark may move, and it may fetch on."""
+        """By a sync that a partition waited for, its high watermark may move, and it may fetch on. The disk may refuse
+        what follows from a sync, too."""
+        try:
+            self._synced(token, now)
+        except DiskFailed as failure:
+            self._replicas.refused(failure)
+
+    def _synced(self, token: int, now: Time) -> None:
         if token < 0:
             self.cleaning.synced(token, now)
         if self.relocations.synced(token, now):
