@@ -36,6 +36,7 @@ class Group:
         self.unsynced: dict[str, None] = {}
         self.subscribed_topics: set[str] | None = None
         self.new_member_added = False
+        self.has_no_leader_on_record = False
         self.storing: int | None = None
 
     def __repr__(self) -> str:

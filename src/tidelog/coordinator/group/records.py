@@ -77,7 +77,7 @@ def _value(cls: type[object], value: bytes | None) -> object:
 
 
 def group_change(group: Group, assignments: dict[str, bytes]) -> Change:
-    """The group as it is, with these assignments."""
+    """The group as it is, with these assignments. Without a leader, a coordinator that loads it begins a rebalance."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -127,6 +127,7 @@ def group_from(group_id: str, value: GroupMetadataValue) -> Group:
         group.add(_member_from(value, saved))
     if value.leader in group.members:
         group.leader = value.leader
+    group.has_no_leader_on_record = value.leader is None and bool(group.members)
     group.state = GroupState.STABLE if group.members else GroupState.EMPTY
     group.note_subscription()
     return group

@@ -229,6 +229,19 @@ def test_the_last_member_of_the_new_protocol_leaves_and_the_group_is_a_classic_o
     assert people.listed() == {"g": ("classic", "Empty")}
 
 
+def test_a_coordinator_that_loads_the_classic_group_lets_it_rebalance_too():
+    """Nobody has what the member that left had."""
+    people, old, new = mixed()
+    new.leave()
+    generation = people.machine.groups["g"].generation
+    after = people.failover()
+    assert after.listed() == {"g": ("classic", "PreparingRebalance")}
+    assert after.heartbeat(old.member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert after.answers[after.join(old.member_id, protocols=said(), **SESSION)].leader == old.member_id
+    after.sync(old.member_id, generation + 1, {old.member_id: given(after, {("t", n) for n in range(4)})})
+    assert after.failover().listed() == {"g": ("classic", "Stable")}
+
+
 def test_the_last_member_of_the_new_protocol_is_fenced_and_the_group_is_a_classic_one_again():
     people, old, _ = mixed()
     for _ in range(10):

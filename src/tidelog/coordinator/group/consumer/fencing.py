@@ -23,7 +23,7 @@ def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Member]
     staying = [member for member in group.members.values() if member.member_id not in gone]
     if conversion.may_downgrade(machine, staying):
         settled = partial(conversion.downgraded, machine, group.group_id, rebalance_now=True)
-        return Result(changes=conversion.downgrade(machine, group, staying), settled=settled)
+        return Result(changes=conversion.downgrade(machine, group, staying, rebalance_now=True), settled=settled)
     draft = Draft(group)
     for member in members:
         draft.add(*member_tombstones(group.group_id, member.member_id))

@@ -126,7 +126,8 @@ def _join_and_downgrade(
     if not is_stale:
         member = step(machine, draft, member, owned, changed=changed)
     group = draft.group
-    changes = [*draft.changes, *conversion.downgrade(machine, group, group.members.values())]
+    members = group.members.values()
+    changes = [*draft.changes, *conversion.downgrade(machine, group, members, rebalance_now=is_stale)]
 
     def settled(code: ErrorCode) -> Result:
         return conversion.downgraded(machine, group.group_id, code, rebalance_now=is_stale)

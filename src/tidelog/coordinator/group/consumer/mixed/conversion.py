@@ -124,8 +124,11 @@ def may_downgrade(machine: GroupMachine, staying: Sequence[Member]) -> bool:
     )
 
 
-def downgrade(machine: GroupMachine, group: ConsumerGroup, staying: Iterable[Member]) -> list[Change]:
-    """The consumer group's end, and the classic group that it becomes: stable, each member with its target."""
+def downgrade(
+    machine: GroupMachine, group: ConsumerGroup, staying: Iterable[Member], *, rebalance_now: bool
+) -> list[Change]:
+    """The consumer group's end, and the classic group that it becomes: stable, each member with its target. Without a
+    leader where a rebalance is to follow, so that one does after a failover, too."""
     classic = Group(group.group_id, machine.wall)
     assignments: dict[str, bytes] = {}
     classic.protocol_type, classic.generation, classic.state = protocols.CONSUMER, group.epoch, GroupState.STABLE
@@ -136,6 +139,8 @@ def downgrade(machine: GroupMachine, group: ConsumerGroup, staying: Iterable[Mem
         version = embedded.version(classic_member.metadata(classic.protocol))
         target: frozenset[Place] = group.targets.get(classic_member.member_id, NO_PLACES)
         assignments[classic_member.member_id] = embedded.write_assignment(machine.cluster, target, version)
+    if rebalance_now:
+        classic.leader = None
     tombstones = group_tombstones(group.group_id, group.members, group.regexes)
     return [*tombstones, records.group_change(classic, assignments)]
 
