@@ -448,3 +448,12 @@ def test_an_end_that_older_clients_ask_for_again_is_answered_by_a_successor():
     successor = ledger.successor()
     assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
     assert successor.successor().finish(100, 0, version=0) == Ended(NONE, 100, 0)
+
+
+def test_who_was_fenced_by_an_older_client_does_not_take_the_end_of_that_one_for_its_own():
+    ledger = Ledger()
+    ledger.init()
+    assert ledger.init() == Inited(NONE, 100, 1), "another one takes the id over"
+    ledger.add(100, 1, version=0)
+    assert ledger.finish(100, 1, version=0, commit=False) == Ended(NONE, 100, 1)
+    assert ledger.finish(100, 0, commit=False).code == FENCED

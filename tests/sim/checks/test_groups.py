@@ -69,4 +69,15 @@ def test_a_group_without_members_that_becomes_one_of_the_other_kind_begins_anew(
     ):
         for event in events:
             groups.happened(event)
-        assert groups.is_anew("g") == is_anew, events
+        assert groups.is_anew("g", is_mixed=True) == is_anew, events
+
+
+def test_only_a_group_that_was_left_by_all_may_be_forgotten():
+    """Seed 2721 with stale coordinators: a group without members and positions goes at the next look for such."""
+    groups = Groups()
+    anew = Event("group.rebalance", {"group": "g", "generation": 0})
+    generation = [Event("group.generation", {"group": "g", "generation": 3, "members": count}) for count in (0, 1)]
+    for events, is_anew in (([anew], False), ([generation[1], anew], False), ([generation[0], anew], True)):
+        for event in events:
+            groups.happened(event)
+        assert groups.is_anew("g", is_mixed=False) == is_anew, events

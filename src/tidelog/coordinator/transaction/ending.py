@@ -61,7 +61,10 @@ def end(machine: TransactionMachine, asked: EndTransaction) -> Result:
 
 
 def _is_again(transaction: Transaction, asked: EndTransaction) -> bool:
-    """Whether this end was answered before: its epoch was raised since, or used up."""
+    """Whether this end was answered before: its epoch was raised since, or used up. The next epoch is also that of
+    whoever took the id over; where that is an older client its end leaves the epoch as it is, and is not this one."""
+    if transaction.version < RAISES_EPOCH:
+        return False
     if transaction.producer_id == asked.producer_id:
         return (
             transaction.epoch == asked.epoch + 1

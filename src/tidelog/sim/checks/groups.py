@@ -17,6 +17,9 @@ class Groups:
     def __init__(self) -> None:
         self._began: Counter[str] = Counter()
         """How often a coordinator had a group begin at the start."""
+        self._forgotten: Counter[str] = Counter()
+        """How often it had one that was without members before: nothing was left of that one, as its positions had
+        expired, or there never were any."""
         self._empty: set[str] = set()
         """Classic groups without members."""
         self._seen: Counter[str] = Counter()
@@ -30,7 +33,9 @@ class Groups:
         """A group without members becomes one of the other kind, which counts from the start, as in Kafka."""
         group = str(event.fields["group"])
         if event.kind == "group.rebalance":
-            self._began[group] += not event.fields["generation"]
+            is_new = not event.fields["generation"]
+            self._began[group] += is_new
+            self._forgotten[group] += is_new and group in self._empty
         elif event.kind == "group.assigned":
             self._began[group] += group in self._empty
             self._empty.discard(group)
@@ -39,10 +44,11 @@ class Groups:
         else:
             self._empty.add(group)
 
-    def is_anew(self, group: str) -> bool:
-        """Whether it began since this was asked last."""
-        before, self._seen[group] = self._seen[group], self._began[group]
-        return before != self._began[group]
+    def is_anew(self, group: str, *, is_mixed: bool) -> bool:
+        """Whether it began since this was asked last, as a group may: one with members of both kinds at any time."""
+        count = self._began[group] if is_mixed else self._forgotten[group]
+        before, self._seen[group] = self._seen[group], count
+        return before != count
 
     def begin_anew(self, group: str) -> None:
         """What was owned before is no measure any more."""

@@ -307,6 +307,10 @@ class Copier:
                         self.consumer.after(0, self.die)
 
     def _joined(self, generation: int) -> None:
+        groups = self.cluster.suite.groups
+        if groups.is_anew(self.group, is_mixed=False):
+            self.commits.begin_anew(self.group)
+            groups.begin_anew(self.group)
         self.commits.reached(self.group, generation)
         if not self.commits.is_void:
             name, owned = self.consumer.name, self.reader.assignment

@@ -216,7 +216,7 @@ class Member:
             self.process.after(0, partial(self.over, self))
 
     def _joined(self, generation: int) -> None:
-        if self.is_mixed and self.told.suite.groups.is_anew(self.group):
+        if self.told.suite.groups.is_anew(self.group, is_mixed=self.is_mixed):
             self.commits.begin_anew(self.group)
             self.told.suite.groups.begin_anew(self.group)
         self.commits.reached(self.group, generation)
