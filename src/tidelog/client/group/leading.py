@@ -10,8 +10,8 @@ from tidelog.wire.messages.groups.join_group import JoinGroupResponseMember
 
 
 class Leading:
-    """One generation's. ProtocolViolation where a member's wish cannot be read. `skips`: a static leader came back, and
-    what was assigned before stays (KIP-814); it only watches the topics from now on."""
+    """The assignment of one generation. ProtocolViolation if a member's subscription cannot be read. `skips`: a static
+    leader came back, and what was assigned before stays (KIP-814); it only watches the topics from now on."""
 
     def __init__(
         self,

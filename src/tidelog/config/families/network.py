@@ -51,8 +51,8 @@ class NetworkOptions(Options):
     )
     inter_broker_listener_name = string(
         None,
-        "The listener on which brokers talk to each other, for nobody else to reach; without it REPLICATION, whose "
-        "port is 1000 above the first listener's (10092 for 9092).",
+        "The listener that brokers use among themselves; no client should be able to connect to it. By default "
+        "REPLICATION, whose port is 1000 above that of the first listener (10092 for 9092).",
     )
     security_inter_broker_protocol = string(
         "PLAINTEXT",

@@ -72,7 +72,8 @@ def _decide(
     again = code == ErrorCode.INVALID_UPDATE_VERSION and wish.partition_epoch == partition.version - 1
     if (again or not code) and _holds(state, wish.new_isr_with_epochs):
         return ErrorCode.NONE, partition
-    code = code or check_isr(state, partition.replicas, wish, lives) or check_online(partition, wish)
+    code = code or check_isr(state, partition.replicas, wish, lives)
+    code = code or check_online(partition, wish)
     if code:
         return code, None
     # The controller's order: the epochs recorded are those of the registrations, which the wish was checked against.

@@ -10,7 +10,7 @@ from tidelog.cli.simulate.drawn.tree import Tree
 from tidelog.sim.mutants.drawn.drawing import Site
 
 KINDS = ("test", "story", "seed", "time-out")
-"""What kills, in the order in which it is told."""
+"""What may kill a mutant, in the order of the summary."""
 
 
 def row(tree: Tree, number: int, verdict: Verdict) -> str:
