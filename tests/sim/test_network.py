@@ -26,13 +26,13 @@ class Someone:
     def __init__(self, name, clock):
         self.name, self.clock = name, clock
         self.end = None
-        self.got, self.times, self.lost = [], [], False
+        self.got, self.times, self.lost, self.failed = [], [], False, None
 
     def connected(self, end):
         self.end = end
 
     def connect_failed(self, number, reason):
-        raise AssertionError(reason)
+        self.failed = reason
 
     def arrived(self, end, data):
         self.got.append(data)
@@ -49,6 +49,7 @@ def linked(weather):
     network.listen("other", 1, other, "L")
     network.connect(one, -1, "other", 1)
     clock.run()
+    assert one.failed is None
     return clock, network, one, other
 
 
@@ -135,3 +136,17 @@ def test_what_one_end_says_is_held_with_the_end_of_the_stream_until_it_is_let_go
     release()
     clock.run()
     assert one.got == [b"answer"]
+
+
+def test_who_is_refused_opens_no_more_connections_and_keeps_those_it_has():
+    clock, network, one, other = linked(Weather(split_chance=0.0))
+    network.refuse("one", "other")
+    network.connect(one, -2, "other", 1)
+    network.send(one.end, b"still here")
+    clock.run()
+    assert (one.failed, other.got) == ("refused", [b"still here"])
+    network.heal()
+    one.failed = None
+    network.connect(one, -2, "other", 1)
+    clock.run()
+    assert (one.failed, one.end.number) == (None, -2)

@@ -125,6 +125,7 @@ class Network:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.links: list[Link] = []
         self.blocked: set[tuple[str, str]] = set()
+        self.refused: set[tuple[str, str]] = set()
         self.holding: dict[End, None] = {}
         self.slow: dict[tuple[str, str], Narrow] = {}
         self.buffers = Buffers()
@@ -153,7 +154,7 @@ class Network:
         target = self.listeners.get((host, port))
         if target is not None and self.is_cut(party.name, target.party.name):
             self.clock.after(self.weather.connect_timeout, lambda: party.connect_failed(number, "timed out"))
-        elif target is None:
+        elif target is None or (party.name, target.party.name) in self.refused:
             self.clock.after(self.delay(), lambda: party.connect_failed(number, "refused"))
         else:
             self._link(party, number, target)
@@ -290,6 +291,10 @@ class Network:
         """Nothing goes from source to target; the other way stays as it is."""
         self.blocked.add((source, target))
 
+    def refuse(self, source: str, target: str) -> None:
+        """Source opens no more connections to target, and hears so at once; those that there are stay."""
+        self.refused.add((source, target))
+
     def narrow(self, source: str, target: str, bytes_a_second: int) -> None:
         """What goes from source to target from now on shares this much."""
         self.slow[source, target] = Narrow(bytes_a_second)
@@ -316,6 +321,7 @@ class Network:
     def heal(self) -> None:
         """Every way is open and wide: what was held arrives, or the link is reset."""
         self.blocked.clear()
+        self.refused.clear()
         self.slow.clear()
         holding, self.holding = self.holding, {}
         for end in holding:

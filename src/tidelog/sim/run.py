@@ -12,7 +12,7 @@ from tidelog.sim.checks import costs
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
-from tidelog.sim.nemesis import COMPACTED, DRAWN, FOLDERED, PARTICULAR, SELDOM, Nemesis, clocks
+from tidelog.sim.nemesis import DRAWN, FOLDERED, NEEDS, PARTICULAR, SELDOM, Nemesis, clocks
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
 from tidelog.sim.parts import compaction, factors, folders, members, moves, racks
@@ -95,17 +95,23 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     has = partial(dice_of, plan.seed, without=plan.without)
     if has("racks") is not None:
         racks.place(cluster)
-    compacted = has("compaction") is not None
     nemesis = Nemesis(
         cluster,
         plan.kinds,
         plan.only,
-        PARTICULAR if compacted else (),
+        PARTICULAR if has("compaction") is not None else (),
         SELDOM,
         FOLDERED if has("folders") is not None else (),
-        {kind: dice for kind in DRAWN if (compacted or kind not in COMPACTED) and (dice := has(kind)) is not None},
+        _later(plan),
     )
     return cluster, nemesis
+
+
+def _later(plan: Plan) -> dict[str, Random]:
+    """The later kinds of faults that the seed has, with their dice."""
+    has = partial(dice_of, plan.seed, without=plan.without)
+    possible = (kind for kind in DRAWN if all(has(part) is not None for part in NEEDS.get(kind, ())))
+    return {kind: dice for kind in possible if (dice := has(kind)) is not None}
 
 
 def is_moving(plan: Plan) -> bool:

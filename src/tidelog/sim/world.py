@@ -254,14 +254,15 @@ class World:
             self.note(host.name, "RESUME")
             host.life.resume()
 
-    def lose_session(self, host: Host) -> None:
-        """The session expires; the broker hears of it later, and a new one is opened after that."""
+    def lose_session(self, host: Host, unheard: int = 0) -> None:
+        """The session expires; the broker hears of it later, not before `unheard` microseconds, and a new one is opened
+        after that."""
         life = host.life
         if life is None or life.session is None or not life.session.alive:
             return
         self.expire(life.session.session)
         self.count("session expiry")
-        delay = max(life.carrier.answered_at - self.micros, 0) + host.random.randint(*self.faults.expiry_notice)
+        delay = max(life.carrier.answered_at - self.micros, unheard) + host.random.randint(*self.faults.expiry_notice)
         life.after(delay, partial(life.give, "session_lost"))
         reopen = delay + host.random.randint(1_000, 500_000)
         life.after(reopen, partial(self._reopen, host, life.session.session))

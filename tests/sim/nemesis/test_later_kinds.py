@@ -1,14 +1,17 @@
 """Kinds of faults that came later: log folders, busy processes, a silent store, clocks days ahead, a leader left alone,
-rot in a coordinator's log, and the end of a log that is lost when it was told."""
+rot in a coordinator's log, the end of a log that is lost when it was told, and a coordinator that was replaced."""
 
 from random import Random
 
 import pytest
 
 from tests.sim.nemesis.test_kinds import NAME, Scene, acked
+from tidelog.client.transactional import OLDER
 from tidelog.node.node import Node
 from tidelog.sim.clients.commits import GROUPS
 from tidelog.sim.clients.keeper import Keeper
+from tidelog.sim.clients.other_producers import Habits
+from tidelog.sim.clients.transactor import Auditor, Fate, Ledger, Transactor
 from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Busy
 from tidelog.sim.mutants.catalogue import applied, find
@@ -16,6 +19,8 @@ from tidelog.sim.parts.compaction import Compaction
 from tidelog.sim.world import Violation
 
 FOLDERS = "/data/one,/data/two"
+SLOW_AT_FIRST = 2
+"""Dice by which the old coordinator does not hear of the transaction that it is asked to end."""
 
 
 @pytest.fixture
@@ -182,3 +187,41 @@ def test_the_end_that_a_broker_tells_is_lost_before_it_is_heard():
     struck(scene, "end_told", "power loss, end told")
     scene.settles()
     assert acked(scene) > 0
+
+
+@pytest.fixture
+def transacting():
+    """With an application whose producer speaks as before transaction version 2, and an auditor."""
+    scene = Scene()
+    ledger = Ledger(reused=scene.cluster.suite.ghosts.reused)
+    transactor = Transactor(scene.world, ledger, "old", "id", [NAME], habits=Habits(OLDER))
+    auditor = Auditor(scene.world, [NAME], ledger)
+    for each in (transactor, auditor):
+        each.process.after(0, each.start)
+    return scene, transactor, auditor
+
+
+def missing(transacting):
+    """The values of transactions that were told to be committed, and are not, when the old coordinator was asked for
+    the end of the next transaction."""
+    scene, transactor, auditor = transacting
+    scene.strike("stale_coordinator", SLOW_AT_FIRST)
+    scene.passes_until(lambda: scene.ends("end asked of a replaced coordinator"), 30)
+    scene.cluster.run(20)
+    transactor.stopped = True
+    scene.passes_until(lambda: transactor.idle, 60)
+    scene.settles()
+    end = scene.cluster.suite.ghosts.of(NAME).true_high_watermark
+    scene.passes_until(lambda: auditor.has_read(NAME, end), 60)
+    assert auditor.found[NAME]
+    committed = [written for written in auditor.ledger.transactions if written.fate is Fate.COMMITTED]
+    return {value for written in committed for _, value in written.values} - set(auditor.found[NAME])
+
+
+def test_a_replaced_coordinator_tells_no_old_client_that_its_next_transaction_is_committed(transacting):
+    assert not missing(transacting)
+
+
+def test_a_replaced_coordinator_that_answers_by_what_it_remembers_is_found_out(transacting):
+    with applied(find("replaced-coordinator-answers")):
+        assert missing(transacting)

@@ -4,7 +4,7 @@ Start at `schedule.Nemesis`. A kind is a function that takes a `strike.Strike`, 
 dice, and the atlas (`atlas.Atlas`): the one place that says who may lose data now. `kinds.KINDS` is the table of all.
 """
 
-from tidelog.sim.nemesis.kinds import COMPACTED, DRAWN, FOLDERED, KINDS, PARTICULAR, SELDOM
+from tidelog.sim.nemesis.kinds import DRAWN, FOLDERED, KINDS, NEEDS, PARTICULAR, SELDOM
 from tidelog.sim.nemesis.schedule import Nemesis
 
-__all__ = ["COMPACTED", "DRAWN", "FOLDERED", "KINDS", "PARTICULAR", "SELDOM", "Nemesis"]
+__all__ = ["DRAWN", "FOLDERED", "KINDS", "NEEDS", "PARTICULAR", "SELDOM", "Nemesis"]

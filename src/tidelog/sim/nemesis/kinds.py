@@ -1,6 +1,6 @@
 """All kinds of faults, by name."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 
 from tidelog.sim.nemesis import (
     clocks,
@@ -13,6 +13,7 @@ from tidelog.sim.nemesis import (
     moments,
     networks,
     processes,
+    stale_coordinators,
     stores,
 )
 from tidelog.sim.nemesis.strike import Kind
@@ -44,10 +45,11 @@ DRAWN: Mapping[str, Kind] = {
     **compaction.DRAWN,
     **coordinators.DRAWN,
     **log_ends.DRAWN,
+    **stale_coordinators.DRAWN,
 }
 """Those that came last, each with dice of its own (`parts/drawing.py`)."""
 
-COMPACTED: Collection[str] = compaction.DRAWN.keys()
-"""Those among them that only seeds with compaction have."""
+NEEDS: Mapping[str, Sequence[str]] = {**dict.fromkeys(compaction.DRAWN, ("compaction",)), **stale_coordinators.NEEDS}
+"""The parts of the workload without which a seed has not those among them."""
 
 KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM, **FOLDERED, **DRAWN}

@@ -18,6 +18,7 @@ SHARES: Mapping[str, float] = {
     "left_alone": 0.3,
     "coordinator_rot": 0.15,
     "end_told": 0.15,
+    "stale_coordinator": 0.15,
     "copiers": 0.12,
     "old-producers": 0.2,
     "early-ends": 0.4,
