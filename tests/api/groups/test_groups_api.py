@@ -211,6 +211,24 @@ def test_a_fetch_by_topic_id():
     assert everything.topics == [], "a topic that is gone has no id"
 
 
+@pytest.mark.parametrize("names_it", [True, False])
+def test_a_topic_that_is_made_anew_while_its_positions_are_waited_for(names_it):
+    """They are not told as those of the topic that has the name now."""
+    broker = Broker()
+    broker.ground.holding = True
+    broker.send(commit_request((T_ID, 0)), 10)
+    topics = [OffsetFetchRequestTopics(topic_id=T_ID, partition_indexes=[0])] if names_it else None
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)], require_stable=True)
+    token = broker.send(asked, 10)
+    assert token not in broker.ground.answers
+    broker.remove("t")
+    broker.add("t", GONE_ID, 2)
+    broker.ground.release()
+    (group,) = through_codec(9, 10, broker.ground.answers[token]).groups
+    found = [(t.topic_id, p.committed_offset, p.error_code) for t in group.topics for p in t.partitions]
+    assert found == ([(T_ID, -1, ErrorCode.UNKNOWN_TOPIC_ID)] if names_it else [])
+
+
 # FindCoordinator.
 
 

@@ -1,11 +1,13 @@
 """OffsetFetch (key 9). Before version 8 a request is for one group, and its answer is flat."""
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tidelog.api.context import Context, Handed
 from tidelog.api.groups.handing import hand_over
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID
 from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -23,6 +25,9 @@ GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
 NO_OFFSET = -1
 
+_Asked = tuple[bool, list[OffsetFetchResponseTopics]]
+"""Of a group: whether the request names topics, and those among them that are refused."""
+
 
 def handle(request: OffsetFetchRequest, context: Context) -> Handed:
     if context.version < GROUPS_VERSION:
@@ -32,8 +37,8 @@ def handle(request: OffsetFetchRequest, context: Context) -> Handed:
     if context.version < TOPIC_ID_VERSION:
         return hand_over(request, context)
     image = context.broker.image
-    unknown = [_take_unknown(group, image) for group in request.groups]
-    return hand_over(request, context, partial(_with_ids, image, unknown))
+    topics = [(group.topics is not None, _take_unknown(group, image)) for group in request.groups]
+    return hand_over(request, context, partial(_with_ids, image, topics))
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -50,7 +55,8 @@ def _flat(version: int, asked: OffsetFetchRequestGroup, response: OffsetFetchRes
     """The one group's answer; where the version has no place for its code, every partition gets it."""
     group = response.groups[0]
     if version < GROUP_CODE_VERSION and group.error_code:
-        topics = [_refused(topic, ErrorCode(group.error_code)) for topic in asked.topics or []]
+        code = ErrorCode(group.error_code)
+        topics = [_refused(topic, topic.partition_indexes, code) for topic in asked.topics or []]
         return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in topics])
     return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in group.topics], error_code=group.error_code)
 
@@ -75,32 +81,40 @@ def _take_unknown(group: OffsetFetchRequestGroup, image: ClusterImage) -> list[O
         return []
     for topic in group.topics:
         topic.name = image.topic_names.get(topic.topic_id, "")
-    refused = [_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID) for topic in group.topics if not topic.name]
+    refused = [
+        _refused(topic, topic.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID) for topic in group.topics if not topic.name
+    ]
     group.topics = [topic for topic in group.topics if topic.name]
     return refused
 
 
-def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+def _refused(
+    topic: OffsetFetchRequestTopics | OffsetFetchResponseTopics, indexes: Iterable[int], code: ErrorCode
+) -> OffsetFetchResponseTopics:
     partitions = [
         OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code)
-        for index in topic.partition_indexes
+        for index in indexes
     ]
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _with_ids(
-    image: ClusterImage, unknown: list[list[OffsetFetchResponseTopics]], response: OffsetFetchResponse
-) -> OffsetFetchResponse:
-    for group, refused in zip(response.groups, unknown, strict=True):
-        _put_ids(group, image)
+def _with_ids(image: ClusterImage, asked: list[_Asked], response: OffsetFetchResponse) -> OffsetFetchResponse:
+    for group, (names_topics, refused) in zip(response.groups, asked, strict=True):
+        group.topics = list(_judged(group, image, names_topics=names_topics))
         if not group.error_code:
             group.topics += refused
     return response
 
 
-def _put_ids(group: OffsetFetchResponseGroup, image: ClusterImage) -> None:
-    """A topic that is gone has no id any more, so that its positions cannot be told."""
+def _judged(
+    group: OffsetFetchResponseGroup, image: ClusterImage, *, names_topics: bool
+) -> Iterator[OffsetFetchResponseTopics]:
+    """The answer may have waited for the log, and a topic may have gone meanwhile: its positions are not those of the
+    one that has its name now. Who did not ask for the topic itself is not told of it."""
     for topic in group.topics:
         known = image.topics.get(topic.name)
-        topic.topic_id = topic.topic_id if known is None else known.id
-    group.topics = [topic for topic in group.topics if topic.name in image.topics]
+        if known is not None and topic.topic_id in (NO_ID, known.id):
+            topic.topic_id = known.id
+            yield topic
+        elif names_topics:
+            yield _refused(topic, [p.partition_index for p in topic.partitions], ErrorCode.UNKNOWN_TOPIC_ID)

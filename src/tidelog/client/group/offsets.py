@@ -203,9 +203,13 @@ class GroupOffsets:
         group = answer.response.groups[0]
         names = {topic.topic_id: topic.name for topic in task.request.groups[0].topics}
         partitions = [
-            (topic.name or names[topic.topic_id], partition) for topic in group.topics for partition in topic.partitions
+            (topic.name or names.get(topic.topic_id, ""), partition)
+            for topic in group.topics
+            for partition in topic.partitions
         ]
         codes = [code_of(group.error_code), *(code_of(partition.error_code) for _, partition in partitions)]
+        if not all(name for name, _ in partitions):
+            codes.append(ErrorCode.UNKNOWN_TOPIC_ID)  # nobody asked for it
         code = next((code for code in codes if code), ErrorCode.NONE)
         if code is ErrorCode.NONE:
             found = {

@@ -17,7 +17,7 @@ from tidelog.client.positions import EARLIEST
 from tidelog.client.results import Failed
 from tidelog.client.transactional import VERSION_2, TransactionalProducer
 from tidelog.effects import Effect
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.other_producers import TODAYS, Habits, Skipper, producer
 from tidelog.sim.clients.owner import Owner
@@ -32,8 +32,6 @@ EMPTY = 0.3
 """How many transactions are aborted before anything is sent, by those who ask for their end then."""
 KEYS = 10
 POLL = (50 * MILLI, 500 * MILLI)
-NO_LEADER_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT)
-"""What a look-up of a first offset ends with where nobody leads."""
 
 
 class Fate(Enum):
@@ -310,7 +308,7 @@ class Auditor:
         """A partition that never had a leader, for its first one is without the log folder, has no first offset: the
         look-up runs out of time, and begins again."""
         fresh = all(not self.found[name] for name in event.partitions)
-        assert event.error in NO_LEADER_YET and fresh, event  # noqa: PT018
+        assert event.error in RETRIABLE and fresh, event  # noqa: PT018
         self.process.after(0, partial(self._begin, event.partitions))
 
     def _begin(self, names: Sequence[TopicPartition]) -> None:

@@ -71,6 +71,7 @@ def _all_topics(machine: GroupMachine, positions: dict[TopicPartition, Committed
         if _is_of_another_topic(machine, committed, name, NO_ID):
             continue
         topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
+        topic.topic_id = committed.topic_id if topic.topic_id == NO_ID else topic.topic_id
         topic.partitions.append(_partition(partition, committed))
     return list(topics.values())
 
