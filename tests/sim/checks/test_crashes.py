@@ -144,6 +144,9 @@ def test_a_recovery_point_past_what_is_synced():
     moved.state = moved.state._replace(recovery_point=2)
     with pytest.raises(AssertionError, match=r"^I30:"):
         check_durable(moved, replica(1, OLD).state, disk)
+    disk.rotten.add(moved.partition.log.folder)
+    check_durable(moved, replica(1, OLD).state, disk)  # a repair
+    disk.rotten.clear()
     file.sync()
     check_durable(moved, replica(1, OLD).state, disk)
 

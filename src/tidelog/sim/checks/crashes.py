@@ -144,9 +144,15 @@ def may_truncate(replica: Replica) -> bool:
 
 
 def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None:
-    """The recovery point moved: below it nothing waits in the page cache. What is written begins with a batch."""
+    """The recovery point moved: below it nothing waits in the page cache. What is written begins with a batch. Where a
+    bit turned, a repair below the recovery point is synced by the next flush, and found to be due again without it."""
     state = replica.state
-    if state is None or before is None or state.recovery_point <= before.recovery_point:
+    if (
+        replica.partition.log.folder in disk.rotten
+        or state is None
+        or before is None
+        or state.recovery_point <= before.recovery_point
+    ):
         return
     for segment in replica.partition.log.segments:
         inode = disk.inode(segment.path(LOG))
