@@ -5,6 +5,8 @@ from tidelog.client.admin import ANY, CONTROLLER, Admin, Coordinator, Leader, er
 from tidelog.client.options import AdminOptions
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from tidelog.wire.messages.groups.find_coordinator import Coordinator as FoundCoordinator
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorResponse
 from tidelog.wire.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsPartition,
@@ -110,6 +112,21 @@ def test_a_coordinator_is_looked_up_once_and_again_when_it_moves():
     story.ground.coordinator = 2
     assert story.ask(request, Coordinator("g")).value.groups[0].error_code == 0
     assert story.asked(DESCRIBE_GROUPS) == [0, 0, 0, 2]
+
+
+def test_a_coordinator_that_is_not_there_is_looked_up_again_after_a_pause():
+    """Also where metadata came meanwhile."""
+    story = Story(default_api_timeout_ms=5_000)
+    story.ground.coordinator = -1
+    story.serve(
+        FIND_COORDINATOR,
+        lambda _broker, _request: FindCoordinatorResponse(
+            coordinators=[FoundCoordinator(key="g", node_id=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+        ),
+    )
+    done = story.ask(DescribeGroupsRequest(groups=["g"]), Coordinator("g"))
+    assert done.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(story.asked(FIND_COORDINATOR)) < 30
 
 
 def test_a_leader_is_asked_and_followed_when_it_moves():

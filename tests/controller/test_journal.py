@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 
 from tidelog.controller import tree
-from tidelog.controller.journal import CHUNK, MAX_ATTEMPTS, Command, Journal, pack, submit
+from tidelog.controller.journal import CHUNK, MAX_ATTEMPTS, SLICE, Command, Journal, pack, submit
 from tidelog.ports import Check, Create, Delete, Read, StoreResult, Write
 from tidelog.sim.store import Tree
 
@@ -55,6 +55,27 @@ def test_a_command_returns_what_its_steps_return():
     ((command, answer),) = runner.run()
     assert (command.token, answer) == (7, 0)
     assert runner.sent == [[Check(tree.CONTROLLER_EPOCH, 0), Create("/admin/a", b"x")]]
+
+
+def test_many_commands_that_need_no_store_give_way_to_other_inputs():
+    journal, ran = Journal(0), []
+
+    def counting(number):
+        def start():
+            ran.append(number)
+            return
+            yield
+
+        return start
+
+    for number in range(3 * SLICE):
+        journal.submit(Command("a", counting(number)))
+    for turn in (1, 2, 3):
+        assert journal.take() is None
+        assert len(ran) == turn * SLICE
+        assert journal.is_paused == (turn < 3)
+        journal.wake(0)
+    assert ran == [*range(3 * SLICE)]
 
 
 def test_commands_run_in_order_and_what_is_urgent_goes_before():

@@ -106,6 +106,11 @@ class Broker(Protocol):
     def config(self) -> BrokerConfig: ...
 
     @property
+    def topics_asked_for(self) -> dict[str, int]:
+        """Topics that the controller was asked to create a moment ago, and when (monotonic ms)."""
+        ...
+
+    @property
     def image(self) -> ClusterImage: ...
 
     @property

@@ -129,11 +129,11 @@ class Admin(Client):
                 self._try(wish, now)
 
     def _try(self, wish: _Wish, now: Time) -> None:
+        wish.metadata_seen = self.metadata.updates
         if isinstance(wish.target, Coordinator) and wish.target not in self._coordinators:
             self._find(wish, wish.target, now)
             return
         node = self._node_for(wish.target, now)
-        wish.metadata_seen = self.metadata.updates
         if node is None:
             wish.retry_at = now.mono + wish.backoff.next_ms()
             return

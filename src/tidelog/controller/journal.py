@@ -30,7 +30,8 @@ CHUNK = 500
 PAUSE: Sequence[Operation] = []
 """Yielded instead of operations, and known by its identity."""
 SLICE = 200
-"""Partitions, topics or the like that a command computes between two pauses: some ten milliseconds."""
+"""Partitions, topics or the like that a command computes between two pauses, and commands between two pauses: some ten
+milliseconds."""
 RETRY_MS = 100
 MAX_ATTEMPTS = 5
 
@@ -63,6 +64,7 @@ class Journal:
         self.doubted: Sequence[Change] | None = None
         self.retry_at: int | None = None
         self.is_paused = False
+        self._begun = 0
         self.finished: list[tuple[Command, Any]] = []
         self.deposed = False
         self.stale = False
@@ -83,6 +85,10 @@ class Journal:
     def take(self) -> Sequence[Operation] | None:
         """The next operations to submit to the store, or None while it works or nothing is to do."""
         while self.sent is None and self.wish is None and not self.is_paused and (self.urgent or self.queue):
+            self._begun += 1
+            if self._begun > SLICE:  # many that need no store wait behind one that did: other inputs come first
+                self.is_paused = True
+                return None
             self.current = (self.urgent or self.queue).popleft()
             self.steps = self.current.start()
             self._advance(None)
@@ -96,7 +102,9 @@ class Journal:
             self.retry_at = None
         if self.is_paused:
             self.is_paused = False
-            self._advance(())
+            self._begun = 0
+            if self.steps is not None:
+                self._advance(())
 
     def result(self, result: StoreResult, now: int) -> None:
         sent, self.sent = self.sent, None

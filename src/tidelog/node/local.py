@@ -76,6 +76,7 @@ class LocalBroker:
             config, disk, effects, self.topic_config, generation=generation, tell_controller=self.folder_news.tell
         )
         self.chronicle = Chronicle()
+        self.topics_asked_for: dict[str, int] = {}
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
         self.throttles = ReplicationThrottles(self.broker_id, self.replicas.get)

@@ -55,6 +55,7 @@ class Broker:
         self.add("t", T_ID, 2)
         self.add(GROUP_TOPIC, b"o" * 16, len(self.ground.logs))
         self.asked = []
+        self.topics_asked_for = {}
 
     def add(self, name, topic_id, partitions):
         self.image.topics[name] = TopicImage(name, topic_id, {i: PartitionImage(leader=7) for i in range(partitions)})
@@ -66,7 +67,12 @@ class Broker:
     def send(self, request, version, listener="EXTERNAL"):
         """The token, and the answer if it came at once."""
         ground = self.ground
-        seen = SimpleNamespace(image=self.image, groups=ground.coordinator, config=ground.coordinator.config)
+        seen = SimpleNamespace(
+            image=self.image,
+            groups=ground.coordinator,
+            config=ground.coordinator.config,
+            topics_asked_for=self.topics_asked_for,
+        )
         token = next(ground.tokens)
         context = Context(seen, ground.now, version, "client", 1, listener, "127.0.0.1", "ANONYMOUS", token, [])
         answer = registry.handler(registry.APIS[request.__key__])(request, context)
@@ -246,6 +252,16 @@ def test_finding_several_coordinators(version):
         ("", 7, ErrorCode.NONE),
         ("/", 7, ErrorCode.NONE),
     ]
+
+
+def test_the_controller_is_asked_for_a_topic_once_at_a_time_however_many_ask():
+    broker = Broker()
+    broker.remove(GROUP_TOPIC)
+    for _ in range(200):
+        broker.send(FindCoordinatorRequest(key="g"), 3)
+        broker.ground.now = broker.ground.now._replace(mono=broker.ground.now.mono + 1)
+    assert len(broker.asked) == 2
+    assert len(broker.topics_asked_for) == 1
 
 
 def test_where_there_is_no_group_topic_the_controller_is_asked_to_make_it():

@@ -8,10 +8,17 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
+AGAIN_MS = 100
+"""So long nobody asks the controller for the same topic again, however often clients ask this broker."""
+
 
 def auto_create(names: Iterable[str], context: Context) -> None:
-    """Wish for these topics; clients ask again until they are there."""
-    topics = [creatable(name, context.broker.config) for name in names]
+    """Ask for these topics; clients come again until they are there."""
+    asked, now = context.broker.topics_asked_for, context.now.mono
+    for name in [name for name, moment in asked.items() if now - moment >= AGAIN_MS]:
+        del asked[name]
+    topics = [creatable(name, context.broker.config) for name in names if name not in asked]
+    asked.update((topic.name, now) for topic in topics)
     if topics:
         send(CreateTopicsRequest(topics=topics, timeout_ms=context.broker.config.request_timeout_ms), context)
 

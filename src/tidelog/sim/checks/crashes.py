@@ -114,7 +114,7 @@ class Crashes:
             if host.disk.holds(old.directory) and not host.disk.shows(old.directory):
                 continue
             there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.doomed
-            if there and not old.torn and host.disk.holds(old.directory) and old.kept_to > 0:
+            if there and not old.torn and host.disk.holds(old.directory) and old.kept_to > old.replica.first_offset:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 

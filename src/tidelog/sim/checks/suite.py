@@ -92,8 +92,7 @@ class Suite:
         if held != self._held.get(host.broker_id):
             self.holds(host, held)
         for partition in held:
-            role, log = partition.role, partition.log
-            leads = type(role) is Leader
+            role, log, leads = partition.role, partition.log, type(partition.role) is Leader
             numbers = (  # the fields of a `State`
                 partition.epoch,
                 partition.partition_epoch,
@@ -132,6 +131,8 @@ class Suite:
             self._numbering.pop(gone, None)
         elif event.kind in GROUP_EVENTS:
             self.groups.happened(event)
+        elif event.kind == "log.compacted" and (replica := self.replicas.get((host.broker_id, named(event)))):
+            transactions.seal(self.ghosts, replica)  # a segment that rolled by its age changed no number
         elif event.kind == "transaction.overdue":
             self.ghosts.overdue[str(event.fields["transactional_id"])] += 1
         elif event.kind in AILING:

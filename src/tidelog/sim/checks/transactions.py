@@ -18,12 +18,18 @@ from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import NO_SEQUENCE, BatchHeader
 
 
+def seal(ghosts: Ghosts, replica: Replica) -> None:
+    """Of a compacted log, up to where it may be compacted now."""
+    if ghosts.is_compacted(replica.partition):
+        ghost = ghosts.of(replica.partition.name)
+        ghost.keys = ghost.keys or compaction.Keys()
+        ghost.keys.seal(replica)
+
+
 def follow(ghosts: Ghosts, replica: Replica, disk: SimDisk) -> None:
     """Take in what was committed since the last time."""
     ghost = ghosts.of(replica.partition.name)
-    if ghosts.is_compacted(replica.partition):
-        ghost.keys = ghost.keys or compaction.Keys()
-        ghost.keys.seal(replica)
+    seal(ghosts, replica)
     start, end = ghost.followed_to, ghost.true_high_watermark
     if start >= end or ghost.adrift or not is_current_leader(ghosts, replica):
         return
