@@ -211,7 +211,9 @@ class ZookeeperStore:
             self._make_missing(folders, "")
             self._make_missing(skeleton, self._root)
         except GONE as error:
-            raise StoreRefused(f"ZooKeeper at {self.place} does not serve: {error or type(error).__name__}.") from None
+            raise StoreRefused(
+                f"ZooKeeper at {self.place} does not serve: {str(error) or type(error).__name__}."
+            ) from None
 
     def _check_there(self, skeleton: Sequence[str]) -> None:
         root, *nodes = self._get(self._client.send(MultiRead([Read(path) for path in ("/", *skeleton)], self._root)))
