@@ -17,7 +17,7 @@ from tidelog.sim.workload import CLIENTS, LATER, PARTS
 COPIED = ("records copied", "copies undone", "positions wait for a marker", "positions of a transaction decided")
 REACHED = {
     60: COPIED,
-    11640: (*COPIED, "group downgraded"),
+    12984: (*COPIED, "group downgraded"),
     10657: ("group upgraded", "group downgraded", "classic member of a consumer group", "consumer member fenced"),
     10662: ("old producer ends", "old producer adds partitions", "old producer verified"),
     10650: ("static consumer member replaced", "instance id not free", "group upgraded"),

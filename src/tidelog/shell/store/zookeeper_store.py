@@ -106,7 +106,7 @@ class ZookeeperStore:
 
     def __repr__(self) -> str:
         how = "lost" if self.lost else "silent" if self.silent else "connected" if self._client.connected else "waiting"
-        return f"ZookeeperStore({self.place}, session {self._client.identity[0]:#x}, {how})"
+        return f"ZookeeperStore({self.place}, session {self._client.identity[0] or 0:#x}, {how})"
 
     @property
     def identity(self) -> tuple[int, bytes]:
@@ -211,9 +211,8 @@ class ZookeeperStore:
             self._make_missing(folders, "")
             self._make_missing(skeleton, self._root)
         except GONE as error:
-            raise StoreRefused(
-                f"ZooKeeper at {self.place} does not serve: {str(error) or type(error).__name__}."
-            ) from None
+            reason = str(error) or type(error).__name__
+            raise StoreRefused(f"ZooKeeper at {self.place} does not serve: {reason}.") from None
 
     def _check_there(self, skeleton: Sequence[str]) -> None:
         root, *nodes = self._get(self._client.send(MultiRead([Read(path) for path in ("/", *skeleton)], self._root)))
