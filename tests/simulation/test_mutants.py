@@ -43,7 +43,7 @@ FORMER_FOUND = {
     "late-stop-replica": 19,
     "late-leader-and-isr": 19,
     "made-up-controller": 41,
-    "compacted-epochs-forgotten": 360,
+    "compacted-epochs-forgotten": 3260,
     "missing-folders-ignored": 781,
     "coordinator-loads-rot": 45,
     "log-ends-of-earlier-lives": 13,
