@@ -76,7 +76,7 @@ def elect(
     """What becomes of a partition given who lives; `offline` are live replicas whose log folder failed."""
     standing = [
         broker
-        for broker, recorded in zip(state.isr, state.isr_epochs, strict=True)
+        for broker, recorded in state.members.items()
         if broker not in offline and counts(broker, recorded, lives)
     ]
     if standing:
@@ -87,7 +87,7 @@ def elect(
     back = [broker for broker in state.isr if broker in present]
     if len(back) < len(state.isr):
         return _without_leader(state, state)
-    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    recorded = state.members
     if len(back) == 1 and lives[back[0]].holds(recorded[back[0]]):
         return Election(_led_by(state, back[0], back, lives))
     return Election(_without_leader(state, state).state, tuple(back))
@@ -102,7 +102,7 @@ def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Live
     if not remaining:
         return _without_leader(state._replace(isr=tuple(staying), isr_epochs=epochs), state)
     leader = state.leader
-    if leader in staying and state.isr_epochs[state.isr.index(leader)] == lives[leader].epoch:
+    if leader in staying and state.members[leader] == lives[leader].epoch:
         if len(staying) == len(state.isr) and epochs == state.isr_epochs:
             return UNCHANGED
         return Election(state._replace(isr=tuple(staying), isr_epochs=epochs))
@@ -146,7 +146,6 @@ def elect_preferred(
     preferred = replicas[0]
     if preferred == state.leader or preferred in offline or preferred not in state.isr:
         return None
-    recorded = state.isr_epochs[state.isr.index(preferred)]
-    if not counts(preferred, recorded, lives) or lives[preferred].leaving:
+    if not counts(preferred, state.members[preferred], lives) or lives[preferred].leaving:
         return None
     return state._replace(leader=preferred, leader_epoch=state.leader_epoch + 1)

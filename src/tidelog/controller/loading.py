@@ -77,7 +77,7 @@ def _tell_gone(term: Term) -> None:
     """Brokers that in-sync sets still count on and that are not there: the controller that would have told it may have
     gone with them."""
     states = [partition.state for partition in term.cluster.partitions()]
-    counted = {broker: epoch for state in states for broker, epoch in zip(state.isr, state.isr_epochs, strict=True)}
+    counted = {broker: epoch for state in states for broker, epoch in state.members.items()}
     for broker in sorted(counted.keys() - term.cluster.brokers.keys()):
         term.tell("broker.gone", broker=broker, epoch=counted[broker])
 

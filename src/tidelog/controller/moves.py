@@ -74,7 +74,7 @@ def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives) -> Lea
     state = partition.state
     if set(partition.replicas) <= set(replicas):
         return state
-    kept = {b: epoch for b, epoch in zip(state.isr, state.isr_epochs, strict=True) if b in replicas}
+    kept = {b: epoch for b, epoch in state.members.items() if b in replicas}
     if not kept:
         return None
     leader = state.leader

@@ -150,6 +150,11 @@ class LeadershipState(NamedTuple):
     isr_epochs: tuple[int, ...] = ()
     controller_epoch: int = 0
 
+    @property
+    def members(self) -> dict[int, int]:
+        """The in-sync set in its order, each broker with the epoch with which it was found in sync."""
+        return dict(zip(self.isr, self.isr_epochs, strict=True))
+
 
 def _dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()

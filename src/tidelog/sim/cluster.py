@@ -10,7 +10,6 @@ from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.sim.brokers import node_on
-from tidelog.sim.checks.insync import members_of
 from tidelog.sim.checks.loads import Loads
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
@@ -194,7 +193,7 @@ class Cluster:
             if state.leader < 0
             and not any(
                 broker in ghosts.epochs and ghosts.holds(broker, ghosts.epochs[broker], recorded)
-                for broker, recorded in members_of(state).items()
+                for broker, recorded in state.members.items()
             )
         ]
 

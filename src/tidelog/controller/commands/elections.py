@@ -61,7 +61,7 @@ class LogEnds:
             for each in (self.wanted, self.known, self.lacking, self._may_lack):
                 each.pop(partition, None)
         elif self.wanted.get(partition) != epochs:
-            recorded = dict(zip(partition.state.isr, partition.state.isr_epochs, strict=True))
+            recorded = partition.state.members
             self.wanted[partition] = epochs
             self.known[partition], self.lacking[partition] = {}, set()
             self._may_lack[partition] = {b for b in candidates if not lives[b].holds(recorded.get(b, NO_EPOCH))}

@@ -117,7 +117,7 @@ def _eligible(member: BrokerState, lives: dict[int, Life]) -> bool:
 
 
 def _holds(state: LeadershipState, members: Sequence[BrokerState]) -> bool:
-    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    recorded = state.members
     return len(members) == len(recorded) and all(
         member.broker_id in recorded and member.broker_epoch in (NO_EPOCH, recorded[member.broker_id])
         for member in members

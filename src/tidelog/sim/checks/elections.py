@@ -16,7 +16,6 @@ from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.sim.checks import losses
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.insync import members_of
 from tidelog.sim.checks.replica import Replica
 
 Excused = Callable[[int], bool]
@@ -33,7 +32,7 @@ def check(
 ) -> None:
     """The leader epoch was raised. `replicas` are those of running brokers; `unclean`: such elections are allowed."""
     state = ghosts.states[name]
-    recorded, elected = members_of(before), members_of(state)
+    recorded, elected = before.members, state.members
     assigned = ghosts.assignments[name]  # whom a reassignment took away does not stand any more
     standing = [b for b in recorded if ghosts.in_sync_as(b, recorded[b]) and not excused(b) and b in assigned]
     if state.leader == NO_LEADER:
@@ -56,13 +55,13 @@ def check(
 
 def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, replicas: Mapping[int, Replica]) -> str:
     """Why this election, in which nobody counts, is not the one of the most complete log; empty where it is."""
-    state, recorded = ghosts.states[name], members_of(before)
+    state, recorded = ghosts.states[name], before.members
     if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
         return f"not all of {before} are back"
-    holds = ghosts.holds(state.leader, members_of(state)[state.leader], recorded[state.leader])
+    holds = ghosts.holds(state.leader, state.members[state.leader], recorded[state.leader])
     if not holds and state.leader not in replicas:
         return f"{state.leader} is without a log directory that it had"
-    if state.leader not in replicas or not ghosts.in_sync_as(state.leader, members_of(state)[state.leader]):
+    if state.leader not in replicas or not ghosts.in_sync_as(state.leader, state.members[state.leader]):
         return ""  # the life that told how much it had is over
     own = end_of(replicas[state.leader])
     better = {
@@ -82,7 +81,7 @@ def check_clean(
     )
     passed_over = [b for b in standing if order.index(b) < order.index(state.leader)]
     # A reassignment that takes replicas away leaves the leader where it is, in another epoch.
-    stays = before.leader == state.leader and members_of(before)[state.leader] == members_of(state)[state.leader]
+    stays = before.leader == state.leader and before.members[state.leader] == state.members[state.leader]
     assert stays or not passed_over, f"I17: {name} passes over {passed_over} in its order {order}: {before} → {state}"
     dropped = [b for b in standing if b not in state.isr]
     assert not dropped, f"I17: {name} drops {dropped}, which count: {before} → {state}"

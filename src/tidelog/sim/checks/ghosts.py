@@ -255,7 +255,7 @@ class Ghosts:
         state = self.states.get(name)
         if state is None or broker not in state.isr or broker not in self.epochs:
             return False
-        return self.proves(broker, self.epochs[broker], state.isr_epochs[state.isr.index(broker)])
+        return self.proves(broker, self.epochs[broker], state.members[broker])
 
     def rotten(self, name: TopicPartition) -> set[int]:
         """The brokers whose replica holds rot that nobody mended yet."""

@@ -57,7 +57,7 @@ def check_change(
 ) -> None:
     """The tree has another ISR in the same leader epoch; `version` was the partition epoch before."""
     state = ghosts.states[name]
-    old, new = members_of(before), members_of(state)
+    old, new = before.members, state.members
     joined = {member for member in new if not ghosts.proves(member, new[member], old.get(member, -1))}
     left = {member for member in set(old) - set(new) if ghosts.in_sync_as(member, old[member]) and not leaving(member)}
     if not joined and not left:
@@ -70,10 +70,6 @@ def check_change(
         check_joined(ghosts, name, member, new[member], wishes)
         if leader is not None and leader.state is not None and leader.state.epoch == state.leader_epoch:
             check_joins(ghosts, leader, member, new[member], fetches)
-
-
-def members_of(state: LeadershipState) -> dict[int, int]:
-    return dict(zip(state.isr, state.isr_epochs, strict=True))
 
 
 def granted(

@@ -48,7 +48,7 @@ def forgive(ghosts: "Ghosts", name: TopicPartition) -> None:
     ghost, state = ghosts.of(name), ghosts.states.get(name)
     if not ghost.lossy or state is None:
         return
-    recorded = dict(zip(state.isr, state.isr_epochs, strict=True))
+    recorded = state.members
     ghost.lossy -= {broker for broker in ghost.lossy if ghosts.epochs.get(broker, -1) == recorded.get(broker)}
     if not ghost.lossy and ghost.rebase_after == state.leader_epoch:
         ghost.rebase_after = None

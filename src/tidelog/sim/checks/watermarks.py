@@ -59,7 +59,7 @@ def recorded_epochs(ghosts: Ghosts, replica: Replica) -> dict[int, int]:
     given, state = ghosts.states.get(replica.partition.name), replica.state
     if given is None or state is None or given.leader_epoch != state.epoch:
         return {}
-    return dict(zip(given.isr, given.isr_epochs, strict=True))
+    return given.members
 
 
 def check_isr(ghosts: Ghosts, replica: Replica) -> None:
