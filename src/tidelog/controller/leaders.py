@@ -13,7 +13,7 @@ The leader epoch is raised only when the leader is elected, lost or re-elected.
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tidelog.controller.tree import LeadershipState
+from tidelog.controller.tree import LeadershipState, has_directories_of
 from tidelog.model import NO_EPOCH, NO_LEADER
 
 
@@ -30,7 +30,7 @@ class Life(NamedTuple):
 
     def holds(self, recorded: int) -> bool:
         """Whether every log directory of the life with the recorded epoch is there."""
-        return self.trusted or recorded == NO_EPOCH or recorded >= self.directories_since
+        return self.trusted or has_directories_of(recorded, self.directories_since)
 
 
 Lives = Mapping[int, Life]

@@ -124,6 +124,11 @@ class Registration(NamedTuple):
     directories_since: int = NO_EPOCH
 
 
+def has_directories_of(recorded: int, since: int) -> bool:
+    """Whether every log directory of the life with the recorded epoch is there, given `directories_since`."""
+    return recorded == NO_EPOCH or recorded >= since
+
+
 class Assignment(NamedTuple):
     """A topic's node: its id and the replicas of each partition; adding and removing only during a reassignment."""
 

@@ -82,7 +82,7 @@ class Membership:
         controller judges it."""
         if recorded is None:
             return self.directories_since == NO_EPOCH
-        return recorded == NO_EPOCH or recorded >= self.directories_since
+        return tree.has_directories_of(recorded, self.directories_since)
 
     def start(self, session: int) -> None:
         self.session = session
