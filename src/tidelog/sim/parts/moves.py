@@ -4,15 +4,15 @@
 Some seeds have this part, and all runs that ask for it (`Plan.moves`), with four brokers at least.
 """
 
+from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from tidelog.config.throttles import LISTS, RATES
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.admin import Admin
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.parts.recurring import Recurring
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -31,51 +31,26 @@ def draw_properties(dice: Random) -> dict[str, str]:
     return {rate: dice.choice(("50000", "20000", "1000000")) for rate in RATES}
 
 
-class Moves:
+class Moves(Recurring):
     def __init__(self, cluster: Cluster, dice: Random) -> None:
-        self.cluster = cluster
-        self.dice = dice
-        self.admin = Admin(cluster.world, "mover")
-        self.stopped = False
+        super().__init__(cluster, dice, "mover", PAUSE)
 
-    def __repr__(self) -> str:
-        return f"<moves by {self.admin!r}>"
-
-    def start(self) -> None:
-        self._later()
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def _later(self) -> None:
-        if not self.stopped:
-            self.admin.process.later(PAUSE, self._act)
-
-    def _act(self) -> None:
-        known = sorted(self.cluster.suite.ghosts.assignments)
-        if self.stopped or not known:
-            self._later()
-            return
-        name = self.dice.choice(known)
+    def act(self, name: TopicPartition, replicas: Sequence[int]) -> None:
         if self.dice.random() < THROTTLES:
             value = self.dice.choice(("*", "*", "", f"{name.partition}:{self.dice.randrange(BROKERS)}"))
-            self.admin.configure(name.topic, self.dice.choice(LISTS), value, self._answered)
+            self.admin.configure(name.topic, self.dice.choice(LISTS), value, self.answered)
             return
         cancels = self.dice.random() < CANCELS
         wish = ReassignablePartition(
-            partition_index=name.partition, replicas=None if cancels else self._elsewhere(name)
+            partition_index=name.partition, replicas=None if cancels else self._elsewhere(replicas)
         )
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name.topic, partitions=[wish])])
-        self.admin.ask(request, CONTROLLER, self._answered)
+        self.admin.ask(request, CONTROLLER, self.answered)
 
-    def _elsewhere(self, name: TopicPartition) -> list[int]:
+    def _elsewhere(self, now: Sequence[int]) -> list[int]:
         """Another order of those that hold it, or any brokers."""
-        now = self.cluster.suite.ghosts.assignments[name]
         brokers = range(len(self.cluster.world.hosts))
         if self.dice.random() < ORDERS:
             return self.dice.sample(now, len(now))
         least = min(len(now), REPLICAS)
         return self.dice.sample(brokers, self.dice.choice((least, least, least, min(least + 1, len(brokers)))))
-
-    def _answered(self, _response: Any) -> None:
-        self._later()

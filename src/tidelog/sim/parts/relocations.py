@@ -2,12 +2,13 @@
 then changes his mind: to another folder, or back to the one where the replica is. Nothing may be lost by it.
 """
 
+from collections.abc import Sequence
 from random import Random
-from typing import Any
 
-from tidelog.sim.clients.admin import Admin
+from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.parts.recurring import Recurring
 from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -17,37 +18,13 @@ from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
 PAUSE = (50 * MILLI, 2 * SECOND)
 
 
-class Relocations:
+class Relocations(Recurring):
     def __init__(self, cluster: Cluster, dice: Random) -> None:
-        self.cluster = cluster
-        self.dice = dice
-        self.admin = Admin(cluster.world, "relocator")
-        self.stopped = False
+        super().__init__(cluster, dice, "relocator", PAUSE)
 
-    def __repr__(self) -> str:
-        return f"<relocations by {self.admin!r}>"
-
-    def start(self) -> None:
-        self._later()
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def _later(self) -> None:
-        if not self.stopped:
-            self.admin.process.later(PAUSE, self._act)
-
-    def _act(self) -> None:
-        assigned = sorted(self.cluster.suite.ghosts.assignments.items())
-        if self.stopped or not assigned:
-            self._later()
-            return
-        name, brokers = self.dice.choice(assigned)
-        broker = self.dice.choice(brokers)
+    def act(self, name: TopicPartition, replicas: Sequence[int]) -> None:
+        broker = self.dice.choice(replicas)
         folder = self.dice.choice(self.cluster.world.hosts[broker].disk.roots)
         topic = AlterReplicaLogDirTopic(name=name.topic, partitions=[name.partition])
         request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=folder, topics=[topic])])
-        self.admin.ask(request, broker, self._answered, retries=False)
-
-    def _answered(self, _response: Any) -> None:
-        self._later()
+        self.admin.ask(request, broker, self.answered, retries=False)
