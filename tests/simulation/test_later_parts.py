@@ -24,7 +24,7 @@ def settles(cluster):
     cluster.heal()
     cluster.settle()
     assert all(producer.acked > 0 for producer in cluster.producers)
-    assert not any(ghost.loss_allowed for ghost in cluster.suite.ghosts.partitions.values())
+    assert not cluster.suite.ghosts.with_losses()
 
 
 @pytest.mark.parametrize("seed", range(3))

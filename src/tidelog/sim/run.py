@@ -166,7 +166,7 @@ def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcom
         sum(producer.acked for producer in cluster.producers),
         dict(sorted(world.counts.items())),
         dict(nemesis.struck),
-        sum(1 for ghost in ghosts.partitions.values() if ghost.loss_allowed),
+        len(ghosts.with_losses()),
         violation,
         world.meter.most,
         tuple(world.meter.slow),

@@ -5,58 +5,57 @@ import pytest
 from tests.sim.checks.support import NAME
 from tidelog.effects import Event
 from tidelog.model import GROUP_TOPIC, TopicPartition
-from tidelog.sim.checks.groups import Groups
 from tidelog.sim.checks.suite import Suite
 
 
 def test_generations_that_ascend():
     suite = Suite()
-    suite.group_joined("g", 1, "one", [NAME])
-    suite.group_joined("g", 2, "two", [NAME])
-    suite.group_joined("g", 1, "three", [])
+    suite.groups.joined("g", 1, "one", [NAME])
+    suite.groups.joined("g", 2, "two", [NAME])
+    suite.groups.joined("g", 1, "three", [])
 
 
 def test_a_member_that_goes_back():
     suite = Suite()
-    suite.group_joined("g", 2, "one", [])
+    suite.groups.joined("g", 2, "one", [])
     with pytest.raises(AssertionError, match=r"^I29:"):
-        suite.group_joined("g", 1, "one", [])
+        suite.groups.joined("g", 1, "one", [])
 
 
 def test_two_owners_in_one_generation():
     suite = Suite()
-    suite.group_joined("g", 2, "one", [NAME])
+    suite.groups.joined("g", 2, "one", [NAME])
     with pytest.raises(AssertionError, match=r"^I29:"):
-        suite.group_joined("g", 2, "two", [NAME])
+        suite.groups.joined("g", 2, "two", [NAME])
 
 
 def test_a_group_that_its_coordinator_may_have_lost():
     suite = Suite()
-    suite.group_joined("g", 2, "one", [NAME])
+    suite.groups.joined("g", 2, "one", [NAME])
     suite.ghosts.of(TopicPartition(GROUP_TOPIC, 0)).loss_allowed = "for this test"
-    suite.group_joined("g", 1, "one", [NAME])
+    suite.groups.joined("g", 1, "one", [NAME])
 
 
 def test_two_processes_of_one_static_member():
     suite = Suite()
-    suite.group_joined("g", 2, "one", [NAME], "instance")
-    suite.group_joined("g", 2, "two", [NAME], "instance")
+    suite.groups.joined("g", 2, "one", [NAME], "instance")
+    suite.groups.joined("g", 2, "two", [NAME], "instance")
     with pytest.raises(AssertionError, match=r"^I29:"):
-        suite.group_joined("g", 2, "three", [NAME], "another")
+        suite.groups.joined("g", 2, "three", [NAME], "another")
 
 
 def test_a_group_of_both_protocols_that_was_empty_counts_from_the_start():
     """Seed 30094."""
     suite = Suite()
-    suite.group_joined("g", 1, "one", [NAME])
-    suite.group_joined("g", 2, "one", [NAME])
+    suite.groups.joined("g", 1, "one", [NAME])
+    suite.groups.joined("g", 2, "one", [NAME])
     suite.groups.begin_anew("g")
-    suite.group_joined("g", 1, "two", [NAME])
+    suite.groups.joined("g", 1, "two", [NAME])
 
 
 def test_a_group_without_members_that_becomes_one_of_the_other_kind_begins_anew():
     """Seed 10598: an empty classic group was taken for the consumer group before it."""
-    groups = Groups()
+    groups = Suite().groups
     assigned = Event("group.assigned", {"group": "g", "epoch": 2, "members": 1})
     generation = [Event("group.generation", {"group": "g", "generation": 4, "members": count}) for count in (0, 1)]
     for events, is_anew in (
@@ -74,7 +73,7 @@ def test_a_group_without_members_that_becomes_one_of_the_other_kind_begins_anew(
 
 def test_only_a_group_that_was_left_by_all_may_be_forgotten():
     """Seed 2721 with stale coordinators: a group without members and positions goes at the next look for such."""
-    groups = Groups()
+    groups = Suite().groups
     anew = Event("group.rebalance", {"group": "g", "generation": 0})
     generation = [Event("group.generation", {"group": "g", "generation": 3, "members": count}) for count in (0, 1)]
     for events, is_anew in (([anew], False), ([generation[1], anew], False), ([generation[0], anew], True)):

@@ -84,7 +84,7 @@ def test_every_process_is_killed_and_comes_back(scene):
 def test_a_second_power_loss_is_not_drawn_where_it_would_make_loss_legitimate(scene):
     scene.strike("power_loss_of_two")
     assert scene.ends("power loss") == 1
-    assert not any(ghost.loss_allowed for ghost in scene.cluster.suite.ghosts.partitions.values())
+    assert not scene.cluster.suite.ghosts.with_losses()
 
 
 def test_a_reckless_nemesis_takes_the_power_of_two(scene):

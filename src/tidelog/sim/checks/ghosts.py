@@ -257,6 +257,10 @@ class Ghosts:
             return False
         return self.proves(broker, self.epochs[broker], state.members[broker])
 
+    def with_losses(self) -> list[TopicPartition]:
+        """The partitions of which acknowledged records may be gone."""
+        return [name for name, ghost in self.partitions.items() if ghost.loss_allowed]
+
     def rotten(self, name: TopicPartition) -> set[int]:
         """The brokers whose replica holds rot that nobody mended yet."""
         return {broker for (broker, held), inode in self.rot.items() if held == name and inode.rotten}

@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tidelog.effects import Event
-from tidelog.model import TopicPartition
+from tidelog.model import GROUP_TOPIC, TopicPartition
+from tidelog.sim.checks.ghosts import Ghosts
 
 GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned")
 
 
 class Groups:
-    def __init__(self) -> None:
+    def __init__(self, ghosts: Ghosts) -> None:
+        self._ghosts = ghosts
         self._began: Counter[str] = Counter()
         """How often a coordinator had a group begin at the start."""
         self._forgotten: Counter[str] = Counter()
@@ -63,6 +65,9 @@ class Groups:
         partitions: Iterable[TopicPartition],
         instance: str | None = None,
     ) -> None:
+        """A member was told what it owns in a generation. A coordinator that may have lost its group begins anew."""
+        if self._ghosts.aged or any(name.topic == GROUP_TOPIC for name in self._ghosts.with_losses()):
+            return
         last = self._last.get((group, member), -1)
         assert generation >= last, f"I29: {member} of {group} goes back from generation {last} to {generation}"
         self._last[group, member] = generation

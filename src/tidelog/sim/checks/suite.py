@@ -6,7 +6,7 @@ from typing import Any
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Event
 from tidelog.errors import ErrorCode
-from tidelog.model import GROUP_TOPIC, TopicPartition
+from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
@@ -53,7 +53,7 @@ class Suite:
         self.crashes = crashes.Crashes()
         self.registrations = Registrations()
         self.controllers = Controllers()
-        self.groups = Groups()
+        self.groups = Groups(self.ghosts)
         self.replicas: dict[Key, Replica] = {}
         self._numbering: dict[Replica, numbering.Numbering] = {}
         self._cut: dict[Key, int] = {}
@@ -331,21 +331,6 @@ class Suite:
     def served(self, name: TopicPartition, base: int, end: int, epoch: int, crc: int) -> None:
         """A consumer was given this: a batch, or a record; always the one or the other of a partition."""
         answers.read(self.ghosts, name, base, (end, epoch, crc))
-
-    def group_joined(
-        self,
-        group: str,
-        generation: int,
-        member: str,
-        partitions: Iterable[TopicPartition],
-        instance: str | None = None,
-    ) -> None:
-        """A member was told what it owns in a generation. A coordinator that may have lost its group begins anew."""
-        lost = self.ghosts.aged or any(
-            ghost.loss_allowed for name, ghost in self.ghosts.partitions.items() if name.topic == GROUP_TOPIC
-        )
-        if not lost:
-            self.groups.joined(group, generation, member, partitions, instance)
 
     def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
         restarted = is_new or self.ghosts.aged or any(host.lives > 1 for host in world.hosts)

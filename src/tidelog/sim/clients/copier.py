@@ -315,7 +315,7 @@ class Copier:
         if not self.commits.is_void:
             name, owned = self.consumer.name, self.reader.assignment
             self.commits.owns(self.group, generation, name, owned)
-            self.cluster.suite.group_joined(self.group, generation, name, owned)
+            groups.joined(self.group, generation, name, owned)
 
 
 def taken_of(records: Sequence[ConsumerRecord], place: GroupPlace) -> Taken:

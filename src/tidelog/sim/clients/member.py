@@ -216,16 +216,17 @@ class Member:
             self.process.after(0, partial(self.over, self))
 
     def _joined(self, generation: int) -> None:
-        if self.told.suite.groups.is_anew(self.group, is_mixed=self.is_mixed):
+        groups = self.told.suite.groups
+        if groups.is_anew(self.group, is_mixed=self.is_mixed):
             self.commits.begin_anew(self.group)
-            self.told.suite.groups.begin_anew(self.group)
+            groups.begin_anew(self.group)
         self.commits.reached(self.group, generation)
         for other, member_id in self.replaces:
             other.replaced.add(member_id)
         if not self.commits.is_void:
             name, instance, owned = self.process.name, self.instance, self.machine.assignment
             self.commits.owns(self.group, generation, instance or name, owned)
-            self.told.suite.group_joined(self.group, generation, name, owned, instance)
+            groups.joined(self.group, generation, name, owned, instance)
 
     def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
         if not self.options.enable_auto_commit:

@@ -38,5 +38,4 @@ class Owner:
         ghosts = self.ghosts
         excused = self.is_doubtful or ghosts.aged or self._overdue != ghosts.overdue[self.transactional_id]
         if error in FENCED and not excused:
-            lossy = any(ghost.loss_allowed for ghost in ghosts.partitions.values())
-            assert lossy, f"I50: {self.transactional_id} has one owner, and was told {error.name}"
+            assert ghosts.with_losses(), f"I50: {self.transactional_id} has one owner, and was told {error.name}"

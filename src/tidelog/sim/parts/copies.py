@@ -144,7 +144,7 @@ class Copies:
     def _is_lossy(self) -> bool:
         """Also where a clock was days ahead: what is deleted for its age before it is copied is not copied."""
         ghosts = self.cluster.suite.ghosts
-        return ghosts.aged or any(ghost.loss_allowed for ghost in ghosts.partitions.values())
+        return ghosts.aged or bool(ghosts.with_losses())
 
 
 def _differences(found: Sequence[tuple[str, int]], wanted: Sequence[tuple[str, int]]) -> str:

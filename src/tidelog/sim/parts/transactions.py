@@ -91,7 +91,7 @@ class Transactions:
         self.ledger.check(auditor.found)
 
     def _is_lossy(self) -> bool:
-        return any(ghost.loss_allowed for ghost in self.cluster.suite.ghosts.partitions.values())
+        return bool(self.cluster.suite.ghosts.with_losses())
 
 
 def _drawn(old: Random | None, early: Random | None, skips: Random | None) -> Habits:
