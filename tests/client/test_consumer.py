@@ -49,8 +49,31 @@ class Story:
         self.ground.run_until(polled, milliseconds)
         return taken
 
+    def poll_until(self, condition, milliseconds=10_000):
+        """Poll once after everything that happens, until the condition holds."""
+
+        def polled():
+            self.ground.call(self.consumer.poll, self.ground.now)
+            self.events += self.consumer.take_events()
+            return condition()
+
+        assert self.ground.run_until(polled, milliseconds)
+
     def values(self, milliseconds=2_000):
         return [record.value for record in self.poll(milliseconds)]
+
+    def redirect(self, replica):
+        """The leader names another replica for its records, which any broker has."""
+        answer = self.logs._fetch
+
+        def redirecting(partition, wanted, broker):
+            found = answer(partition, wanted, broker)
+            if broker == 0:
+                found.preferred_read_replica, found.records = replica, b""
+            return found
+
+        self.logs._fetch = redirecting
+        self.logs._code = lambda *_: ErrorCode.NONE
 
     def done(self, ticket):
         results = []
@@ -221,16 +244,7 @@ def test_a_closer_replica_is_read_as_the_leader_says():
     story = Story(client_rack="here")
     story.fill(b"a")
     story.assign()
-    answer = story.logs._fetch
-    story.logs._code = lambda *_: ErrorCode.NONE
-
-    def redirecting(partition, wanted, broker):
-        found = answer(partition, wanted, broker)
-        if broker == 0:
-            found.preferred_read_replica, found.records = 2, b""
-        return found
-
-    story.logs._fetch = redirecting
+    story.redirect(2)
     assert story.values() == [b"a"]
     assert [broker for broker, key, _, _ in story.ground.asked if key == FETCH][:2] == [0, 2]
 
@@ -241,16 +255,7 @@ def test_a_closer_replica_that_the_metadata_does_not_list_is_looked_up_and_nobod
     story.ground.down = {2}
     story.fill(b"a")
     story.assign()
-    answer = story.logs._fetch
-    story.logs._code = lambda *_: ErrorCode.NONE
-
-    def redirecting(partition, wanted, broker):
-        found = answer(partition, wanted, broker)
-        if broker == 0:
-            found.preferred_read_replica, found.records = 2, b""
-        return found
-
-    story.logs._fetch = redirecting
+    story.redirect(2)
     assert story.values(1_000) == []
     assert sum(key == FETCH for _, key, _, _ in story.ground.asked) <= 11
     story.ground.down = set()

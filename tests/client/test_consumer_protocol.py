@@ -96,14 +96,6 @@ class ProtocolStory(Story):
     def subscribe(self, *topics):
         self.ground.call(self.consumer.subscribe, topics or ("t",), self.ground.now)
 
-    def poll_until(self, condition, milliseconds=10_000):
-        def polled():
-            self.ground.call(self.consumer.poll, self.ground.now)
-            self.events += self.consumer.take_events()
-            return condition()
-
-        assert self.ground.run_until(polled, milliseconds)
-
     def until_stable(self):
         self.poll_until(lambda: self.membership.stage is Stage.STABLE and self.membership.generation == self.epoch)
 

@@ -31,16 +31,6 @@ class GroupStory(Story):
 
         assert self.ground.run_until(polled, milliseconds)
 
-    def poll_until(self, condition, milliseconds=10_000):
-        """Poll once after everything that happens, until the condition holds."""
-
-        def polled():
-            self.ground.call(self.consumer.poll, self.ground.now)
-            self.events += self.consumer.take_events()
-            return condition()
-
-        assert self.ground.run_until(polled, milliseconds)
-
     def rebalance(self):
         self.coordinator.is_rebalancing = True
         self.until_stable()

@@ -117,20 +117,25 @@ def test_an_admin_is_answered_once_or_told_that_nobody_answers(cluster):
     assert answers[1:] == [None]
 
 
+def shares_anew(cluster, group):
+    """One of its three members leaves, one crashes, and one joins."""
+    group.members[0].leave()
+    cluster.run(1)
+    group.members[1].process.kill()
+    cluster.run(7)
+    group.join()
+    cluster.settle()
+    cluster.expect(group.is_settled, 30, "the group is stable again")
+    assert len(group.living) == 2
+    assert cluster.world.counts["commit: NONE"] > 0
+
+
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_a_group_shares_everything_out_though_members_leave_and_crash(cluster, strategy):
     group = group_of(cluster, 3, partition_assignment_strategy=(strategy,), enable_auto_commit=False)
     cluster.produce(FIRST, SECOND_ONE)
     cluster.expect(group.is_settled, 20, "the group is stable")
-    group.members[0].leave()
-    cluster.run(1)
-    group.members[1].process.kill()
-    cluster.run(5)
-    group.join()
-    cluster.settle()
-    cluster.expect(group.is_settled, 20, "the group is stable again")
-    assert len(group.living) == 2
-    assert cluster.world.counts["commit: NONE"] > 0
+    shares_anew(cluster, group)
 
 
 def test_a_member_that_stood_still_for_longer_than_its_session_comes_back_as_another(cluster):
@@ -190,15 +195,7 @@ def test_a_group_of_the_consumer_protocol_or_of_both_shares_everything_out(clust
     cluster.expect(group.is_settled, 30, "the group is stable")
     speak = {member.options.group_protocol for member in group.members}
     assert speak == ({"consumer"} if share == 1.0 else {"consumer", "classic"})
-    group.members[0].leave()
-    cluster.run(1)
-    group.members[1].process.kill()
-    cluster.run(7)
-    group.join()
-    cluster.settle()
-    cluster.expect(group.is_settled, 30, "the group is stable again")
-    assert len(group.living) == 2
-    assert cluster.world.counts["commit: NONE"] > 0
+    shares_anew(cluster, group)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
