@@ -110,7 +110,8 @@ def _judged(
     group: OffsetFetchResponseGroup, image: ClusterImage, *, names_topics: bool
 ) -> Iterator[OffsetFetchResponseTopics]:
     """The answer may have waited for the log, and a topic may have gone meanwhile: its positions are not those of the
-    one that has its name now. Who did not ask for the topic itself is not told of it."""
+    one that has its name now. A request that names no topics gets no
+    error for such a topic: it is left out."""
     for topic in group.topics:
         known = image.topics.get(topic.name)
         if known is not None and topic.topic_id in (NO_ID, known.id):

@@ -223,7 +223,7 @@ FORMER = (
     ),
     Mutant(
         "log-ends-of-earlier-lives",
-        "the most complete log is elected by what an earlier life of a broker told of its end",
+        "the most complete log is elected by a log end that an earlier life of a broker reported",
         (("tidelog.controller.commands.elections:LogEnds.answered", former.answered_for_any_life),),
         expects=("I17", "I5"),
     ),
@@ -244,7 +244,7 @@ FORMER = (
     ),
     Mutant(
         "early-end-is-fenced",
-        "who ends the next transaction before the markers of the last one are written is told that it is fenced",
+        "a producer that ends its next transaction before the last one's markers are written is told it is fenced",
         ((f"{TRANSACTIONS}.requests:end", former.end_is_fenced_while_markers_go_out),),
         expects=("I50",),
     ),

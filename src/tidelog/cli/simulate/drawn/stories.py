@@ -13,7 +13,7 @@ Tell = Callable[[], "Telling"]
 
 
 def tellings(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
-    """(name, how it is told); `scenarios` is a folder of stories whose commands must tell what stands below them."""
+    """(name, the call that plays it); `scenarios` is a folder of stories: commands and the output they must have."""
     from tidelog.lab.engine import tell
     from tidelog.lab.library import find, names
 
