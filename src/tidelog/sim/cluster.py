@@ -62,6 +62,8 @@ class Cluster:
         self.told = Told(self.suite)
         self.commits = Commits(self.suite.ghosts)
         self.admin = Admin(self.world, "admin")
+        self._behind: TopicPartition | None = None
+        """The partition that was found not to be converged last."""
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
 
@@ -198,22 +200,30 @@ class Cluster:
         ]
 
     def is_converged(self) -> bool:
+        """Asked after every step: who was behind at the last call is nearly always still behind."""
+        if self._behind is not None and self._is_behind(self._behind):
+            return False
         ghosts = self.suite.ghosts
-        for host in self.world.hosts:
-            # A replica of a topic that went while its broker was away is kept, as Kafka keeps what it finds astray, but
-            # serves nobody.
-            serving = (p for p in partitions_of(host) if p.role is not None)
-            if any(p.log.topic_id != ghosts.topic_ids.get(p.name.topic) for p in serving):
-                return False
-        for name, assigned in ghosts.assignments.items():
-            state = ghosts.states.get(name)
-            if state is None or sorted(state.isr) != sorted(assigned) or state.leader < 0:
-                return False
-            found = self.replicas(name)
-            marks = {(r.state.high_watermark, r.state.end, r.state.epoch) for r in found if r.state is not None}
-            if len(found) != len(assigned) or len(marks) != 1 or len({*next(iter(marks))[:2]}) != 1:
-                return False
-        return True
+        self._behind = next(filter(self._is_behind, ghosts.assignments), None)
+        # A replica of a topic that went while its broker was away is kept, as Kafka keeps what it finds astray, but
+        # serves nobody.
+        return self._behind is None and all(
+            partition.role is None or partition.log.topic_id == ghosts.topic_ids.get(partition.name.topic)
+            for host in self.world.hosts
+            for partition in partitions_of(host)
+        )
+
+    def _is_behind(self, name: TopicPartition) -> bool:
+        """Whether the partition exists, and not every assigned replica is in sync and complete."""
+        ghosts = self.suite.ghosts
+        assigned, state = ghosts.assignments.get(name), ghosts.states.get(name)
+        if assigned is None:
+            return False
+        if state is None or sorted(state.isr) != sorted(assigned) or state.leader < 0:
+            return True
+        found = self.suite.of(name)
+        marks = {(r.state.high_watermark, r.state.end, r.state.epoch) for r in found if r.state is not None}
+        return len(found) != len(assigned) or len(marks) != 1 or len({*next(iter(marks))[:2]}) != 1
 
     def is_known(self) -> bool:
         """What brokers tell clients is what stands in the tree."""
