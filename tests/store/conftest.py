@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from tidelog.ports import MetadataStore
 from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
+from tidelog.shell.store.zookeeper_store import ZookeeperStore
 from tidelog.shell.store.zookeeper_wire import sync
 from tidelog.sim.store import Session, Tree
 
@@ -96,12 +96,8 @@ class ZookeeperWorld:
         self.stores: list[ZookeeperStore] = []
 
     def session(self) -> MetadataStore:
-        try:
-            store = PromptStore(self.hosts, self.chroot, session_timeout_ms=60_000)
-        except StoreRefused:  # a connection that is lost right after it was made; a broker's user would start it again
-            store = PromptStore(self.hosts, self.chroot, session_timeout_ms=60_000)
-        self.stores.append(store)
-        return store
+        self.stores.append(PromptStore(self.hosts, self.chroot, session_timeout_ms=60_000))
+        return self.stores[-1]
 
     def kill(self, store: MetadataStore) -> None:
         """Whoever knows a session's password may end it: to the servers this is the owner's own word."""

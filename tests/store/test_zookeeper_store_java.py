@@ -1,12 +1,14 @@
 """The store in ZooKeeper when servers, connections and processes come and go; what it promises always is in
 test_conformance.py."""
 
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 
 import pytest
 
@@ -255,6 +257,47 @@ def test_servers_that_cannot_be_reached_are_one_sentence_in_time():
     (port,) = free_ports(1)
     with pytest.raises(StoreRefused, match=f"^ZooKeeper cannot be reached at 127.0.0.1:{port} within 300 ms.$"):
         ZookeeperStore(f"127.0.0.1:{port}", connection_timeout_ms=300)
+
+
+@contextmanager
+def cut_off(hosts, cuts):
+    """The address of a way to the server whose first connections end with the first request after the session began."""
+    host, port = hosts.split(":")
+    left = iter(range(cuts))
+
+    def pass_on(client):
+        is_cut = next(left, None) is not None
+        with client, socket.create_connection((host, int(port))) as upstream:
+            for turn in count():
+                readable, _, _ = select.select([client, upstream], [], [])
+                for source in readable:
+                    data = source.recv(65_536)
+                    if not data or (is_cut and turn and source is client):
+                        return
+                    (upstream if source is client else client).sendall(data)
+
+    def accept():
+        with suppress(OSError):  # the listener was closed
+            while True:
+                threading.Thread(target=pass_on, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_connection_that_ends_as_soon_as_it_was_made_does_not_refuse_a_store(zookeeper, opened):
+    with cut_off(zookeeper.hosts, 2) as hosts:
+        assert opened(hosts).settled(Read("/cluster")).outcome == "ok"
+
+
+def test_connections_that_all_end_at_once_are_one_sentence_in_time(zookeeper):
+    with (
+        cut_off(zookeeper.hosts, 1_000) as hosts,
+        pytest.raises(StoreRefused, match=r"^ZooKeeper at .* does not serve: "),
+    ):
+        ZookeeperStore(hosts, "/a", connection_timeout_ms=1_500)
 
 
 def test_trees_below_different_chroots_know_nothing_of_each_other(zookeeper):

@@ -11,6 +11,7 @@
 `apply`, `events` and `close` may be called from any thread, one at a time each.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import Event, Lock, Timer
@@ -90,12 +91,13 @@ class ZookeeperStore:
         if folder is not None:
             last_life.end(folder)
         within_ms = connection_timeout_ms or session_timeout_ms
+        until = time.monotonic() + within_ms / 1000
         try:
             self._client.start(within_ms / 1000)
         except Unreachable:
             raise StoreRefused(f"ZooKeeper cannot be reached at {hosts} within {within_ms} ms.") from None
         try:
-            self._prepare(tuple(skeleton), create=create)
+            self._prepare(tuple(skeleton), create=create, until=until)
         except BaseException:
             self.close()
             raise
@@ -201,18 +203,27 @@ class ZookeeperStore:
 
     # The tree's first nodes
 
-    def _prepare(self, skeleton: Sequence[str], *, create: bool) -> None:
-        parts = self._root.split("/")[1:]
-        folders = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
-        try:
-            if not create:
-                self._check_there(skeleton)
+    def _prepare(self, skeleton: Sequence[str], *, create: bool, until: float) -> None:
+        """Find the tree, or make what is missing of it. A connection may end right after it was made: on the next one
+        all of it is asked again, until that monotonic second."""
+        while True:
+            try:
+                if create:
+                    self._make_tree(skeleton)
+                else:
+                    self._check_there(skeleton)
+            except GONE as error:
+                left = until - time.monotonic()
+                if left <= 0 or not self._reached.wait(left) or self.lost:
+                    reason = str(error) or type(error).__name__
+                    raise StoreRefused(f"ZooKeeper at {self.place} does not serve: {reason}.") from None
+            else:
                 return
-            self._make_missing(folders, "")
-            self._make_missing(skeleton, self._root)
-        except GONE as error:
-            reason = str(error) or type(error).__name__
-            raise StoreRefused(f"ZooKeeper at {self.place} does not serve: {reason}.") from None
+
+    def _make_tree(self, skeleton: Sequence[str]) -> None:
+        parts = self._root.split("/")[1:]
+        self._make_missing(["/" + "/".join(parts[: count + 1]) for count in range(len(parts))], "")
+        self._make_missing(skeleton, self._root)
 
     def _check_there(self, skeleton: Sequence[str]) -> None:
         root, *nodes = self._get(self._client.send(MultiRead([Read(path) for path in ("/", *skeleton)], self._root)))
