@@ -192,7 +192,7 @@ Effect = (
 
 
 # Conditions: what a deferred answer waits for. Each names the leader epoch it was born in, so that a change of leader
-# answers every orphan.
+# answers every one left behind.
 
 
 class Committed(NamedTuple):
@@ -204,7 +204,7 @@ class Committed(NamedTuple):
 
 
 class Readable(NamedTuple):
-    """The partition has news: whoever waits looks again whether there is enough to read."""
+    """The partition is dirty: whoever waits looks again whether there is enough to read."""
 
     partition: TopicPartition
 
@@ -225,10 +225,10 @@ class Signal(NamedTuple):
 Condition = Committed | Readable | Synced | Signal
 
 
-class Later(NamedTuple):
+class Deferred(NamedTuple):
     """An answer that is not there yet: `resume(context, *arguments)` is called when every condition of a `Committed`
     or `Synced` kind holds, when any `Readable` or `Signal` does, or at the deadline (monotonic milliseconds). It
-    returns a response or another `Later`."""
+    returns a response or another `Deferred`."""
 
     conditions: Sequence[Condition]
     deadline: int

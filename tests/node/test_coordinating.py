@@ -76,7 +76,7 @@ def test_a_partition_is_tried_again_in_time_whatever_news_another_has(heard, mon
     monkeypatch.setattr(GroupCoordinator, "load", lambda *_: [])
     for _ in range(4):
         broker.passes(400)
-        broker.node.replicas.get(GROUP_TOPIC, 1).mark_news()
+        broker.node.replicas.get(GROUP_TOPIC, 1).mark_dirty()
         broker.give("wake")
     assert ("loaded", 0) in heard
     assert ("loaded", 1) not in heard

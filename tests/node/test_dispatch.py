@@ -4,7 +4,7 @@ import pytest
 
 from tests.node.one_broker import CLIENT, CONTROLLER, TOPIC, OneBroker
 from tidelog.api import registry
-from tidelog.effects import Later, Signal
+from tidelog.effects import Deferred, Signal
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -62,7 +62,7 @@ def test_a_bug_when_a_request_goes_on_closes_the_connection_and_the_broker_goes_
     def resume(context):
         raise KeyError("no such thing")
 
-    broker = broken(lambda request, context: Later((Signal(("never",)),), context.now.mono + 100, resume))
+    broker = broken(lambda request, context: Deferred((Signal(("never",)),), context.now.mono + 100, resume))
     broker.send(list_offsets())
     broker.passes(100)
     check_only_the_client_was_closed(broker)

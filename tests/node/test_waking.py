@@ -41,7 +41,7 @@ def test_only_parts_whose_alarm_is_due_are_woken(woken):
     broker.passes(60_000)
     for _ in range(3):
         broker.give("wake")
-    assert {"Jobs", "Waiting", "Integrity"} <= {name for name, *_ in woken}
+    assert {"Jobs", "Purgatory", "Integrity"} <= {name for name, *_ in woken}
     assert [each for each in woken if each[1] > each[2]] == []
 
 

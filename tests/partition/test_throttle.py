@@ -143,7 +143,7 @@ def test_each_direction_has_the_rate_of_its_option():
 def test_followers_hear_of_what_was_held_back_from_them():
     news = []
     held = {TopicPartition("t", 0), TopicPartition("gone", 1)}
-    there = SimpleNamespace(mark_news=lambda: news.append("t-0"))
+    there = SimpleNamespace(mark_dirty=lambda: news.append("t-0"))
     made = replication_throttles(lambda topic, index: there if topic == "t" else None, leader=1000)
     made.leader.spend(500, 0)
     for name in held:

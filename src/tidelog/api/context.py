@@ -30,14 +30,14 @@ Push = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 """What a controller tells brokers."""
 
 
-class Handed:
+class Pending:
     """The answer of a handler that gave `context.token` to an actor, which will `Reply`."""
 
     def __repr__(self) -> str:
-        return "HANDED"
+        return "PENDING"
 
 
-HANDED = Handed()
+PENDING = Pending()
 
 
 class Entry(Protocol):
@@ -176,7 +176,7 @@ class Broker(Protocol):
         """Whether a request comes from the present controller, is meant for this life of the broker, and is newer than
         all that were taken; then it is taken."""
 
-    def take_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Handed:
+    def take_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Pending:
         """Lead and follow as told, once the configuration of every new topic is read."""
 
     def stop_replica(
@@ -196,13 +196,13 @@ class Broker(Protocol):
         """A log folder refused: its partitions go offline, or, where it is full, take nothing more for now."""
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
-        """What is read there may be rotten: NONE where that is being found out, and the partition has news then, else
+        """What is read there may be rotten: NONE where that is being found out, and the partition is dirty then, else
         what to answer."""
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         """Ask the controller for this change of the in-sync set."""
 
-    def forward(self, context: "Context", request: Any) -> Handed:
+    def forward(self, context: "Context", request: Any) -> Pending:
         """Ask the controller, here or elsewhere, and reply to `context.token` with its answer."""
 
 

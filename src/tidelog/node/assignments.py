@@ -197,7 +197,7 @@ class Assignments:
             return ErrorCode.FENCED_LEADER_EPOCH
         self._fetching.forget(partition)
         partition.role = None
-        partition.mark_news()
+        partition.mark_dirty()
         self._on_role(partition)
         if delete:
             try:

@@ -7,7 +7,7 @@ from typing import Any
 from tidelog.api.billing import Bill
 from tidelog.api.registry import APIS
 from tidelog.effects import Part
-from tidelog.node.waiting import Wait
+from tidelog.node.purgatory import Wait
 from tidelog.wire.codec import API_VERSIONS, encode_response
 from tidelog.wire.connection import Pipeline, Slot
 from tidelog.wire.repeated import Repeated

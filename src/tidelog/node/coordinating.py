@@ -27,7 +27,7 @@ RETRY_MS = 1_000
 @dataclass(slots=True, eq=False)
 class Loading:
     """A partition of which all below `offset` is replayed. `told`: that it goes no further. It is tried again at
-    `retry_at`, unless it has news before."""
+    `retry_at`, unless it is dirty before."""
 
     partition: Partition
     offset: int
@@ -77,7 +77,7 @@ class Coordinating:
         return None
 
     def committed(self, partition: Partition, now: Time) -> None:
-        """A partition that this broker leads has news: a higher high watermark, or it was examined or mended."""
+        """A partition that this broker leads is dirty: a higher high watermark, or it was examined or mended."""
         coordinator = self._coordinators.get(partition.name.topic)
         if coordinator is not None:
             loading = self._loading.get(partition.name)
@@ -115,7 +115,7 @@ class Coordinating:
                 self._go_on(loading, now)
 
     def _go_on(self, loading: Loading, now: Time) -> None:
-        """Replay as much as is known to be sound; the partition has news once more is."""
+        """Replay as much as is known to be sound; the partition is dirty once more is."""
         name = loading.partition.name
         loading.retry_at = None
         try:

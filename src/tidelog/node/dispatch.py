@@ -12,22 +12,22 @@ from struct import Struct
 from typing import Any
 
 from tidelog.api import registry
-from tidelog.api.context import Broker, Context, Handed
+from tidelog.api.context import Broker, Context, Pending
 from tidelog.api.registry import APIS
-from tidelog.effects import Close, Effect, Event, Later, Part, Pause, Send
+from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket, answerable
+from tidelog.node.purgatory import Purgatory
 from tidelog.node.quotas.billing import Billing
 from tidelog.node.quotas.muting import Muting
-from tidelog.node.waiting import Waiting
 from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
 
 PAUSE_ABOVE = 500
 """Unanswered requests of one connection; reading goes on below half of it (`queued.max.requests`)."""
 
 _KEY_AND_VERSION = Struct(">hh")
-_DEFERRED = (Later, Handed)
+_DEFERRED = (Deferred, Pending)
 _LET_THROUGH = (ProtocolViolation, AssertionError)
 
 OWN = Connection(0, "", "self", "ANONYMOUS")
@@ -36,9 +36,9 @@ OWN = Connection(0, "", "self", "ANONYMOUS")
 class Dispatch:
     """Calls handlers and sends what they answer. `effects` is the node's list of wishes of the present input."""
 
-    def __init__(self, broker: Broker, waiting: Waiting, effects: list[Effect], listener: str) -> None:
+    def __init__(self, broker: Broker, purgatory: Purgatory, effects: list[Effect], listener: str) -> None:
         self._broker = broker
-        self._waiting = waiting
+        self._purgatory = purgatory
         self._effects = effects
         self._inter_broker = listener
         self._quotas = broker.quotas
@@ -69,7 +69,7 @@ class Dispatch:
         for token in connection.tokens if connection is not None else ():
             ticket = self._tickets.pop(token)
             if ticket.wait is not None:
-                self._waiting.drop(ticket.wait)
+                self._purgatory.drop(ticket.wait)
 
     def close(self, number: int, out: list[Effect]) -> None:
         """The broker closes it: what was answered until now leaves first."""
@@ -205,7 +205,7 @@ class Dispatch:
             self._tickets[context.token] = ticket
             if ticket.connection is not None:
                 ticket.connection.tokens.add(context.token)
-            ticket.wait = self._waiting.add(context, answer) if isinstance(answer, Later) else None
+            ticket.wait = self._purgatory.add(context, answer) if isinstance(answer, Deferred) else None
             if ticket.bill is not None:
                 self.billing.wait(ticket.bill)
         else:
@@ -218,15 +218,15 @@ class Dispatch:
         return ticket
 
     def resume(self, now: Time) -> None:
-        """Carry on with whatever stopped waiting."""
-        for wait in self._waiting.ready():
+        """Carry on with whatever stopped purgatory."""
+        for wait in self._purgatory.ready():
             context: Context | None = wait.context
             ticket = self._redeem(context.token) if context is not None else None
             if context is None or ticket is None:
                 continue
             context.now = now
             context.effects = []
-            self._attempt(ticket, context, partial(wait.later.resume, context, *wait.later.arguments))
+            self._attempt(ticket, context, partial(wait.deferred.resume, context, *wait.deferred.arguments))
 
     def reply(self, token: int, response: Any) -> None:
         """An actor's answer to the request with this token."""

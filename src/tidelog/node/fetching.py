@@ -55,7 +55,7 @@ class Following:
 @dataclass(slots=True)
 class Fetcher:
     """One leader, and what is fetched from it. `session_epoch` 0 means that the next request opens a session, and ends
-    the old one: the leader would keep it, and mark all news in it, for as long as it has room."""
+    the old one: the leader would keep it, and mark partitions dirty in it, for as long as it has a place for it."""
 
     leader: int
     session: int = 0
@@ -164,7 +164,7 @@ class Fetching:
             self._fetch(fetcher, now)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
-        """Nothing is fetched from it any more: end the session, or its partitions go on telling it their news."""
+        """Nothing is fetched from it any more: end the session, or its partitions go on marking themselves dirty in it."""
         del self._fetchers[fetcher.leader]
         if fetcher.session:
             state = ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch)

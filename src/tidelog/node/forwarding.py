@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
-from tidelog.api.context import HANDED, Context, Handed
+from tidelog.api.context import PENDING, Context, Pending
 from tidelog.controller.refusals import not_controller
 from tidelog.effects import CONTROLLER, Ask, Close, Effect, Reply
 from tidelog.model import Time
@@ -32,11 +32,11 @@ class Forwarding:
     def __repr__(self) -> str:
         return f"<Forwarding {len(self._pending)} requests, {len(self._again)} again>"
 
-    def forward(self, context: Context, request: Any) -> Handed:
+    def forward(self, context: Context, request: Any) -> Pending:
         deadline = context.now.mono + PATIENCE_MS
         self._pending[context.token] = Forwarded(request, context.version, context.connection, deadline)
         self._ask(context.token)
-        return HANDED
+        return PENDING
 
     def _ask(self, token: int) -> None:
         self._effects.append(Ask(CONTROLLER, self._pending[token].request, OWNER, token))

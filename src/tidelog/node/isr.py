@@ -128,7 +128,7 @@ class InSyncChanges:
         if answer.leader_epoch != partition.epoch:
             return
         if partition.proposal_accepted(proposal, answer.isr, answer.partition_epoch):
-            partition.mark_news()
+            partition.mark_dirty()
             partition.advance(now, self._eligible())  # rule 1: who left no longer counts
             kind = "isr.shrink" if len(answer.isr) < len(before) else "isr.expand"
             self.shrinks += kind == "isr.shrink"

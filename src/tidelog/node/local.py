@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tidelog.api.context import HANDED, Context, Handed, Push
+from tidelog.api.context import PENDING, Context, Pending, Push
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.network import connections_by_address
@@ -179,14 +179,14 @@ class LocalBroker:
         for partition in self.replicas:
             if partition.name.topic == topic:
                 partition.config = partition.log.config = self.topic_config(topic)
-                partition.mark_news()
+                partition.mark_dirty()
 
     def _broker_changed(self) -> None:
         self.config = self.config.changed(self.configs.broker(None), self.configs.broker(self.broker_id))
         self._topic_configs.clear()
         for partition in self.replicas:
             partition.config = partition.log.config = self.topic_config(partition.name.topic)
-            partition.mark_news()
+            partition.mark_dirty()
         self.throttles.configure(self.config, self.now.mono)
         self._tell_admission()
         self.on_config(self.config)
@@ -221,7 +221,7 @@ class LocalBroker:
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.replicas.topic_name(topic_id) or self.image.topic_names.get(topic_id)
 
-    def forward(self, context: Context, request: Any) -> Handed:
+    def forward(self, context: Context, request: Any) -> Pending:
         return self.forwarding.forward(context, request)
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
@@ -250,9 +250,9 @@ class LocalBroker:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE if push.broker_epoch in (-1, self.broker_epoch) else ErrorCode.STALE_BROKER_EPOCH
 
-    def take_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Handed:
+    def take_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Pending:
         self.assignments.take(request, context.token, lambda: self.now, partial(self._outdated, request))
-        return HANDED
+        return PENDING
 
     def stop_replica(self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool) -> ErrorCode:
         return self.assignments.stop(partition, leader_epoch, delete=delete, topic_id=topic_id)

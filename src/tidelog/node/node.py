@@ -2,14 +2,14 @@
 
 An input changes state and leaves wishes in one list; `_finish` carries out those that are the node's own business
 (requests to brokers, appends of coordinators, replies) until only effects for the world are left. So there is no
-recursion and one order for everything. Waiting answers are resumed when their partition has news.
+recursion and one order for everything. Deferred answers are resumed when their partition is dirty.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tidelog.alarms import NEVER, Alarms, Woken
-from tidelog.api.records.sessions import ANY_NEWS, FOLLOWER_NEWS
+from tidelog.api.records.sessions import ANY_CHANGE, FOLLOWER_CHANGE
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
@@ -21,11 +21,11 @@ from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
 from tidelog.node.local import LocalBroker
 from tidelog.node.peers import VERSIONS, Peers
+from tidelog.node.purgatory import Purgatory
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep import integrity
 from tidelog.node.upkeep.upkeep import Upkeep
-from tidelog.node.waiting import Waiting
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
@@ -53,7 +53,7 @@ class Node:
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
-        self.waiting = Waiting()
+        self.purgatory = Purgatory()
         self.store = StoreCalls(self._out)
         self.broker = LocalBroker(
             config,
@@ -68,11 +68,11 @@ class Node:
             on_role=self._role_changed,
             on_registered=self._registered,
             on_moved=self._broker_moved,
-            wake=self.waiting.signal,
+            wake=self.purgatory.signal,
         )
         broker = self.broker
         self.replicas = broker.replicas
-        self.dispatch = Dispatch(broker, self.waiting, self._effects, broker.inter_broker_listener)
+        self.dispatch = Dispatch(broker, self.purgatory, self._effects, broker.inter_broker_listener)
         self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, config.request_timeout_ms)
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
@@ -81,7 +81,7 @@ class Node:
         of_topics: Mapping[str, Any] = {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}
         self.coordinating = Coordinating(of_topics, broker.replicas, self._effects, broker.examine)
         self._woken: Sequence[Woken] = (
-            self.waiting,
+            self.purgatory,
             self.dispatch.muting,
             self.peers,
             *broker.woken,
@@ -239,9 +239,9 @@ class Node:
             elif self.peers.answers or self.dispatch.own_answers:
                 self._hand_down()
             elif self.replicas.changed:
-                self._tell_news()
+                self._answer_waits_of_changed()
             else:
-                if self.waiting.resumable:
+                if self.purgatory.resumable:
                     self.dispatch.resume(self.now)
                 if self.broker.in_sync.wishes:
                     self.broker.in_sync.pump(self.now)
@@ -328,7 +328,7 @@ class Node:
                 self.peers.close(connection, str(violation))
                 return
 
-    def _tell_news(self) -> None:
+    def _answer_waits_of_changed(self) -> None:
         """Answer whoever waited for what these partitions now have."""
         gone, self.replicas.gone[:] = list(self.replicas.gone), []
         for deleted in gone:
@@ -347,7 +347,7 @@ class Node:
             if leads:  # a change of the ISR may let both go on
                 partition.advance(self.now, self.broker.eligible)
                 self.broker.offer_isr(partition)
-            self.waiting.changed(
+            self.purgatory.changed(
                 name, partition.epoch if leads else -1, partition.high_watermark, partition.durable_end
             )
             self._wake_sessions(partition, for_followers=for_followers)
@@ -358,14 +358,14 @@ class Node:
     def _tell_gone(self, partition: Partition) -> None:
         """Deleted, or offline with its folder: whoever waits for it hears so, even where a new one has its name."""
         self.broker.fetching.forget(partition)
-        self.waiting.changed(partition.name, -1, 0, 0)
+        self.purgatory.changed(partition.name, -1, 0, 0)
         self._wake_sessions(partition)
 
     def _wake_sessions(self, partition: Partition, *, for_followers: bool = True) -> None:
         for session in partition.sessions:
-            self.waiting.signal((ANY_NEWS, session))
+            self.purgatory.signal((ANY_CHANGE, session))
             if for_followers:
-                self.waiting.signal((FOLLOWER_NEWS, session))
+                self.purgatory.signal((FOLLOWER_CHANGE, session))
 
     # Roles and membership.
 

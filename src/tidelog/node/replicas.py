@@ -38,7 +38,7 @@ OPEN_SEGMENTS = 2_000
 
 
 class HeldReplicas:
-    """All replicas, by name. `changed` collects those with news for whoever waits."""
+    """All replicas, by name. `changed` collects the dirty ones, for whoever waits."""
 
     def __init__(
         self,
@@ -260,7 +260,7 @@ class HeldReplicas:
         partition.full, partition.flush_pending = folder in self.full, False
         self.futures.pop(name, None)
         self.truncated = True
-        partition.mark_news()
+        partition.mark_dirty()
         return doomed
 
     def _write_checkpoints(self, partition: Partition, copy: Log, folder: str) -> None:
@@ -292,7 +292,7 @@ class HeldReplicas:
         self._unsynced.add(self._folders.pop(name))
         self.truncated = True
         partition.role = None
-        partition.mark_news()
+        partition.mark_dirty()
         self.gone.append(partition)
         if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
             self._ids.pop(partition.log.topic_id, None)

@@ -75,7 +75,7 @@ class Partition:
         self.config = config
         self.lag_ms = lag_ms
         self.changed = changed
-        """Shared by all replicas of the broker: those with news for whoever waits, and whether followers are to hear of
+        """Shared by all replicas of the broker: the dirty ones, for whoever waits, and whether followers are to hear of
         them at once. The node empties it."""
         self.generation = generation
         self.epoch = NO_EPOCH
@@ -87,7 +87,7 @@ class Partition:
         self.full = False  # its folder has no room: nothing is appended, all is served
         self.traffic = Traffic()
         self.sessions: dict[int, dict[TopicPartition, None]] = {}
-        """Fetch sessions that read this partition: session id → its set of partitions with news."""
+        """Fetch sessions that read this partition: session id → its set of dirty partitions."""
 
     def __repr__(self) -> str:
         role = type(self.role).__name__ if self.role else "idle"
@@ -110,7 +110,7 @@ class Partition:
         self.epoch = given.leader_epoch
         self.partition_epoch = given.partition_epoch
         self.replicas = given.replicas
-        self.mark_news()
+        self.mark_dirty()
         if given.leader != self.broker_id:
             self._follow(given.leader, new_epoch=new_epoch)
         elif new_epoch or not isinstance(self.role, Leader):
@@ -154,7 +154,7 @@ class Partition:
         all of them out of its ISR, and nobody could replace it."""
         self.failed = True
         self.role = None
-        self.mark_news()
+        self.mark_dirty()
 
     def leading(self) -> Leader:
         """The leader's role, or NOT_LEADER_OR_FOLLOWER."""
@@ -216,7 +216,7 @@ class Partition:
         if new <= self.high_watermark:
             return False
         self.high_watermark = new
-        self.mark_news(for_followers=False)
+        self.mark_dirty(for_followers=False)
         return True
 
     def is_held(self, role: Leader) -> bool:
@@ -226,7 +226,7 @@ class Partition:
     def grown(self, now: Moment) -> None:
         if self._flush_due(now):
             self.flush_pending = True
-        self.mark_news()
+        self.mark_dirty()
 
     def _flush_due(self, now: Moment) -> bool:
         config = self.config
@@ -236,13 +236,13 @@ class Partition:
         """What the log had when it ended at `end` is durable; what came since may be due already."""
         self.log.mark_synced(end)
         self.flush_pending = self._flush_due(now)
-        self.mark_news()
+        self.mark_dirty()
 
-    def mark_news(self, *, for_followers: bool = True) -> None:
+    def mark_dirty(self, *, for_followers: bool = True) -> None:
         """Not for followers: a high watermark alone, which rides on what they are told next."""
         self.changed[self.name] = for_followers or self.changed.get(self.name, False)
-        for news in self.sessions.values():
-            news[self.name] = None
+        for dirty in self.sessions.values():
+            dirty[self.name] = None
 
     # Leader: followers.
 
@@ -347,7 +347,7 @@ class Partition:
             self.traffic.replicated_in += len(records)
             self.grown(now)
         elif moved:
-            self.mark_news()
+            self.mark_dirty()
         return appended is not None or moved
 
     def reconcile(self, leader: EpochEnd) -> Cut:
@@ -381,7 +381,7 @@ class Partition:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if target > self.log.log_start_offset:
             self.log.advance_start(target)
-            self.mark_news()
+            self.mark_dirty()
         return target
 
     def low_watermark(self, alive: Collection[int]) -> int:

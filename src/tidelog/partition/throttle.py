@@ -148,7 +148,7 @@ class ReplicationThrottles:
         for name in self.leader.release(now.mono):
             partition = self._find(*name)
             if partition is not None:
-                partition.mark_news()
+                partition.mark_dirty()
 
 
 def _leaders(config: TopicConfig) -> Collection[str]:

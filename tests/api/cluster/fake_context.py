@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import ClassVar
 
-from tidelog.api.context import HANDED, Context
+from tidelog.api.context import PENDING, Context
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tidelog.effects import Reply
@@ -68,7 +68,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
 
     def forward(given, request):
         forwarded.append(request)
-        return HANDED
+        return PENDING
 
     broker = SimpleNamespace(
         broker_id=0,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.coordinator.group.ground import Ground, subscription
 from tidelog.api import registry
-from tidelog.api.context import Context, Handed
+from tidelog.api.context import Context, Pending
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tidelog.effects import CONTROLLER, Ask
@@ -78,7 +78,7 @@ class Broker:
         answer = registry.handler(registry.APIS[request.__key__])(request, context)
         self.asked += [effect for effect in context.effects if isinstance(effect, Ask)]
         ground.carry_out([effect for effect in context.effects if not isinstance(effect, Ask)])
-        if not isinstance(answer, Handed):
+        if not isinstance(answer, Pending):
             ground.answers[token] = answer
         return token
 

@@ -7,7 +7,7 @@ import pytest
 from tests.log.support import NOW, batch, open_log, sim_disk
 from tests.log.test_transactions import end
 from tidelog.api.transactions import txn_offset_commit, verification
-from tidelog.effects import Later
+from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.transactions.txn_offset_commit import (
@@ -93,7 +93,7 @@ def test_positions_that_wait_behind_another_question_do_not_wait_for_ever():
         transactional_id="id", group_id="g", topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[position])]
     )
     waiting = txn_offset_commit.handle(request, context)
-    assert isinstance(waiting, Later)
+    assert isinstance(waiting, Deferred)
     context.now = NOW._replace(mono=waiting.deadline)
     answer = waiting.resume(context, *waiting.arguments)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tidelog.api.cluster.hand_over import send
+from tidelog.api.cluster.to_controller import send
 from tidelog.api.context import Context
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC

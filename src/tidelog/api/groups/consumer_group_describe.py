@@ -2,17 +2,17 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
+from tidelog.api.context import Context, Pending
 from tidelog.api.groups.describe_groups import ALL_OPERATIONS
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
 
 
-def handle(request: ConsumerGroupDescribeRequest, context: Context) -> Handed:
-    return hand_over(request, context, partial(_finish, request.include_authorized_operations))
+def handle(request: ConsumerGroupDescribeRequest, context: Context) -> Pending:
+    return submit(request, context, partial(_finish, request.include_authorized_operations))
 
 
 def _finish(with_operations: bool, response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:

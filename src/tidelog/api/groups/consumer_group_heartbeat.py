@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.api.context import Context
-from tidelog.api.groups.handing import ask
+from tidelog.api.groups.to_group_coordinator import ask
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 OPERATIONS_VERSION = 3
@@ -12,9 +12,9 @@ ALL_OPERATIONS = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, DE
 """What anyone may do to a group where there is no authorizer, as a bit field of Kafka's AclOperation numbers."""
 
 
-def handle(request: DescribeGroupsRequest, context: Context) -> Handed:
+def handle(request: DescribeGroupsRequest, context: Context) -> Pending:
     with_operations = context.version >= OPERATIONS_VERSION and request.include_authorized_operations
-    return hand_over(request, context, partial(_finish, with_operations))
+    return submit(request, context, partial(_finish, with_operations))
 
 
 def _finish(with_operations: bool, response: DescribeGroupsResponse) -> DescribeGroupsResponse:

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
 
 REBALANCE_TIMEOUT_VERSION = 1
@@ -11,10 +11,10 @@ NO_PROTOCOL_VERSION = 7
 """From this version on a group that has chosen no protocol answers null; before, an empty name."""
 
 
-def handle(request: JoinGroupRequest, context: Context) -> Handed:
+def handle(request: JoinGroupRequest, context: Context) -> Pending:
     if context.version < REBALANCE_TIMEOUT_VERSION:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    return hand_over(request, context, partial(_finish, context.version))
+    return submit(request, context, partial(_finish, context.version))
 
 
 def _finish(version: int, response: JoinGroupResponse) -> JoinGroupResponse:

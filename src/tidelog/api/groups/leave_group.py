@@ -2,18 +2,18 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 BATCH_VERSION = 3
 """From this version on several members leave in one request (KIP-345)."""
 
 
-def handle(request: LeaveGroupRequest, context: Context) -> Handed:
+def handle(request: LeaveGroupRequest, context: Context) -> Pending:
     if context.version < BATCH_VERSION:
         request.members = [MemberIdentity(member_id=request.member_id)]
-    return hand_over(request, context, partial(_finish, context.version))
+    return submit(request, context, partial(_finish, context.version))
 
 
 def _finish(version: int, response: LeaveGroupResponse) -> LeaveGroupResponse:

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
@@ -22,7 +22,7 @@ TOPIC_ID_VERSION = 10
 Key = tuple[str, bytes]
 
 
-def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse | Handed:
+def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse | Pending:
     """Partitions that the cluster does not have are refused here; the group decides on the others together."""
     refused: dict[Key, OffsetCommitResponseTopic] = {}
     known: list[OffsetCommitRequestTopic] = []
@@ -38,7 +38,7 @@ def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitRespon
             refused[topic.name, topic.topic_id] = _refused(topic, missing, code)
     if not known:
         return OffsetCommitResponse(topics=list(refused.values()))
-    return hand_over(replace(request, topics=known), context, partial(_merge, refused))
+    return submit(replace(request, topics=known), context, partial(_merge, refused))
 
 
 def _resolve(topic: OffsetCommitRequestTopic, image: ClusterImage, version: int) -> set[int]:

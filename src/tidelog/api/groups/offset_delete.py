@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
@@ -14,7 +14,7 @@ from tidelog.wire.messages.groups.offset_delete import (
 )
 
 
-def handle(request: OffsetDeleteRequest, context: Context) -> Handed:
+def handle(request: OffsetDeleteRequest, context: Context) -> Pending:
     """Partitions that the cluster does not have are refused here, whatever the group says of the others."""
     refused: dict[str, OffsetDeleteResponseTopic] = {}
     known: list[OffsetDeleteRequestTopic] = []
@@ -28,7 +28,7 @@ def handle(request: OffsetDeleteRequest, context: Context) -> Handed:
         if missing or image is None:
             refused[topic.name] = _refused(topic.name, [partition.partition_index for partition in missing])
     asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
-    return hand_over(asked, context, partial(_merge, refused))
+    return submit(asked, context, partial(_merge, refused))
 
 
 def _refused(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:

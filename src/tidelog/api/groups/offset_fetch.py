@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
@@ -29,16 +29,16 @@ _Asked = tuple[bool, list[OffsetFetchResponseTopics]]
 """Of a group: whether the request names topics, and those among them that are refused."""
 
 
-def handle(request: OffsetFetchRequest, context: Context) -> Handed:
+def handle(request: OffsetFetchRequest, context: Context) -> Pending:
     if context.version < GROUPS_VERSION:
         group = _as_group(request)
         asked = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
-        return hand_over(asked, context, partial(_flat, context.version, group))
+        return submit(asked, context, partial(_flat, context.version, group))
     if context.version < TOPIC_ID_VERSION:
-        return hand_over(request, context)
+        return submit(request, context)
     image = context.broker.image
     topics = [(group.topics is not None, _take_unknown(group, image)) for group in request.groups]
-    return hand_over(request, context, partial(_with_ids, image, topics))
+    return submit(request, context, partial(_with_ids, image, topics))
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -1,7 +1,7 @@
 """SyncGroup (key 14)."""
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -9,7 +9,7 @@ NAMED_PROTOCOL_VERSION = 5
 """From this version on a member says which protocol it believes in (KIP-559)."""
 
 
-def handle(request: SyncGroupRequest, context: Context) -> SyncGroupResponse | Handed:
+def handle(request: SyncGroupRequest, context: Context) -> SyncGroupResponse | Pending:
     if context.version >= NAMED_PROTOCOL_VERSION and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return hand_over(request, context)
+    return submit(request, context)

@@ -74,14 +74,14 @@ def _held_as(session: Session, name: TopicPartition, topic_id: bytes) -> TopicPa
 
 def _resolve(session: Session, context: Context) -> None:
     """A topic whose id was unknown may be known by now: its partitions go on under its name."""
-    for unknown in [name for name in session.news if name.topic.startswith("/")]:
+    for unknown in [name for name in session.dirty if name.topic.startswith("/")]:
         wanted = session.wanted.get(unknown)
         name = context.broker.topic_name(wanted.topic_id) if wanted is not None else None
         if wanted is not None and name is not None:
             wanted.name = TopicPartition(name, unknown.partition)
-            del session.wanted[unknown], session.news[unknown]
+            del session.wanted[unknown], session.dirty[unknown]
             session.wanted.setdefault(wanted.name, wanted)
-            session.news[wanted.name] = None
+            session.dirty[wanted.name] = None
 
 
 def _leave(session: Session | None, context: Context) -> None:
@@ -92,7 +92,7 @@ def _leave(session: Session | None, context: Context) -> None:
 
 def _forget(session: Session, name: TopicPartition, context: Context) -> None:
     session.wanted.pop(name, None)
-    session.news.pop(name, None)
+    session.dirty.pop(name, None)
     partition = context.broker.replicas.get(*name)
     if partition is not None:
         partition.sessions.pop(session.number, None)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
-from tidelog.effects import Later, Readable
+from tidelog.effects import Deferred, Readable
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.partition.partition import Partition
 from tidelog.wire.messages.records.delete_records import (
@@ -25,7 +25,7 @@ class Pending(NamedTuple):
     answer: DeleteRecordsPartitionResult
 
 
-def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse | Later:
+def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse | Deferred:
     response = DeleteRecordsResponse(topics=[])
     pending = []
     for topic in request.topics:
@@ -48,7 +48,7 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
 
 def _finish(
     context: Context, response: DeleteRecordsResponse, pending: list[Pending], deadline: int
-) -> DeleteRecordsResponse | Later:
+) -> DeleteRecordsResponse | Deferred:
     waiting = []
     for wait in pending:
         try:
@@ -65,4 +65,4 @@ def _finish(
     if not waiting:
         return response
     conditions = [Readable(wait.partition.name) for wait in waiting]
-    return Later(conditions, deadline, _finish, (response, waiting, deadline))
+    return Deferred(conditions, deadline, _finish, (response, waiting, deadline))

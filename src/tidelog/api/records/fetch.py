@@ -1,7 +1,7 @@
 """Fetch (1): records for consumers and for followers (KIP-74, 227, 320, 392, 595, 951).
 
 An answer is given at once where there is enough, an error, or something a follower must know; otherwise the request
-waits for its partitions to have news, without polling. Data is passed on as slices of files.
+waits for its partitions to become dirty, without polling. Data is passed on as slices of files.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from tidelog.api.records.allowance import allowed_bytes
 from tidelog.api.records.asking import asked_partitions, session_of
 from tidelog.api.records.leaders import MOVED, endpoints, find
 from tidelog.api.records.sessions import INITIAL_EPOCH, NO_SESSION, Session, Wanted
-from tidelog.effects import FileSlice, Later, Readable, Signal
+from tidelog.effects import Deferred, FileSlice, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
 from tidelog.partition.partition import Partition
@@ -55,9 +55,9 @@ class Reader:
         return self.replica >= 0
 
     def candidates(self) -> Iterable[TopicPartition]:
-        """What can have changed: for a session what has news or was asked, otherwise everything. What was answered
+        """What can have changed: for a session what is dirty or was asked, otherwise everything. What was answered
         last comes last, so that a partition with many records does not starve the others."""
-        return {**self.session.news, **self.fresh} if self.session else self.fresh
+        return {**self.session.dirty, **self.fresh} if self.session else self.fresh
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Outcome:
     urgent: bool = False
 
 
-def handle(request: FetchRequest, context: Context) -> FetchResponse | Later:
+def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
     replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
     if replica >= 0 and context.listener != context.broker.inter_broker_listener:
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -131,7 +131,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
             broker.propose(name, proposal)
 
 
-def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
+def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferred:
     outcome = _collect(context, reader)
     # An error is told at once: when it is over, nobody would know that the follower's progress was not recorded.
     examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
@@ -141,8 +141,8 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Later:
         return _response(context, reader, outcome)
     if reader.session is not None:
         patient = reader.is_follower and not context.broker.config.replica_selector_class
-        return Later((Signal(reader.session.news_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
-    return Later([Readable(name) for name in reader.wanted], deadline, _answer_or_wait, (reader,))
+        return Deferred((Signal(reader.session.dirty_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
+    return Deferred([Readable(name) for name in reader.wanted], deadline, _answer_or_wait, (reader,))
 
 
 def _collect(context: Context, reader: Reader) -> Outcome:
@@ -171,7 +171,7 @@ def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) ->
     if wanted.topic_id not in (NO_ID, partition.log.topic_id):
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
     if reader.session is not None:
-        partition.sessions.setdefault(reader.session.number, reader.session.news)
+        partition.sessions.setdefault(reader.session.number, reader.session.dirty)
     partition.check_epoch(wanted.leader_epoch)
     if reader.is_follower:
         return _read_as_follower(context, partition, reader, wanted, outcome)
@@ -309,8 +309,8 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
         if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
             leaders.add(answer.current_leader.leader_id)
     response.responses = list(topics.values())
-    if session is not None:  # last in turn, and news until its fetcher has moved on
-        session.news.update(dict.fromkeys(name for name, answer in outcome.answers.items() if answer.records))
+    if session is not None:  # last in turn, and dirty until its fetcher has moved on
+        session.dirty.update(dict.fromkeys(name for name, answer in outcome.answers.items() if answer.records))
     if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
@@ -320,13 +320,13 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
 
 
 def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool) -> bool:
-    """Whether an incremental answer must name this partition. Its news are over when nothing is left to read where its
+    """Whether an incremental answer must name this partition. It is clean again when nothing is left to read where its
     fetcher is, which is where it was until it says otherwise."""
     session = reader.session
     if answer.error_code:
         wanted.told_high_watermark = -1
         if session is not None:
-            session.news[wanted.name] = None
+            session.dirty[wanted.name] = None
         return True
     changed = (
         bool(answer.records)
@@ -341,7 +341,7 @@ def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool)
     wanted.told_log_start = -1 if diverges else answer.log_start_offset
     if session is not None:
         if short:
-            session.news.setdefault(wanted.name)
+            session.dirty.setdefault(wanted.name)
         else:
-            session.news.pop(wanted.name, None)
+            session.dirty.pop(wanted.name, None)
     return changed

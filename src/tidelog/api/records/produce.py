@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tidelog.api.context import Context
 from tidelog.api.records import transactional
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
-from tidelog.effects import Close, Committed, Condition, Later, Synced
+from tidelog.effects import Close, Committed, Condition, Deferred, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.partition.leader import Leader
@@ -51,9 +51,9 @@ class Pending(NamedTuple):
     answer: PartitionProduceResponse
 
 
-def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later | None:
+def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Deferred | None:
     if request.transactional_id is not None:
-        held: ProduceResponse | Later | None = transactional.verify(request, context, _append_all)
+        held: ProduceResponse | Deferred | None = transactional.verify(request, context, _append_all)
         if held is not None:
             return held
     return _append_all(context, request, {})
@@ -61,7 +61,7 @@ def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Later
 
 def _append_all(
     context: Context, request: ProduceRequest, unverified: dict[TopicPartition, ApiError]
-) -> ProduceResponse | Later | None:
+) -> ProduceResponse | Deferred | None:
     """Append what may be appended; `unverified` are partitions that the transaction's coordinator refused."""
     response = ProduceResponse(responses=[])
     pending: list[Pending] = []
@@ -147,7 +147,7 @@ def _check_attributes(request: ProduceRequest, version: int, records: Buffer) ->
 
 def _finish(
     context: Context, response: ProduceResponse, pending: list[Pending], deadline: int, acks: int
-) -> ProduceResponse | Later:
+) -> ProduceResponse | Deferred:
     """Answer what is safe by now; the rest waits on, or timed out."""
     waiting: list[Pending] = []
     conditions: list[Condition] = []
@@ -171,7 +171,7 @@ def _finish(
             )
     if not waiting:
         return response
-    return Later(conditions, deadline, _finish, (response, waiting, deadline, acks))
+    return Deferred(conditions, deadline, _finish, (response, waiting, deadline, acks))
 
 
 def _refuse(context: Context, topic: str, answer: PartitionProduceResponse, error: ApiError) -> None:

@@ -1,6 +1,6 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a fetcher reads, and answers with news only.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a fetcher reads, and answers with what changed only.
 
-A session knows which of its partitions have news, because partitions tell it (`Partition.mark_news`): an idle fetch
+A session knows which of its partitions are dirty, because partitions tell it (`Partition.mark_dirty`): an idle fetch
 costs nothing per partition, however many there are. Rules: an id and an epoch; epoch 0 opens, -1 is sessionless or
 closes, each following request raises the epoch by one, and an unexpected one is INVALID_FETCH_SESSION_EPOCH.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
-ANY_NEWS, FOLLOWER_NEWS = "session", "replica"
+ANY_CHANGE, FOLLOWER_CHANGE = "session", "replica"
 """What a session's waiting fetch can wait for: followers need not hear of a high watermark at once."""
 NO_SESSION = 0
 FINAL_EPOCH = -1
@@ -38,7 +38,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Session:
-    """`news` is shared with the partitions, which put themselves into it. `broker_epoch`: a replica's, as it last
+    """`dirty` is shared with the partitions, which put themselves into it. `broker_epoch`: a replica's, as it last
     fetched."""
 
     number: int
@@ -47,11 +47,11 @@ class Session:
     used_at: int
     broker_epoch: int = -1
     wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)
-    news: dict[TopicPartition, None] = field(default_factory=dict)
+    dirty: dict[TopicPartition, None] = field(default_factory=dict)
 
-    def news_key(self, *, patient: bool) -> tuple[str, int]:
+    def dirty_key(self, *, patient: bool) -> tuple[str, int]:
         """What its waiting fetch waits for; the patient one hears of a high watermark with what comes next."""
-        return (FOLLOWER_NEWS if patient else ANY_NEWS, self.number)
+        return (FOLLOWER_CHANGE if patient else ANY_CHANGE, self.number)
 
     def next_epoch(self) -> int:
         return 1 if self.epoch == _LARGEST else self.epoch + 1

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tidelog.api.context import Context
 from tidelog.api.transactions import verification
 from tidelog.api.transactions.verification import Asked
-from tidelog.effects import Later
+from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.producers import RAISES_EPOCH
 from tidelog.model import TopicPartition
@@ -56,7 +56,7 @@ def verify(request: ProduceRequest, context: Context, proceed: Proceed) -> Any:
 
 def _hold_back(
     context: Context, request: ProduceRequest, found: list[Batch], proceed: Proceed, deadline: int
-) -> Later | None:
+) -> Deferred | None:
     broker, first = context.broker, found[0].header
     if broker.verifying.is_busy(first.producer_id):
         _own(request)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidelog.api.cluster.hand_over import hand_over
+from tidelog.api.cluster.to_controller import submit
 from tidelog.api.context import Context
 from tidelog.config.resources import BROKER
 from tidelog.controller.refusals import refuse
@@ -17,7 +17,7 @@ def hand_over_here(request: AlterRequest, context: Context) -> Any:
     """Hand the request to the controller; INVALID_REQUEST where it is for another broker."""
     if _is_for_another_broker(request, context):
         return refuse(request, ErrorCode.INVALID_REQUEST, f"This is broker {context.broker.broker_id}.")
-    return hand_over(request, context)
+    return submit(request, context)
 
 
 def _is_for_another_broker(request: AlterRequest, context: Context) -> bool:

@@ -1,6 +1,6 @@
 """CreatePartitions (37): adding partitions to topics."""
 
-from tidelog.api.context import Context, Handed
+from tidelog.api.context import Context, Pending
 from tidelog.api.topics.mutations import Mutation, hand_over_within_quota, partitions_of
 from tidelog.model import NO_ID
 from tidelog.wire.messages.topics.create_partitions import (
@@ -10,8 +10,8 @@ from tidelog.wire.messages.topics.create_partitions import (
 )
 
 
-def handle(request: CreatePartitionsRequest, context: Context) -> Handed | CreatePartitionsResponse:
-    answer: Handed | CreatePartitionsResponse = hand_over_within_quota(request, context, _MUTATION)
+def handle(request: CreatePartitionsRequest, context: Context) -> Pending | CreatePartitionsResponse:
+    answer: Pending | CreatePartitionsResponse = hand_over_within_quota(request, context, _MUTATION)
     return answer
 
 

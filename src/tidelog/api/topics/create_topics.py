@@ -1,12 +1,12 @@
 """CreateTopics (19): creating topics."""
 
-from tidelog.api.context import Context, Handed
+from tidelog.api.context import Context, Pending
 from tidelog.api.topics.mutations import Mutation, hand_over_within_quota
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 
-def handle(request: CreateTopicsRequest, context: Context) -> Handed | CreateTopicsResponse:
-    answer: Handed | CreateTopicsResponse = hand_over_within_quota(request, context, _MUTATION)
+def handle(request: CreateTopicsRequest, context: Context) -> Pending | CreateTopicsResponse:
+    answer: Pending | CreateTopicsResponse = hand_over_within_quota(request, context, _MUTATION)
     return answer
 
 

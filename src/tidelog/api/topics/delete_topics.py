@@ -1,6 +1,6 @@
 """DeleteTopics (20): deleting topics, by name or id."""
 
-from tidelog.api.context import Context, Handed
+from tidelog.api.context import Context, Pending
 from tidelog.api.topics.mutations import Mutation, hand_over_within_quota, partitions_of
 from tidelog.model import NO_ID
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -9,9 +9,9 @@ NAMED_UNTIL = 5
 """Up to this version topics are named only, in a list of their own."""
 
 
-def handle(request: DeleteTopicsRequest, context: Context) -> Handed | DeleteTopicsResponse:
+def handle(request: DeleteTopicsRequest, context: Context) -> Pending | DeleteTopicsResponse:
     mutation = _BY_NAME if context.version <= NAMED_UNTIL else _BY_STATE
-    answer: Handed | DeleteTopicsResponse = hand_over_within_quota(request, context, mutation)
+    answer: Pending | DeleteTopicsResponse = hand_over_within_quota(request, context, mutation)
     return answer
 
 

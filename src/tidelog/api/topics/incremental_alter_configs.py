@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (44): options of topics, brokers, groups and loggers set, deleted, appended to (KIP-339)."""
 
-from tidelog.api.context import Context, Handed
+from tidelog.api.context import Context, Pending
 from tidelog.api.topics.broker_options import hand_over_here
 from tidelog.api.topics.loggers import alter_levels, concern_loggers
 from tidelog.wire.messages.cluster.incremental_alter_configs import (
@@ -9,8 +9,8 @@ from tidelog.wire.messages.cluster.incremental_alter_configs import (
 )
 
 
-def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Handed | IncrementalAlterConfigsResponse:
+def handle(request: IncrementalAlterConfigsRequest, context: Context) -> Pending | IncrementalAlterConfigsResponse:
     if concern_loggers(request):
         return alter_levels(request, context)
-    answer: Handed | IncrementalAlterConfigsResponse = hand_over_here(request, context)
+    answer: Pending | IncrementalAlterConfigsResponse = hand_over_here(request, context)
     return answer

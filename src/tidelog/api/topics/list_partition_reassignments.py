@@ -1,9 +1,9 @@
 """ListPartitionReassignments (46): the reassignments under way, as the controller knows them (KIP-455)."""
 
-from tidelog.api.cluster.hand_over import hand_over
-from tidelog.api.context import Context, Handed
+from tidelog.api.cluster.to_controller import submit
+from tidelog.api.context import Context, Pending
 from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 
-def handle(request: ListPartitionReassignmentsRequest, context: Context) -> Handed:
-    return hand_over(request, context)
+def handle(request: ListPartitionReassignmentsRequest, context: Context) -> Pending:
+    return submit(request, context)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
-from tidelog.api.cluster.hand_over import hand_over
-from tidelog.api.context import Context, Handed
+from tidelog.api.cluster.to_controller import submit
+from tidelog.api.context import Context, Pending
 from tidelog.controller.refusals import refuse
 from tidelog.errors import ErrorCode
 
@@ -23,11 +23,11 @@ class Mutation(NamedTuple):
     strict_since: int
 
 
-def hand_over_within_quota(request: Any, context: Context, mutation: Mutation) -> Any | Handed:
+def hand_over_within_quota(request: Any, context: Context, mutation: Mutation) -> Any | Pending:
     """Hand what is within the quota to the controller; the rest is refused in the same answer."""
     bill = context.bill
     if bill is None or getattr(request, "validate_only", False):
-        return hand_over(request, context)
+        return submit(request, context)
     wishes: Sequence[Any] = getattr(request, mutation.wishes)
     fine: list[Any] = []
     refused: list[Any] = []
@@ -43,12 +43,12 @@ def hand_over_within_quota(request: Any, context: Context, mutation: Mutation) -
         (fine if within or cost == 0 else refused).append(wish)
         bill.throttle_ms = max(bill.throttle_ms, wait_ms)
     if not refused:
-        return hand_over(request, context)
+        return submit(request, context)
     refusal = refuse(_with(request, mutation, refused), ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The quota is exceeded.")
     if not fine:
         return refusal
     bill.finish = lambda response: getattr(response, mutation.results).extend(getattr(refusal, mutation.results))
-    return hand_over(_with(request, mutation, fine), context)
+    return submit(_with(request, mutation, fine), context)
 
 
 def _with(request: Any, mutation: Mutation, wishes: list[Any]) -> Any:

@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (25): the partition of the group's positions becomes part of the transaction."""
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.transactions.handing import fencing, hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.transactions.to_transaction_coordinator import fencing, submit
 from tidelog.coordinator.transaction import Added, AddPartitions
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TopicPartition
@@ -10,7 +10,7 @@ from tidelog.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTx
 FENCED_SINCE = 2
 
 
-def handle(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse | Handed:
+def handle(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse | Pending:
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     asked = AddPartitions(
@@ -23,7 +23,7 @@ def handle(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxn
     def finish(added: Added) -> AddOffsetsToTxnResponse:
         return AddOffsetsToTxnResponse(error_code=fencing(added.code, context.version, FENCED_SINCE))
 
-    return hand_over(asked, context, finish)
+    return submit(asked, context, finish)
 
 
 def partition_of(group_id: str, context: Context) -> TopicPartition:

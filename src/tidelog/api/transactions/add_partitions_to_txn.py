@@ -5,8 +5,8 @@ Where one partition is refused none is added.
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.transactions.handing import fencing, hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.transactions.to_transaction_coordinator import fencing, submit
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.transaction import Added, AddPartitions
 from tidelog.errors import ErrorCode
@@ -28,7 +28,7 @@ VERSION_2_SINCE = 5
 Codes = dict[TopicPartition, ErrorCode]
 
 
-def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse | Handed:
+def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse | Pending:
     transactions = request.transactions if context.version >= BATCHED_SINCE else [_own(request)]
     refused = [_refused(transaction, context.broker.image) for transaction in transactions]
     asked = [
@@ -36,7 +36,7 @@ def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartition
         for transaction, codes in zip(transactions, refused, strict=True)
         if not codes
     ]
-    return hand_over(asked, context, partial(_finish, context.version, transactions, refused))
+    return submit(asked, context, partial(_finish, context.version, transactions, refused))
 
 
 def _own(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:

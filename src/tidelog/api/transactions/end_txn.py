@@ -1,7 +1,7 @@
 """EndTxn (26): commit or abort. From version 5 on the answer has the epoch for the next transaction (KIP-890)."""
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.transactions.handing import fencing, hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.transactions.to_transaction_coordinator import fencing, submit
 from tidelog.coordinator.transaction import Ended, EndTransaction
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
@@ -10,7 +10,7 @@ FENCED_SINCE = 2
 VERSION_2_SINCE = 5
 
 
-def handle(request: EndTxnRequest, context: Context) -> EndTxnResponse | Handed:
+def handle(request: EndTxnRequest, context: Context) -> EndTxnResponse | Pending:
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     asked = EndTransaction(
@@ -25,4 +25,4 @@ def handle(request: EndTxnRequest, context: Context) -> EndTxnResponse | Handed:
         code = fencing(ended.code, context.version, FENCED_SINCE)
         return EndTxnResponse(error_code=code, producer_id=ended.producer_id, producer_epoch=ended.epoch)
 
-    return hand_over(asked, context, finish)
+    return submit(asked, context, finish)

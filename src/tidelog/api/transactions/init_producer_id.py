@@ -3,10 +3,10 @@
 Ids come in blocks from the metadata tree. A transactional id may need one, so its request waits until there is one.
 """
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.transactions.handing import fencing, hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.transactions.to_transaction_coordinator import fencing, submit
 from tidelog.coordinator.transaction import Init, Inited
-from tidelog.effects import Later, Signal
+from tidelog.effects import Deferred, Signal
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -14,7 +14,7 @@ WAIT_MS = 10_000
 FENCED_SINCE = 4
 
 
-def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse | Later | Handed:
+def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse | Deferred | Pending:
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refusal(ErrorCode.INVALID_REQUEST)
     deadline = context.now.mono + WAIT_MS
@@ -32,24 +32,24 @@ def _refusal(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
-def _give(context: Context, deadline: int) -> InitProducerIdResponse | Later:
+def _give(context: Context, deadline: int) -> InitProducerIdResponse | Deferred:
     producer_id = context.broker.producer_ids.give()
     if producer_id is not None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     if context.now.mono >= deadline:
         return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    return Later((Signal(("producer-ids",)),), deadline, _give, (deadline,))
+    return Deferred((Signal(("producer-ids",)),), deadline, _give, (deadline,))
 
 
-def _begin(context: Context, asked: Init, deadline: int) -> Later | Handed:
+def _begin(context: Context, asked: Init, deadline: int) -> Deferred | Pending:
     ids = context.broker.producer_ids
     if not ids.is_ready and context.now.mono < deadline:
         ids.fill()
-        return Later((Signal(("producer-ids",)),), deadline, _begin, (asked, deadline))
+        return Deferred((Signal(("producer-ids",)),), deadline, _begin, (asked, deadline))
 
     def finish(inited: Inited) -> InitProducerIdResponse:
         if inited.code:
             return _refusal(fencing(inited.code, context.version, FENCED_SINCE))
         return InitProducerIdResponse(producer_id=inited.producer_id, producer_epoch=inited.epoch)
 
-    return hand_over(asked, context, finish)
+    return submit(asked, context, finish)

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.transactions.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.transactions.to_transaction_coordinator import submit
 from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.coordinator.transaction import ListAll
 from tidelog.coordinator.transaction.describing import NAMES
@@ -11,7 +11,7 @@ from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 
-def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse | Handed:
+def handle(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse | Pending:
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
     try:
         matches = whole_matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None
@@ -24,7 +24,7 @@ def handle(request: ListTransactionsRequest, context: Context) -> ListTransactio
         duration_ms=request.duration_filter,
         matches=matches,
     )
-    return hand_over(asked, context, partial(_finish, unknown))
+    return submit(asked, context, partial(_finish, unknown))
 
 
 def _finish(unknown: list[str], response: ListTransactionsResponse) -> ListTransactionsResponse:

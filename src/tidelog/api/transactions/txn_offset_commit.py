@@ -6,14 +6,14 @@ The partition of the group's positions is verified, or added, as a produce's par
 from collections.abc import Callable
 from functools import partial
 
-from tidelog.api.context import Context, Handed
-from tidelog.api.groups.handing import hand_over
+from tidelog.api.context import Context, Pending
+from tidelog.api.groups.to_group_coordinator import submit
 from tidelog.api.transactions import verification
 from tidelog.api.transactions.add_offsets_to_txn import partition_of
 from tidelog.api.transactions.verification import Asked
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group.offsets.transactional import commit_error
-from tidelog.effects import Later
+from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.message import replace
 from tidelog.wire.messages.transactions.txn_offset_commit import (
@@ -31,7 +31,7 @@ ABORTABLE_SINCE = 4
 VERSION_2_SINCE = 5
 
 
-Answer = TxnOffsetCommitResponse | Later | Handed
+Answer = TxnOffsetCommitResponse | Deferred | Pending
 Finish = Callable[[TxnOffsetCommitResponse], TxnOffsetCommitResponse]
 
 
@@ -68,7 +68,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
     where = partition_of(request.group_id, context)
     partition = context.broker.replicas.get(*where)
     if partition is None or not request.group_id:
-        return hand_over(request, context, finish)
+        return submit(request, context, finish)
     if context.broker.verifying.is_busy(request.producer_id):
         if context.now.mono >= deadline:
             return finish(commit_error(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
@@ -76,7 +76,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
     known = partition.log.producers.has_open(request.producer_id, request.producer_epoch)
     adds = context.version >= VERSION_2_SINCE
     if known or not (adds or context.broker.config.transaction_partition_verification_enable):
-        return hand_over(request, context, finish)
+        return submit(request, context, finish)
     asked = verification.ask(
         context,
         request.transactional_id,
@@ -93,7 +93,7 @@ def _verified(context: Context, request: TxnOffsetCommitRequest, finish: Finish,
         asked.check(partition_of(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
     except ApiError as error:
         return finish(commit_error(request, COORDINATOR.get(error.code, error.code)))
-    return hand_over(request, context, finish)
+    return submit(request, context, finish)
 
 
 COORDINATOR = {

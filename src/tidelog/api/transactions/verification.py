@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.api.context import Context, Question
-from tidelog.effects import Later, Signal
+from tidelog.effects import Deferred, Signal
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.producers import Producers
 from tidelog.model import TopicPartition
@@ -80,5 +80,5 @@ def _guard(partition: Partition, producer_id: int) -> Guard:
     return Guard(partition, producers, producers.guard(producer_id))
 
 
-def wait(producer_id: int, deadline: int, resume: Callable[..., Any], arguments: tuple[Any, ...]) -> Later:
-    return Later((Signal(("verified", producer_id)),), deadline, resume, arguments)
+def wait(producer_id: int, deadline: int, resume: Callable[..., Any], arguments: tuple[Any, ...]) -> Deferred:
+    return Deferred((Signal(("verified", producer_id)),), deadline, resume, arguments)

@@ -6,7 +6,7 @@ Answered when the markers are committed. The group coordinator hears of those in
 from typing import NamedTuple
 
 from tidelog.api.context import Context
-from tidelog.effects import Committed, Condition, Later
+from tidelog.effects import Committed, Condition, Deferred
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import GROUP_TOPIC
 from tidelog.partition.leader import Leader
@@ -31,7 +31,7 @@ class Written(NamedTuple):
     answer: WritableTxnMarkerPartitionResult
 
 
-def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse | Later:
+def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse | Deferred:
     response = WriteTxnMarkersResponse()
     written: list[Written] = []
     for marker in request.markers:
@@ -82,7 +82,7 @@ def _write(
 
 def _finish(
     context: Context, response: WriteTxnMarkersResponse, written: list[Written], deadline: int
-) -> WriteTxnMarkersResponse | Later:
+) -> WriteTxnMarkersResponse | Deferred:
     """A leadership that ended meanwhile decides nothing: the marker may be gone, and is written again."""
     waiting: list[Written] = []
     for one in written:
@@ -96,4 +96,4 @@ def _finish(
     if not waiting:
         return response
     conditions: list[Condition] = [Committed(one.partition.name, one.epoch, one.end) for one in waiting]
-    return Later(conditions, deadline, _finish, (response, waiting, deadline))
+    return Deferred(conditions, deadline, _finish, (response, waiting, deadline))

@@ -106,7 +106,7 @@ class Integrity:
                 repair.retry_at = self._now().mono
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
-        """Somebody cannot read there: NONE where an examination will tell (the partition then has news), else why."""
+        """Somebody cannot read there: NONE where an examination will tell (the partition is dirty then), else why."""
         place = Place(partition, partition.log, found.segment, partition.log.cuts)
         if found.stretch is not None:
             self._examine(place, found.stretch)
@@ -138,7 +138,7 @@ class Integrity:
                 if (place.segment, fault.position) not in self.repairs:
                     self._tell("log.rot", place, fault, level="error")
                     self._begin(place, fault)
-        place.partition.mark_news()
+        place.partition.mark_dirty()
 
     # Mending.
 
@@ -185,7 +185,7 @@ class Integrity:
         del self.repairs[place.segment, repair.fault.position]
         if mended:
             self._tell("log.repaired", place, repair.fault, source=repair.asked[-1], bytes=mended)
-        place.partition.mark_news()
+        place.partition.mark_dirty()
 
     def _give_up(self, repair: Repair) -> None:
         """Nobody has it. What only offsets and epochs cast doubt on is believed then."""
@@ -196,7 +196,7 @@ class Integrity:
         else:
             believe(place.log, place.segment, fault.position, fault.position + max(1, fault.length))
             del self.repairs[place.segment, fault.position]
-        place.partition.mark_news()
+        place.partition.mark_dirty()
 
     def _tell(self, kind: str, place: Place, fault: Fault, *, level: str = "warning", **more: int) -> None:
         fields = {

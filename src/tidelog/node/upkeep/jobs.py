@@ -89,7 +89,7 @@ class Jobs:
             if proposal is not None:
                 self._in_sync.propose(partition.name, proposal)
             elif isinstance(partition.role, Leader) and len(partition.role.isr) < len(partition.replicas):
-                partition.mark_news()  # a refused proposal to expand is made again
+                partition.mark_dirty()  # a refused proposal to expand is made again
 
     def _checkpoint(self, name: str, content_of: Callable[[str], bytes]) -> None:
         """Write what changed since it was last written."""
@@ -135,4 +135,4 @@ class Jobs:
             if partition.log.log_start_offset != start:
                 fields = {"partition": str(partition.name), "log_start": partition.log.log_start_offset}
                 self._effects.append(Event("log.retention", fields))
-                partition.mark_news()
+                partition.mark_dirty()

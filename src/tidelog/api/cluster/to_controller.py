@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from tidelog.api.context import HANDED, Context, Handed
+from tidelog.api.context import PENDING, Context, Pending
 from tidelog.effects import CONTROLLER, UNATTENDED, Ask
 
 
-def hand_over(request: Any, context: Context) -> Handed:
+def submit(request: Any, context: Context) -> Pending:
     """Give the request to the controller. One that was forwarded here and finds none is refused, not sent on: its
     sender asks again, by then with newer knowledge."""
     broker = context.broker
     if not broker.controller.leading and context.listener != broker.inter_broker_listener:
         return broker.forward(context, request)
     context.effects.extend(broker.controller.handle(context.token, request, context.now))
-    return HANDED
+    return PENDING
 
 
 def send(request: Any, context: Context) -> None:

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.api.context import HANDED, Context, Handed
+from tidelog.api.context import PENDING, Context, Pending
 from tidelog.errors import ErrorCode
 from tidelog.model import TRANSACTION_TOPIC
 
 
-def hand_over(asked: Any, context: Context, finish: Callable[[Any], Any]) -> Handed:
+def submit(asked: Any, context: Context, finish: Callable[[Any], Any]) -> Pending:
     """The coordinator will answer; `finish` makes a response of its answer."""
     topic = context.broker.image.topics.get(TRANSACTION_TOPIC)
     partitions = 0 if topic is None else len(topic.partitions)
     context.effects.extend(context.broker.transactions.handle(context.token, asked, partitions, context.now, finish))
-    return HANDED
+    return PENDING
 
 
 def fencing(code: ErrorCode, version: int, since: int) -> ErrorCode:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.alarms import Alarm
-from tidelog.effects import Committed, Later, Readable, Signal, Synced
+from tidelog.effects import Committed, Deferred, Readable, Signal, Synced
 from tidelog.model import Time, TopicPartition
 
 _SMALL = 1024
-_NOTHING = Later((), 0, lambda: None)
+_NOTHING = Deferred((), 0, lambda: None)
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +23,7 @@ class Wait:
     """One deferred answer: `context` is the request's, `missing` counts conditions that must all hold."""
 
     context: Any
-    later: Later
+    deferred: Deferred
     missing: int = 0
     done: bool = False
 
@@ -52,7 +52,7 @@ class _Queue:
         return len(self.committed) + len(self.readers) + len(self.synced)
 
 
-class Waiting:
+class Purgatory:
     """All deferred answers of a broker. The first of `_deadlines` is of one that waits still."""
 
     def __init__(self) -> None:
@@ -66,12 +66,12 @@ class Waiting:
         self.resumable: list[Wait] = []
 
     def __repr__(self) -> str:
-        return f"<Waiting {self.held} entries>"
+        return f"<Purgatory {self.held} entries>"
 
-    def add(self, context: Any, later: Later) -> Wait:
-        wait = Wait(context, later)
+    def add(self, context: Any, deferred: Deferred) -> Wait:
+        wait = Wait(context, deferred)
         self._remember(wait)
-        for condition in later.conditions:
+        for condition in deferred.conditions:
             if isinstance(condition, Signal):
                 self._signals.setdefault(condition.key, []).append(wait)
                 continue
@@ -93,9 +93,9 @@ class Waiting:
         if self._added >= self._sweep_at:
             self._sweep()
         self._count += 1
-        heapq.heappush(self._deadlines, (wait.later.deadline, self._count, wait))
+        heapq.heappush(self._deadlines, (wait.deferred.deadline, self._count, wait))
         if self._deadlines[0][2] is wait:
-            self.alarm.set(wait.later.deadline)
+            self.alarm.set(wait.deferred.deadline)
 
     def _sweep(self) -> None:
         self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
@@ -117,7 +117,7 @@ class Waiting:
         return max(len(self._deadlines), waits)
 
     def changed(self, partition: TopicPartition, epoch: int, high_watermark: int, durable_end: int) -> None:
-        """The partition has news: collect whom it answers. An epoch of -1 answers everybody (the role is lost)."""
+        """The partition is dirty: collect whom it answers. An epoch of -1 answers everybody (the role is lost)."""
         queue = self._partitions.get(partition)
         if queue is None:
             return
@@ -178,7 +178,7 @@ class Waiting:
         """Its connection is gone: nobody is there to be answered. What it holds goes at once."""
         self._done(wait)
         wait.context = None
-        wait.later = _NOTHING
+        wait.deferred = _NOTHING
 
     @property
     def next_deadline(self) -> int | None:

@@ -3,27 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.api.context import HANDED, Context, Handed
+from tidelog.api.context import PENDING, Context, Pending
 from tidelog.coordinator.group import Caller
 from tidelog.effects import Reply
 from tidelog.model import GROUP_TOPIC
 
 
-def hand_over(request: Any, context: Context, finish: Callable[[Any], Any] | None = None) -> Handed:
+def submit(request: Any, context: Context, finish: Callable[[Any], Any] | None = None) -> Pending:
     """The coordinator will answer; `finish` makes the answer ready for the client's version."""
     groups = context.broker.groups
     context.effects.extend(groups.handle(context.token, request, caller(context), context.now, finish))
-    return HANDED
+    return PENDING
 
 
 def ask(request: Any, context: Context) -> Any:
-    """As `hand_over`, for what the coordinator mostly answers at once: such an answer takes no place among those that
+    """As `submit`, for what the coordinator mostly answers at once: such an answer takes no place among those that
     are waited for."""
     wishes = context.broker.groups.handle(context.token, request, caller(context), context.now)
     if len(wishes) == 1 and isinstance(wishes[0], Reply) and wishes[0].token == context.token:
         return wishes[0].response
     context.effects.extend(wishes)
-    return HANDED
+    return PENDING
 
 
 def caller(context: Context) -> Caller:

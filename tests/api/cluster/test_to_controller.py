@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.cluster.fake_context import context
 from tidelog.api.cluster import describe_log_dirs
-from tidelog.api.context import HANDED
+from tidelog.api.context import PENDING
 from tidelog.api.topics import incremental_alter_configs
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
@@ -41,7 +41,7 @@ def test_the_controller_here_takes_it(module, leading, listener):
     given = context(listener=listener)
     given.broker.controller.leading = leading
     request = REQUESTS.get(module, object)()
-    assert import_module(f"tidelog.api.{module}").handle(request, given) is HANDED
+    assert import_module(f"tidelog.api.{module}").handle(request, given) is PENDING
     assert given.broker.controller.handled == [(77, request)]
     assert given.effects == [Reply(77, "answered")]
     assert given.broker.forwarded == []
@@ -51,7 +51,7 @@ def test_the_controller_here_takes_it(module, leading, listener):
 def test_else_it_is_forwarded(module):
     given = context()
     request = REQUESTS.get(module, object)()
-    assert import_module(f"tidelog.api.{module}").handle(request, given) is HANDED
+    assert import_module(f"tidelog.api.{module}").handle(request, given) is PENDING
     assert given.broker.forwarded == [request]
     assert given.broker.controller.handled == []
 
@@ -92,6 +92,6 @@ def test_options_of_a_broker_are_altered_at_that_broker(resources, listener, ref
     answer = incremental_alter_configs.handle(
         IncrementalAlterConfigsRequest(resources=wanted), context(listener=listener)
     )
-    assert (answer is not HANDED) == refused
+    assert (answer is not PENDING) == refused
     if refused:
         assert [response.error_code for response in answer.responses] == [ErrorCode.INVALID_REQUEST]
