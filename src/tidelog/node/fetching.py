@@ -164,7 +164,7 @@ class Fetching:
             self._fetch(fetcher, now)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
-        """Nothing is fetched from it any more: end the session, or its partitions go on marking themselves dirty in it."""
+        """Nothing is fetched from it any more: end the session, or partitions go on marking themselves dirty in it."""
         del self._fetchers[fetcher.leader]
         if fetcher.session:
             state = ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch)
