@@ -42,7 +42,7 @@ class Pause(NamedTuple):
     paused: bool
 
 
-class Admit(NamedTuple):
+class SetConnectionLimits(NamedTuple):
     """How many connections may come from now on: at most `most` at a time and `per_host` from one address (`overrides`
     by address), `rate` a second, and `host_rates` a second from one address (None: from each other one)."""
 
@@ -53,7 +53,7 @@ class Admit(NamedTuple):
     host_rates: Mapping[str | None, float]
 
 
-class Loud(NamedTuple):
+class SetLogLevels(NamedTuple):
     """Which events become log lines from now on: the lowest level by the first word of their kind, or of `root`."""
 
     levels: Mapping[str, str]
@@ -175,8 +175,8 @@ Effect = (
     Send
     | Close
     | Pause
-    | Admit
-    | Loud
+    | SetConnectionLimits
+    | SetLogLevels
     | Connect
     | Sync
     | Examine

@@ -1,4 +1,4 @@
-"""Lines to records and back: each property of Kafka's console tools, and both tools against a cluster."""
+"""EventLogger to records and back: each property of Kafka's console tools, and both tools against a cluster."""
 
 import click
 import pytest

@@ -240,7 +240,7 @@ class FakeCluster:
 
     @property
     def state(self):
-        return self.leader.controller.reign.term.cluster
+        return self.leader.controller.active.term.cluster
 
     def partition(self, topic, index=0):
         return self.state.topics[topic].partitions[index]
@@ -261,8 +261,8 @@ class FakeCluster:
             result = session.apply(operations)
             if fate == "answer lost":
                 result = StoreResult("unknown")
-            reign = controller.reign
-            self.ghost.look(reign.term.cluster.lives if reign else {})
+            active = controller.active
+            self.ghost.look(active.term.cluster.lives if active else {})
         if broker.alive and broker.controller is controller:
             broker.run(controller.store_result(token, result, self.now))
 
@@ -383,7 +383,7 @@ class FakeCluster:
     def check(self):
         for broker in self.brokers.values():
             if broker.alive and broker.controller.leading:
-                broker.controller.reign.term.cluster.check_invariants()
+                broker.controller.active.term.cluster.check_invariants()
 
     def submit(self, request):
         token = next(self.tokens)

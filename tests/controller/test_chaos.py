@@ -82,7 +82,7 @@ class Chaos:
     def alter(self):
         """A leader, by what it was told, wishes for some ISR with the epochs it knows."""
         for broker in self.controllers()[:1]:
-            known = list(broker.controller.reign.term.cluster.partitions())
+            known = list(broker.controller.active.term.cluster.partitions())
             if not known:
                 return
             partition = self.random.choice(known)
@@ -105,7 +105,7 @@ class Chaos:
     def move(self):
         """Some partition goes elsewhere, or stays after all."""
         for broker in self.controllers()[:1]:
-            known = list(broker.controller.reign.term.cluster.partitions())
+            known = list(broker.controller.active.term.cluster.partitions())
             if not known:
                 return
             partition = self.random.choice(known)
@@ -129,7 +129,7 @@ def test_whatever_happens_the_rules_hold_and_the_cluster_heals(seed):
     cluster.outcomes.clear()
     cluster.settle_if_alive()
     leaving = {
-        id_ for b in chaos.controllers() for id_, life in b.controller.reign.term.cluster.lives.items() if life.leaving
+        id_ for b in chaos.controllers() for id_, life in b.controller.active.term.cluster.lives.items() if life.leaving
     }
     for broker in cluster.brokers.values():
         if broker.alive and broker.id in leaving:

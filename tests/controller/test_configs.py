@@ -116,7 +116,7 @@ def test_broker_options_stand_by_broker_and_for_all(cluster):
     assert alter(cluster, (BROKER, "", ("log.retention.ms", SET, "60000"))) == [0]
     assert stored(cluster, "brokers/1") == {"log.cleaner.threads": "2"}
     assert stored(cluster, "brokers/<default>") == {"log.retention.ms": "60000"}
-    assert cluster.leader.controller.reign.term.topic_config("other").retention_ms == 60000
+    assert cluster.leader.controller.active.term.topic_config("other").retention_ms == 60000
 
 
 def test_allowing_unclean_elections_elects_at_once(cluster):

@@ -319,18 +319,18 @@ def test_a_broker_that_knows_a_later_controller_makes_this_one_look_whether_it_s
     (node,) = session.apply([Read(tree.CONTROLLER_EPOCH)]).values
     session.apply([Write(tree.CONTROLLER_EPOCH, b"9", node.version)])
     cluster.brokers[1].controller_epoch = 9
-    reign = leader.controller.reign
-    reign.term.pushes.tell_roles([partition], only=1)
+    active = leader.controller.active
+    active.term.pushes.tell_roles([partition], only=1)
     leader.run(leader.controller.wake(cluster.now))
     cluster.settle()
-    assert leader.controller.reign is not reign
+    assert leader.controller.active is not active
 
 
 def test_an_answer_tells_the_time_as_every_input_does(cluster):
-    reign = cluster.leader.controller.reign
+    active = cluster.leader.controller.active
     later = Time(cluster.now.mono + 5_000, cluster.now.wall + 5_000)
-    reign.answered(-1, None, later)
-    assert reign.term.now == later
+    active.answered(-1, None, later)
+    assert active.term.now == later
 
 
 def test_controlled_shutdown_is_for_this_life_only(cluster):
@@ -625,8 +625,8 @@ def test_a_controller_that_was_replaced_and_hears_it_from_a_broker_first_removes
     node = Create(tree.CONTROLLER, tree.format_controller(1, 0), ephemeral=True)
     raised = Write(tree.CONTROLLER_EPOCH, tree.format_controller_epoch(2), epoch.version)
     assert other.apply([Delete(tree.CONTROLLER), node, raised]).outcome == "ok"
-    reign = first.controller.reign
-    reign._run_once("step down", reign._step_down)
+    active = first.controller.active
+    active._run_once("step down", active._step_down)
     first.run(first.controller.wake(cluster.now))
     while cluster.stores and first.controller.leading:
         cluster.step_store()

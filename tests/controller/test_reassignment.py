@@ -8,7 +8,7 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.controller.commands.reassignment import _together
 from tidelog.controller.journal import CHUNK
-from tidelog.controller.tree import WishedReplicas
+from tidelog.controller.tree import RequestedReplicas
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create, Read, Write
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
@@ -313,7 +313,7 @@ def test_auto_rebalance_waits_until_a_broker_misses_enough(percentage, back):
 
 
 def put_wishes(cluster, *wishes, data=None):
-    data = data or tree.format_reassignment([WishedReplicas(*wish) for wish in wishes])
+    data = data or tree.format_reassignment([RequestedReplicas(*wish) for wish in wishes])
     broker = next(b for b in cluster.brokers.values() if b.alive)
     held = broker.session.apply([Read(tree.REASSIGN_PARTITIONS)]).values[0]
     change = Write(tree.REASSIGN_PARTITIONS, data) if held else Create(tree.REASSIGN_PARTITIONS, data)
@@ -362,7 +362,7 @@ def test_a_wish_that_was_cancelled_does_not_come_back(cluster):
 
 def test_a_new_controller_grants_what_it_finds(cluster):
     broker = cluster.brokers[4]
-    data = tree.format_reassignment([WishedReplicas("t", 0, (3, 4))])
+    data = tree.format_reassignment([RequestedReplicas("t", 0, (3, 4))])
     broker.session.apply([Create(tree.REASSIGN_PARTITIONS, data)])
     cluster.leader.kill()
     cluster.settle()

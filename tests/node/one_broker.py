@@ -9,7 +9,20 @@ from random import Random
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
-from tidelog.effects import Admit, Close, Connect, Event, Examine, Loud, Pause, Replace, Send, Stop, Store, Sync
+from tidelog.effects import (
+    Close,
+    Connect,
+    Event,
+    Examine,
+    Pause,
+    Replace,
+    Send,
+    SetConnectionLimits,
+    SetLogLevels,
+    Stop,
+    Store,
+    Sync,
+)
 from tidelog.log.integrity.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.node import Node
@@ -129,9 +142,9 @@ class OneBroker:
                     self.closed.append(connection)
                 case Pause(connection, paused):
                     self.paused[connection] = paused
-                case Admit():
+                case SetConnectionLimits():
                     self.admission = effect
-                case Loud(levels):
+                case SetLogLevels(levels):
                     self.loud = levels
                 case Stop(reason):
                     self.stopped = reason

@@ -5,7 +5,7 @@ import pytest
 from tests.node.one_broker import TOPIC_ID, OneBroker, values
 from tidelog.controller import tree
 from tidelog.errors import DiskFull, ErrorCode
-from tidelog.node.upkeep.room import LOOK_EVERY_MS
+from tidelog.node.upkeep.disk_space import LOOK_EVERY_MS
 from tidelog.ports import Children
 from tidelog.sim.faults import Fault
 from tidelog.wire import codec

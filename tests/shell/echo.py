@@ -8,9 +8,9 @@ import uvloop
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Send
-from tidelog.shell.connections.doors import bind
+from tidelog.shell.connections.acceptor import bind
 from tidelog.shell.disk import OsDisk
-from tidelog.shell.lines import Lines
+from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.server import Server
 
 PATIENCE_S = 60.0
@@ -111,7 +111,7 @@ def serving(options=None, *, folder="/", store=None, exit_code=0):
     loop = uvloop.new_event_loop()
     config = BrokerConfig({"node.id": "0", **(options or {})})
     submit = store or (lambda token, operations: None)
-    server = Server(loop, node, config, OsDisk([folder]), lines=Lines("test"), submit=submit)
+    server = Server(loop, node, config, OsDisk([folder]), logger=EventLogger("test"), submit=submit)
     door = bind("127.0.0.1", 0, 50)
     server.listen("PLAINTEXT", door, limited=True)
     running = Running(node, server, loop, door.getsockname()[1])

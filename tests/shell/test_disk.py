@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidelog.errors import DiskFailed, DiskFull
-from tidelog.shell.chores import Chores
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
+from tidelog.shell.thread_pool import ThreadPool
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_what_finds_no_room_is_told_apart_and_a_replaced_file_stays_whole(disk, 
 
 
 def test_a_file_may_be_replaced_on_the_loop_and_on_a_thread_at_the_same_time(disk, folder, monkeypatch):
-    rename, chores = os.rename, Chores()
+    rename, thread_pool = os.rename, ThreadPool()
     done = threading.Event()
 
     def replace_on_a_thread():
@@ -207,12 +207,12 @@ def test_a_file_may_be_replaced_on_the_loop_and_on_a_thread_at_the_same_time(dis
 
     def slow(source, target):
         monkeypatch.setattr(os, "rename", rename)
-        chores.submit("sync", folder, replace_on_a_thread)
+        thread_pool.submit("sync", folder, replace_on_a_thread)
         assert done.wait(60)
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", slow)
     disk.replace(f"{folder}/a", b"on the loop")
-    chores.stop()
+    thread_pool.stop()
     assert disk.read(f"{folder}/a") == b"on the loop"
     assert disk.list(folder) == ["a"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
-from tidelog.shell.lines import Lines
+from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.metrics.page import MetricsPage
 from tidelog.shell.transport import Consumer, Producer
 from tidelog.testing import Cluster
@@ -136,7 +136,7 @@ def test_a_dead_broker_is_seen(cluster):
 
 
 def test_lines_as_json(capsys):
-    Lines("broker-1", as_json=True).write("info", "isr.shrink", {"partition": "t-0", "isr": [1, 2]})
+    EventLogger("broker-1", as_json=True).write("info", "isr.shrink", {"partition": "t-0", "isr": [1, 2]})
     line = json.loads(capsys.readouterr().err)
     assert line.pop("time").endswith("Z")
     assert line == {"level": "info", "who": "broker-1", "kind": "isr.shrink", "partition": "t-0", "isr": [1, 2]}

@@ -7,7 +7,20 @@ import pytest
 
 from tests.shell.echo import PATIENCE_S, framed, is_closed, receive, receive_frame, serving
 from tests.waiting import wait_for
-from tidelog.effects import Admit, Close, Connect, Event, FileSlice, Pause, Remove, Replace, Send, Stop, Store, Sync
+from tidelog.effects import (
+    Close,
+    Connect,
+    Event,
+    FileSlice,
+    Pause,
+    Remove,
+    Replace,
+    Send,
+    SetConnectionLimits,
+    Stop,
+    Store,
+    Sync,
+)
 from tidelog.errors import DiskFailed
 from tidelog.shell.connections import outgoing
 from tidelog.shell.connections.link import UNSENT_BOUND
@@ -316,7 +329,7 @@ def test_a_connection_too_many_from_one_address_is_closed_at_once(capfd):
     assert "max.connections.per.ip is 1" in capfd.readouterr().err
 
 
-UNLIMITED = Admit(1000, 1000, {}, 1e9, {})
+UNLIMITED = SetConnectionLimits(1000, 1000, {}, 1e9, {})
 ONE_WINDOW = {"quota.window.num": "1"}
 
 

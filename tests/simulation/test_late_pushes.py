@@ -49,7 +49,7 @@ class Story:
 
     def next_push_is_late(self, kind):
         """The next push of this kind to the leader is held; the controller gives its connection up and goes on."""
-        network, queues = self.cluster.world.network, self.controller.node.broker.controller.reign.term.pushes.queues
+        network, queues = self.cluster.world.network, self.controller.node.broker.controller.active.term.pushes.queues
         queue = queues[self.leader.broker_id]
         self.cluster.expect(lambda: queue.flight is not None and queue.flight.kind == kind, 10, f"{kind} are told")
         way = self.controller.name, self.leader.name

@@ -57,14 +57,14 @@ def cluster():
 
 
 def elections(cluster):
-    return sum(kind == "controller.elected" for broker in cluster.brokers for _, kind, _ in broker.lines.kept)
+    return sum(kind == "controller.elected" for broker in cluster.brokers for _, kind, _ in broker.logger.kept)
 
 
 def controller_epoch(cluster):
     return max(
         fields["epoch"]
         for broker in cluster.brokers
-        for _, kind, fields in list(broker.lines.kept)
+        for _, kind, fields in list(broker.logger.kept)
         if kind == "controller.elected"
     )
 

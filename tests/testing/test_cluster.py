@@ -8,7 +8,7 @@ import pytest
 from tests.waiting import wait_for
 from tidelog.client.admin import ANY
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
-from tidelog.shell.premises import Refusal
+from tidelog.shell.log_dir_lock import Refusal
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
 from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

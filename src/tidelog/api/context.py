@@ -53,7 +53,7 @@ class Entry(Protocol):
     def event(self) -> Event: ...
 
 
-class Chronicle(Protocol):
+class EventLog(Protocol):
     """The last events of this broker."""
 
     @property
@@ -144,7 +144,7 @@ class Broker(Protocol):
     def sessions(self) -> Sessions: ...
 
     @property
-    def chronicle(self) -> Chronicle: ...
+    def event_log(self) -> EventLog: ...
 
     @property
     def uncleanable(self) -> Mapping[TopicPartition, Failure]: ...

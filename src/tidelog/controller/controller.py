@@ -11,9 +11,9 @@ from typing import Any
 from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
+from tidelog.controller.active_controller import ActiveController
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.refusals import refuse
-from tidelog.controller.reign import Reign
-from tidelog.controller.term import Term
 from tidelog.effects import Effect, Event, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Time, earliest
@@ -36,7 +36,7 @@ class Controller:
         self.trusts_restarts = trusts_restarts
         self.leader_id = -1
         self.known_epoch = -1
-        self.reign: Reign | None = None
+        self.active: ActiveController | None = None
         self.session = 0
         self.retry_at: int | None = None
         self.alarm = Alarm()
@@ -46,26 +46,26 @@ class Controller:
         self.out: list[Effect] = []
 
     def __repr__(self) -> str:
-        return f"Controller({self.broker_id} {self.reign or f'follows {self.leader_id}'})"
+        return f"Controller({self.broker_id} {self.active or f'follows {self.leader_id}'})"
 
     @property
     def leading(self) -> bool:
-        return self.reign is not None
+        return self.active is not None
 
     @property
     def epoch(self) -> int:
         """The controller epoch while leading, else -1."""
-        return self.reign.term.epoch if self.reign else -1
+        return self.active.term.epoch if self.active else -1
 
     @property
     def deletions(self) -> dict[str, list[int]]:
         """Topics marked for deletion, and the brokers that have not confirmed it; known while leading."""
-        remaining = self.reign.deletions.remaining if self.reign else {}
+        remaining = self.active.deletions.remaining if self.active else {}
         return {topic.name: sorted(brokers) for topic, brokers in remaining.items()}
 
     def endpoint(self, broker: int) -> Endpoint | None:
         """Where a live broker is reached by brokers, while leading: the controller hears of it before all others."""
-        return self.reign.term.endpoint(broker) if self.reign else None
+        return self.active.term.endpoint(broker) if self.active else None
 
     def elect(self, session: int, broker_epoch: int, now: Time) -> list[Effect]:
         """This broker is registered by this session: find the controller, or become it."""
@@ -78,33 +78,33 @@ class Controller:
     def handle(self, token: int, request: Any, now: Time) -> list[Effect]:
         """A request for the controller; answered by a `Reply` with this token, NOT_CONTROLLER if it is not here."""
         self.now = now
-        if self.reign is None:
+        if self.active is None:
             self.out.append(Reply(token, refuse(request, ErrorCode.NOT_CONTROLLER)))
         else:
-            self.reign.handle(token, request, now)
+            self.active.handle(token, request, now)
         return self._drain()
 
     def store_result(self, token: int, result: StoreResult, now: Time) -> list[Effect]:
         self.now = now
         if (resume := self.waiting.pop(token, None)) is not None:
             resume(result)
-        elif self.reign is not None:
-            self.reign.store_result(token, result, now)
+        elif self.active is not None:
+            self.active.store_result(token, result, now)
         return self._drain()
 
     def store_event(self, path: str, now: Time) -> list[Effect]:
         self.now = now
         if path in (tree.CONTROLLER, "/"):
             self._inquire()
-        if self.reign is not None:
-            self.reign.store_event(path, now)
+        if self.active is not None:
+            self.active.store_event(path, now)
         return self._drain()
 
     def answered(self, token: int, response: Any, now: Time) -> list[Effect]:
         """The answer to an `Ask`, or None where it cannot come."""
         self.now = now
-        if self.reign is not None:
-            self.reign.answered(token, response, now)
+        if self.active is not None:
+            self.active.answered(token, response, now)
         return self._drain()
 
     def session_lost(self, now: Time) -> list[Effect]:
@@ -129,14 +129,14 @@ class Controller:
         self.now = now
         if self.retry_at is not None and now.mono >= self.retry_at:
             self._inquire()
-        if self.reign is not None:
-            self.reign.wake(now)
+        if self.active is not None:
+            self.active.wake(now)
         return self._drain()
 
     @property
     def next_deadline(self) -> int | None:
         """When to call `wake`, in monotonic milliseconds."""
-        return earliest(self.retry_at, self.reign.next_deadline if self.reign is not None else None)
+        return earliest(self.retry_at, self.active.next_deadline if self.active is not None else None)
 
     def _store(self, operations: list[Operation], resume: Callable[[StoreResult], None]) -> None:
         self.last_token += 1
@@ -167,7 +167,7 @@ class Controller:
         self.leader_id = tree.parse_controller(node.data)
         if node.session != self.session:
             self._resign(f"broker {self.leader_id} leads")
-        elif self.reign is None:
+        elif self.active is None:
             self._lead(epoch)
 
     def _stand(self, epoch: Node) -> None:
@@ -194,34 +194,36 @@ class Controller:
     def _lead(self, epoch: Node) -> None:
         number = self.known_epoch = tree.parse_controller_epoch(epoch.data)
         self.out.append(Event("controller.elected", {"broker": self.broker_id, "epoch": number}))
-        term = Term(self.broker_id, self.config, self.entropy, number, epoch.version)
+        term = ControllerTerm(self.broker_id, self.config, self.entropy, number, epoch.version)
         term.trusts_restarts = self.trusts_restarts
-        self.reign = Reign(term, self.last_token, self.now)
+        self.active = ActiveController(term, self.last_token, self.now)
 
     def _resign(self, why: str) -> None:
-        if self.reign is None:
+        if self.active is None:
             return
-        reign, self.reign = self.reign, None
-        self.last_token = max(self.last_token, reign.last_token)
-        self.out += reign.end()
-        self.out.append(Event("controller.resigned", {"broker": self.broker_id, "epoch": reign.term.epoch, "why": why}))
+        active, self.active = self.active, None
+        self.last_token = max(self.last_token, active.last_token)
+        self.out += active.end()
+        self.out.append(
+            Event("controller.resigned", {"broker": self.broker_id, "epoch": active.term.epoch, "why": why})
+        )
 
     def _drain(self) -> list[Effect]:
         try:
-            if self.reign is not None:
-                self._pump(self.reign)
+            if self.active is not None:
+                self._pump(self.active)
         finally:  # an input that fails does not take the alarm of what goes on
             self.alarm.set(self.next_deadline)
         out, self.out = self.out, []
         return out
 
-    def _pump(self, reign: Reign) -> None:
-        reign.term.config = self.config
-        self.last_token = max(self.last_token, reign.last_token)
-        reign.last_token = self.last_token
-        reign.pump()
-        self.last_token = reign.last_token
-        self.out += reign.drain()
-        if reign.deposed:
+    def _pump(self, active: ActiveController) -> None:
+        active.term.config = self.config
+        self.last_token = max(self.last_token, active.last_token)
+        active.last_token = self.last_token
+        active.pump()
+        self.last_token = active.last_token
+        self.out += active.drain()
+        if active.deposed:
             self._resign("another controller was elected")
             self._inquire()

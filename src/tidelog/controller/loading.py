@@ -6,13 +6,13 @@ from typing import Any
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
-from tidelog.controller.commands.granting import grant_wishes
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
 from tidelog.controller.commands.operators import elect_as_written
+from tidelog.controller.commands.requested_reassignments import begin_requested
 from tidelog.controller.commands.topics import complete
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps, chunks
 from tidelog.controller.state import Topic
-from tidelog.controller.term import Term
 from tidelog.controller.values import read_values
 from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 
@@ -35,7 +35,7 @@ def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
     return values
 
 
-def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
+def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     """Read everything, finish what an earlier controller left half done, elect where due, and tell all brokers."""
     yield [Watch(path) for path in WATCHED]
     cluster = term.cluster
@@ -59,7 +59,7 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     yield from _drop_stray_marks({topic.name for topic in marked})
     yield from notice_log_folders(term)
     yield from elect_where_due(term, logs, list(cluster.partitions()), "new controller")
-    yield from grant_wishes(term)
+    yield from begin_requested(term)
     yield from elect_as_written(term, logs)
     term.arrived = {partition: None for partition in cluster.partitions() if partition.is_moving}
     term.pushes.tell_roles(cluster.partitions())
@@ -73,7 +73,7 @@ def load(term: Term, logs: LogEnds, deletions: Deletions) -> Steps[None]:
     )
 
 
-def _tell_gone(term: Term) -> None:
+def _tell_gone(term: ControllerTerm) -> None:
     """Brokers that in-sync sets still count on and that are not there: the controller that would have told it may have
     gone with them."""
     states = [partition.state for partition in term.cluster.partitions()]
@@ -82,7 +82,7 @@ def _tell_gone(term: Term) -> None:
         term.tell("broker.gone", broker=broker, epoch=counted[broker])
 
 
-def _load_topics(term: Term) -> Steps[tuple[list[Topic], dict[str, list[int]], set[str]]]:
+def _load_topics(term: ControllerTerm) -> Steps[tuple[list[Topic], dict[str, list[int]], set[str]]]:
     """Topics with the states there are; those marked for deletion; partitions without a state; partition nodes."""
     topics, marks = yield [Children(tree.TOPICS), Children(tree.DELETE_TOPICS)]
     nodes = yield from read_all([Read(tree.topic_path(name)) for name in topics])
@@ -96,7 +96,7 @@ def _load_topics(term: Term) -> Steps[tuple[list[Topic], dict[str, list[int]], s
     return [term.cluster.topics[name] for name in marks if name in term.cluster.topics], missing, made
 
 
-def _assignment(term: Term, name: str, data: bytes) -> tree.Assignment | None:
+def _assignment(term: ControllerTerm, name: str, data: bytes) -> tree.Assignment | None:
     """None where a hand wrote what is none: the topic counts as not there."""
     try:
         return tree.parse_assignment(data)
@@ -105,7 +105,7 @@ def _assignment(term: Term, name: str, data: bytes) -> tree.Assignment | None:
         return None
 
 
-def _load_states(term: Term) -> Steps[dict[str, list[int]]]:
+def _load_states(term: ControllerTerm) -> Steps[dict[str, list[int]]]:
     wanted = [(topic, index) for topic in term.cluster.topics.values() for index in topic.assignment.replicas]
     nodes = yield from read_all([Read(tree.state_path(topic.name, index)) for topic, index in wanted])
     missing: dict[str, list[int]] = {}
@@ -118,7 +118,7 @@ def _load_states(term: Term) -> Steps[dict[str, list[int]]]:
     return missing
 
 
-def _load_configs(term: Term) -> Steps[None]:
+def _load_configs(term: ControllerTerm) -> Steps[None]:
     cluster = term.cluster
     cluster.configs.clear()
     cluster.config_versions.clear()

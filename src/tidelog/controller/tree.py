@@ -138,7 +138,7 @@ class Assignment(NamedTuple):
     removing: dict[int, tuple[int, ...]]
 
 
-class WishedReplicas(NamedTuple):
+class RequestedReplicas(NamedTuple):
     """One entry of `/admin/reassign_partitions`."""
 
     topic: str
@@ -260,15 +260,17 @@ def _parse_replicas(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, 
     return {int(partition): tuple(replicas) for partition, replicas in sorted(value.items(), key=lambda kv: int(kv[0]))}
 
 
-def format_reassignment(wishes: Sequence[WishedReplicas]) -> bytes:
+def format_reassignment(wishes: Sequence[RequestedReplicas]) -> bytes:
     """Kafka's JSON, as tools take it from a file, too."""
     return _dump({"version": 1, "partitions": [wish._asdict() for wish in wishes]})
 
 
-def parse_reassignment(data: bytes) -> list[WishedReplicas]:
+def parse_reassignment(data: bytes) -> list[RequestedReplicas]:
     """ValueError, TypeError or KeyError where it is not of that form."""
     return [
-        WishedReplicas(str(entry["topic"]), int(entry["partition"]), tuple(int(broker) for broker in entry["replicas"]))
+        RequestedReplicas(
+            str(entry["topic"]), int(entry["partition"]), tuple(int(broker) for broker in entry["replicas"])
+        )
         for entry in json.loads(data)["partitions"]
     ]
 

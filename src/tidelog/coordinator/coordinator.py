@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from tidelog.alarms import Alarm
 from tidelog.coordinator.contract import Machine
 from tidelog.coordinator.gathering import Gatherings
-from tidelog.coordinator.shard import Desk, Shard
+from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.coordinator.shards import Shards
 from tidelog.effects import Effect, Reply
 from tidelog.errors import ErrorCode
@@ -38,8 +38,8 @@ class Coordinator(Generic[M]):
 
     _requests: Requests
 
-    def __init__(self, desk: Desk, topic: str, build: Callable[[Shard], M]) -> None:
-        self._shards = Shards[M](desk, topic, build)
+    def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
+        self._shards = Shards[M](context, topic, build)
         self._finish: dict[int, Finish] = {}
         self.alarm = Alarm()
 
@@ -84,13 +84,13 @@ class Coordinator(Generic[M]):
     @property
     def next_deadline(self) -> int | None:
         """Monotonic milliseconds before which `wake` has nothing to do."""
-        return self._shards.desk.timers.next_deadline
+        return self._shards.context.timers.next_deadline
 
     def wake(self, now: Time) -> list[Effect]:
         return self._input(now, self._shards.wake, now)
 
     def _input(self, now: Time, function: Callable[..., None], *arguments: Any) -> list[Effect]:
-        self._shards.desk.now = now
+        self._shards.context.now = now
         try:
             function(*arguments)
             self._settle()

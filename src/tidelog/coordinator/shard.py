@@ -33,7 +33,7 @@ START = Time(0, 0)
 
 
 @dataclass(slots=True)
-class Desk:
+class ShardContext:
     """What the shards of one coordinator share. `effects` is emptied after each input."""
 
     commit_timeout_ms: int
@@ -65,9 +65,9 @@ class Shard:
     """`high_watermark` and `end_offset` are exclusive ends: of what is committed, of what was replayed."""
 
     def __init__(
-        self, desk: Desk, partition: TopicPartition, epoch: int, machine: "Callable[[Shard], Machine]"
+        self, context: ShardContext, partition: TopicPartition, epoch: int, machine: "Callable[[Shard], Machine]"
     ) -> None:
-        self.desk = desk
+        self.context = context
         self.partition = partition
         self.epoch = epoch
         self.is_loading = True
@@ -90,26 +90,26 @@ class Shard:
 
     @property
     def now(self) -> Time:
-        return self.desk.now
+        return self.context.now
 
     def reply(self, token: int, response: Any) -> None:
         """Answer at once a request that the machine held back."""
-        self.desk.effects.append(effects.Reply(token, response))
+        self.context.effects.append(effects.Reply(token, response))
 
     def event(self, kind: str, *, level: str = "info", **fields: Any) -> None:
-        self.desk.effects.append(effects.Event(kind, fields, level))
+        self.context.effects.append(effects.Event(kind, fields, level))
 
     def set_timer(self, key: Hashable, delay_ms: int, run: Run) -> None:
         """Run the operation after the delay, in place of what was set for the key before."""
         self._fired.pop(key, None)
-        self.desk.timers.set(self.partition.partition, key, self.now.mono + delay_ms, (self, key, run))
+        self.context.timers.set(self.partition.partition, key, self.now.mono + delay_ms, (self, key, run))
 
     def cancel_timer(self, key: Hashable) -> None:
         self._fired.pop(key, None)
-        self.desk.timers.cancel(self.partition.partition, key)
+        self.context.timers.cancel(self.partition.partition, key)
 
     def has_timer(self, key: Hashable) -> bool:
-        return self.desk.timers.deadline(self.partition.partition, key) is not None
+        return self.context.timers.deadline(self.partition.partition, key) is not None
 
     def fired(self, key: Hashable, run: Run) -> None:
         """The timer went off. Until `run_fired` came to it, also behind an append, it can still be cancelled."""
@@ -176,7 +176,7 @@ class Shard:
             self._watch_commit()
 
     def _deadline(self) -> int:
-        return self.now.mono + self.desk.commit_timeout_ms
+        return self.now.mono + self.context.commit_timeout_ms
 
     def _answer(self, waiting: _Waiting) -> None:
         if waiting.respond is not None and waiting.operation.token is not None:
@@ -195,20 +195,20 @@ class Shard:
 
     def _append(self, operation: _Operation, result: Result) -> None:
         batch = self._batch(result)  # before the shard waits for it: what cannot be encoded must not block those behind
-        token = next(self.desk.tokens)
+        token = next(self.context.tokens)
         self._appending = operation, result
-        self.desk.appends[token] = self
-        self.desk.effects.append(effects.Append(token, self.partition, batch))
+        self.context.appends[token] = self
+        self.context.effects.append(effects.Append(token, self.partition, batch))
 
     def _batch(self, result: Result) -> bytes:
         timestamp, transaction = self.now.wall, result.transaction
         encoded = (self.machine.encode(change) for change in result.changes)
         content = [Record(timestamp=timestamp, key=key, value=value) for key, value in encoded]
         if transaction is None:
-            return records.build(content, compression=self.desk.compression)
+            return records.build(content, compression=self.context.compression)
         return records.build(
             content,
-            compression=self.desk.compression,
+            compression=self.context.compression,
             attributes=TRANSACTIONAL,
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
@@ -339,4 +339,4 @@ class Shard:
         for waiting in self._waiting:
             self._fail(waiting.operation, waiting.respond is not None, None, ErrorCode.NOT_COORDINATOR)
         self.machine.resigned()
-        self.desk.timers.cancel_group(self.partition.partition)
+        self.context.timers.cancel_group(self.partition.partition)

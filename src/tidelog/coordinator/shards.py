@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from tidelog.coordinator.contract import Machine, Refuse
-from tidelog.coordinator.shard import Desk, Shard
+from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.effects import Effect, Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
@@ -20,8 +20,8 @@ M = TypeVar("M", bound=Machine)
 class Shards(Generic[M]):
     """`build` makes the state machine of a new shard."""
 
-    def __init__(self, desk: Desk, topic: str, build: Callable[[Shard], M]) -> None:
-        self.desk = desk
+    def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
+        self.context = context
         self._topic = topic
         self._build = build
         self._shards: dict[int, Shard] = {}
@@ -41,7 +41,7 @@ class Shards(Generic[M]):
         return machine  # type: ignore[no-any-return]  # every machine here was made by `build`
 
     def drain(self) -> list[Effect]:
-        drained, self.desk.effects = self.desk.effects, []
+        drained, self.context.effects = self.context.effects, []
         return drained
 
     # Requests.
@@ -65,7 +65,7 @@ class Shards(Generic[M]):
         shard.read(lambda: respond(machine), token, refuse)
 
     def _not_here(self, token: int, refuse: Refuse) -> None:
-        self.desk.effects.append(Reply(token, refuse(ErrorCode.NOT_COORDINATOR)))
+        self.context.effects.append(Reply(token, refuse(ErrorCode.NOT_COORDINATOR)))
 
     # Leadership and the log.
 
@@ -75,7 +75,7 @@ class Shards(Generic[M]):
         if shard is not None:
             shard.epoch = max(shard.epoch, epoch)
             return
-        shard = Shard(self.desk, TopicPartition(self._topic, partition), epoch, self._build)
+        shard = Shard(self.context, TopicPartition(self._topic, partition), epoch, self._build)
         self._shards[partition] = shard
         shard.event("coordinator.loading", partition=str(shard.partition), epoch=epoch)
 
@@ -103,7 +103,7 @@ class Shards(Generic[M]):
             shard.committed(high_watermark)
 
     def appended(self, token: int, base_offset: int, last_offset: int) -> None:
-        shard = self.desk.appends.pop(token)
+        shard = self.context.appends.pop(token)
         if shard.is_alive:
             shard.appended(base_offset, last_offset)
 
@@ -113,14 +113,14 @@ class Shards(Generic[M]):
             shard.transaction_ended(offset, producer_id, committed=committed)
 
     def append_failed(self, token: int, code: ErrorCode) -> None:
-        shard = self.desk.appends.pop(token)
+        shard = self.context.appends.pop(token)
         if shard.is_alive:
             shard.append_failed(code)
 
     # Time.
 
     def wake(self, now: Time) -> None:
-        due = self.desk.timers.due(now.mono)
+        due = self.context.timers.due(now.mono)
         for shard, key, run in due:
             shard.fired(key, run)
         for shard, key, run in due:

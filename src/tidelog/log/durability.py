@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tidelog.errors import DiskFull
 from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, format_epochs
 from tidelog.log.epochs import EpochCache
-from tidelog.log.marks import NOWHERE, CutMarks
+from tidelog.log.truncation_markers import NOWHERE, TruncationMarkers
 from tidelog.model import Time
 from tidelog.ports import Buffer, Disk, File
 
@@ -75,7 +75,7 @@ class Durability:
         "epochs_synced", "names_changed", "now", "recovery_point", "since", "started",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time, marks: CutMarks) -> None:
+    def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time, marks: TruncationMarkers) -> None:
         self._disk = disk
         self._folder = folder
         self._rolled: list[str] = []

@@ -19,13 +19,13 @@ from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, read_epochs
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.interrupted import finish, remove_all
-from tidelog.log.marks import CutMarks, marked_in
 from tidelog.log.producers import EndedTransaction, Producers
 from tidelog.log.scan import walk, whole_batches
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
 from tidelog.log.transactions import Aborted
+from tidelog.log.truncation_markers import TruncationMarkers, marked_in
 from tidelog.model import NO_EPOCH, Time
 from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
 
@@ -43,14 +43,14 @@ class Loaded(NamedTuple):
     snapshots: Snapshots
     repaired: list[str]
     dirty: bool
-    marks: CutMarks
+    marks: TruncationMarkers
 
 
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
     """Fill `segments` from the folder."""
     found = finish(segments.disk, segments.folder)
     take_stock(segments, found, now.wall)
-    marks = CutMarks(segments.disk, segments.folder, marked_in(found), recovery_point)
+    marks = TruncationMarkers(segments.disk, segments.folder, marked_in(found), recovery_point)
     recovery_point = min(recovery_point, marks.lowest)
     if segments:  # what lay below was deleted; of its producers only the snapshot there knows
         recovery_point = max(recovery_point, segments.base_offset)

@@ -17,9 +17,9 @@ from tidelog.errors import ProtocolViolation
 from tidelog.log.integrity.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, forwarding, isr, verifying
+from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
-from tidelog.node.local import LocalBroker
 from tidelog.node.peers import VERSIONS, Peers
 from tidelog.node.purgatory import Purgatory
 from tidelog.node.stopping import Stopping
@@ -55,7 +55,7 @@ class Node:
         self._out: list[Effect] = []
         self.purgatory = Purgatory()
         self.store = StoreCalls(self._out)
-        self.broker = LocalBroker(
+        self.broker = BrokerState(
             config,
             disk,
             endpoints,
@@ -254,7 +254,7 @@ class Node:
         out = self._out[:]
         for effect in out:
             if type(effect) is Event:
-                self.broker.chronicle.note(effect, self.now)
+                self.broker.event_log.note(effect, self.now)
         self._out.clear()
         return out
 

@@ -28,7 +28,7 @@ from tidelog.node.upkeep.folders import (
     set_aside,
     take_clean_shutdown,
 )
-from tidelog.node.upkeep.telling import Tell
+from tidelog.node.upkeep.log_dir_events import ReportLogDir
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk
@@ -47,7 +47,7 @@ class HeldReplicas:
         effects: list[Effect],
         topic_config: Callable[[str], TopicConfig],
         *,
-        tell_controller: Tell,
+        tell_controller: ReportLogDir,
         generation: Generation = KIP_320,
     ) -> None:
         self._config = config

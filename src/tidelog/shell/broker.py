@@ -15,9 +15,9 @@ from tidelog.config import properties
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.model import Endpoint
+from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.hosting import Hosted
-from tidelog.shell.lines import Lines
-from tidelog.shell.premises import Refusal
+from tidelog.shell.log_dir_lock import Refusal
 
 EXIT_REFUSED = 1
 SUPERVISED = "--supervised"
@@ -35,7 +35,7 @@ class BrokerProcess:
         watch_stdin: bool = False,
     ) -> None:
         self.config = config
-        self.lines = Lines(f"broker-{config.node_id}", as_json=config.log_format == "json")
+        self.logger = EventLogger(f"broker-{config.node_id}", as_json=config.log_format == "json")
         self._ready = ready
         self._watch_stdin = watch_stdin
         self._signals = 0
@@ -46,7 +46,7 @@ class BrokerProcess:
     def run(self) -> int:
         """Serve until stopped; the exit code. Refusal where it cannot start."""
         _raise_open_files()
-        return Hosted(self.config, self.lines, self._opened).run()
+        return Hosted(self.config, self.logger, self._opened).run()
 
     def _opened(self, hosted: Hosted) -> None:
         self._listen_to_signals(hosted)
@@ -63,7 +63,7 @@ class BrokerProcess:
             ("warning", "options.unknown", BrokerConfig.unknown(given)),
         ):
             if names:
-                self.lines.write(level, kind, {"names": ",".join(names)})
+                self.logger.write(level, kind, {"names": ",".join(names)})
 
     def _listen_to_signals(self, hosted: Hosted) -> None:
         """The first wish to stop is carried out cleanly, the second at once."""
@@ -72,7 +72,7 @@ class BrokerProcess:
 
         def stop(why: str) -> None:
             self._signals += 1
-            self.lines.write("info", "broker.stopping", {"reason": why})
+            self.logger.write("info", "broker.stopping", {"reason": why})
             if self._signals == 1:
                 hosted.stop_now()
             else:

@@ -222,7 +222,7 @@ class OsDisk:
 def _lane() -> str:
     """Threads that replace the same file at the same time do not share the temporary one."""
     name = current_thread().name
-    return name if name.startswith("chores-") else "loop"
+    return name if name.startswith("pool-") else "loop"
 
 
 def _write_whole(path: str, content: bytes, *, durable: bool) -> None:

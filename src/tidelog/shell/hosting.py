@@ -19,11 +19,11 @@ from tidelog.model import Endpoint, id_text
 from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
-from tidelog.shell.connections import doors
+from tidelog.shell.connections import acceptor
 from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
-from tidelog.shell.lines import Lines
-from tidelog.shell.premises import Premises, Refusal
+from tidelog.shell.event_logger import EventLogger
+from tidelog.shell.log_dir_lock import LogDirLock, Refusal
 from tidelog.shell.server import Server
 from tidelog.shell.store.places import StoreClosed, open_place, place_of, session_timeout_ms
 from tidelog.shell.store.thread import Session, StoreThread
@@ -36,9 +36,9 @@ class Hosted:
     `endpoints` are then the bound listeners, `node` the broker itself, to be touched on the loop only.
     """
 
-    def __init__(self, config: BrokerConfig, lines: Lines, opened: Callable[["Hosted"], None]) -> None:
+    def __init__(self, config: BrokerConfig, logger: EventLogger, opened: Callable[["Hosted"], None]) -> None:
         self.config = config
-        self.lines = lines
+        self.logger = logger
         self.endpoints: Sequence[Endpoint] = ()
         self.loop = uvloop.new_event_loop()
         self.server: Server | None = None
@@ -78,15 +78,15 @@ class Hosted:
         config = self.config
         self.place = place_of(config)
         disk = OsDisk(config.folders)
-        premises = Premises(disk)
-        premises.lock()
-        stack.callback(premises.release)
+        log_dir_lock = LogDirLock(disk)
+        log_dir_lock.lock()
+        stack.callback(log_dir_lock.release)
         bound = _bind(config, stack)
         reached = _reached(config, bound)
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
-        premises.check_identity(cluster_id, config.node_id, os.urandom)
+        log_dir_lock.check_identity(cluster_id, config.node_id, os.urandom)
         homes = zip(config.folders, disk.folders, strict=True)
         node = self.node = Node(
             config,
@@ -94,11 +94,13 @@ class Hosted:
             reached,
             entropy=os.urandom,
             stopwatch=time.thread_time_ns,
-            directories={folder: premises.directories[home] for folder, home in homes if home in premises.directories},
+            directories={
+                folder: log_dir_lock.directories[home] for folder, home in homes if home in log_dir_lock.directories
+            },
         )
-        server = Server(self.loop, node, config, disk, lines=self.lines, submit=thread.submit)
+        server = Server(self.loop, node, config, disk, logger=self.logger, submit=thread.submit)
         stack.callback(server.close)
-        for folder, reason in premises.offline.items():
+        for folder, reason in log_dir_lock.offline.items():
             server.tell(node.disk_failed, UNAWAITED, folder, reason)
         server.tell(node.start)
         brokers_own = listeners.inter_broker_listener(config)
@@ -108,7 +110,7 @@ class Hosted:
         thread.start(_ToLoop(node, server, thread))
         told = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in reached)
         fields = {"cluster": cluster_id, "listeners": told, "metadata": str(self.place)}
-        self.lines.write("info", "broker.listening", fields)
+        self.logger.write("info", "broker.listening", fields)
         self.endpoints = [endpoint for endpoint, _ in bound]
         return server
 
@@ -196,7 +198,7 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
         if wished.security != "PLAINTEXT":
             raise Refusal(f"Listener {wished.listener} asks for {wished.security}; only PLAINTEXT is served.")
         try:
-            sock = doors.bind(wished.host, wished.port, config.socket_listen_backlog_size)
+            sock = acceptor.bind(wished.host, wished.port, config.socket_listen_backlog_size)
         except OSError as error:
             between = " between brokers" if wished.listener == brokers_own else ""
             raise Refusal(f"Cannot listen{between} on {wished.host}:{wished.port}: {error.strerror}.") from error

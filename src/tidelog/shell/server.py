@@ -16,17 +16,17 @@ from typing import Any, Protocol
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import (
-    Admit,
     Close,
     Connect,
     Effect,
     Event,
     Examine,
-    Loud,
     Pause,
     Remove,
     Replace,
     Send,
+    SetConnectionLimits,
+    SetLogLevels,
     Stop,
     Store,
     Sync,
@@ -34,10 +34,10 @@ from tidelog.effects import (
 from tidelog.log.integrity.examination import Verdict
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
-from tidelog.shell.chores import Chores
 from tidelog.shell.connections.dialer import Dialer
 from tidelog.shell.connections.traffic import Traffic, clock
-from tidelog.shell.lines import Lines
+from tidelog.shell.event_logger import EventLogger
+from tidelog.shell.thread_pool import ThreadPool
 from tidelog.shell.upkeep import Upkeep
 
 
@@ -76,7 +76,7 @@ class Server:
         config: BrokerConfig,
         disk: Disk,
         *,
-        lines: Lines,
+        logger: EventLogger,
         submit: Callable[[int, Sequence[Operation]], None],
     ) -> None:
         self.exit_code = 0
@@ -85,19 +85,19 @@ class Server:
         self.events: Counter[str] = Counter()
         self._loop = loop
         self._node = node
-        self._lines = lines
+        self._logger = logger
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0
-        self._chores = Chores()
-        self._traffic = Traffic(loop, config, lines, self._chores, self)
-        self._dialer = Dialer(loop, self._chores, config.socket_connection_setup_timeout_ms)
-        upkeep = Upkeep(disk, self._chores, self)
+        self._thread_pool = ThreadPool()
+        self._traffic = Traffic(loop, config, logger, self._thread_pool, self)
+        self._dialer = Dialer(loop, self._thread_pool, config.socket_connection_setup_timeout_ms)
+        upkeep = Upkeep(disk, self._thread_pool, self)
         self._carriers: dict[type, Callable[[Any], None]] = {
             Send: lambda send: self._traffic.put(send.connection, send.parts),
             Close: self._close,
             Pause: lambda pause: self._traffic.pause(pause.connection, paused=pause.paused),
-            Admit: self._traffic.doors.admit,
-            Loud: lambda loud: lines.hear(loud.levels),
+            SetConnectionLimits: self._traffic.acceptor.admit,
+            SetLogLevels: lambda effect: logger.hear(effect.levels),
             Connect: self._connect,
             Sync: upkeep.sync,
             Examine: upkeep.examine,
@@ -110,13 +110,13 @@ class Server:
         loop.set_exception_handler(self._crashed)
 
     def __repr__(self) -> str:
-        return f"Server({self._traffic}, {self._chores})"
+        return f"Server({self._traffic}, {self._thread_pool})"
 
     # For whoever runs the loop
 
     def listen(self, listener: str, sock: socket.socket, *, limited: bool) -> None:
         """Serve connections to this bound socket. `limited`: max.connections holds here."""
-        self._traffic.doors.open(listener, sock, limited=limited)
+        self._traffic.acceptor.open(listener, sock, limited=limited)
 
     def tell(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """Give the node an input, and carry out what it wishes. On the loop only."""
@@ -133,13 +133,13 @@ class Server:
 
     def complain(self, kind: str, reason: str) -> None:
         """An error line of the shell's own."""
-        self._lines.write("error", kind, {"reason": reason})
+        self._logger.write("error", kind, {"reason": reason})
 
     def close(self) -> None:
         """After the loop ended: let go of every socket and thread."""
         self._dialer.close()
         self._traffic.close_all()
-        self._chores.stop()
+        self._thread_pool.stop()
 
     # What connections tell (traffic.Upward), on the loop
 
@@ -226,7 +226,7 @@ class Server:
 
     def _event(self, effect: Event) -> None:
         self.events[effect.kind] += 1
-        self._lines.event(effect)
+        self._logger.event(effect)
 
     def _stop(self, effect: Stop) -> None:
         self.stopping = True

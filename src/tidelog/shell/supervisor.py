@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.shell.child import Child
-from tidelog.shell.connections import doors
+from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
 from tidelog.shell.readiness import is_complete, view_of
 from tidelog.shell.store import last_life
@@ -95,7 +95,7 @@ class Supervisor:
         for child in self.children:
             try:
                 if child.port:
-                    doors.try_bind(child.host, child.port)
+                    acceptor.try_bind(child.host, child.port)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:  # an address that is not this process's may be its broker's
                     raise NotReady(f"Cannot listen on {child.host}:{child.port}: {error.strerror}.") from error

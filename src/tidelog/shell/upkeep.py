@@ -8,7 +8,7 @@ from tidelog.effects import Examine, Remove, Replace, Sync
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.log.integrity.examination import Verdict, examine
 from tidelog.ports import Disk
-from tidelog.shell.chores import Chores
+from tidelog.shell.thread_pool import ThreadPool
 
 UNAWAITED = 0
 """The token of disk work that nobody asked for."""
@@ -34,9 +34,9 @@ class Informed(Protocol):
 class Upkeep:
     """Work on one partition's folder keeps its order; different folders are worked on side by side."""
 
-    def __init__(self, disk: Disk, chores: Chores, informed: Informed) -> None:
+    def __init__(self, disk: Disk, thread_pool: ThreadPool, informed: Informed) -> None:
         self._disk = disk
-        self._chores = chores
+        self._thread_pool = thread_pool
         self._informed = informed
 
     def sync(self, effect: Sync) -> None:
@@ -67,7 +67,7 @@ class Upkeep:
             except Exception as error:
                 self._informed.failed(error)
 
-        self._chores.submit("read", stretch.file.path, work)
+        self._thread_pool.submit("read", stretch.file.path, work)
 
     def remove(self, effect: Remove) -> None:
         def work() -> None:
@@ -76,10 +76,10 @@ class Upkeep:
             except DiskFailed as failed:
                 self._informed.not_removed(str(failed))
 
-        self._chores.submit("remove", "", work)
+        self._thread_pool.submit("remove", "", work)
 
     def _submit(self, token: int, path: str, work: Callable[[], None]) -> None:
-        self._chores.submit("sync", path.rpartition("/")[0], partial(self._carry_out, token, work))
+        self._thread_pool.submit("sync", path.rpartition("/")[0], partial(self._carry_out, token, work))
 
     def _carry_out(self, token: int, work: Callable[[], None]) -> None:
         try:

@@ -5,19 +5,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.effects import (
-    Admit,
     Close,
     Connect,
     Effect,
     Event,
     Examine,
     FileSlice,
-    Loud,
     Part,
     Pause,
     Remove,
     Replace,
     Send,
+    SetConnectionLimits,
+    SetLogLevels,
     Stop,
     Store,
     Stretch,
@@ -58,7 +58,7 @@ class Carrier:
                 self.close(connection)
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
-            case Admit() | Loud():
+            case SetConnectionLimits() | SetLogLevels():
                 pass  # everybody may come, and nobody writes lines
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)

@@ -61,7 +61,7 @@ PROBES: Mapping[str, Probe] = {
     "watermark held below min": Probe(f"{PARTITION}.is_held", bool),
     "fenced: leader epoch": Probe(f"{PARTITION}.check_epoch", refused=True),
     "fenced: old assignment": Probe(f"{PARTITION}.is_news", lambda is_news: not is_news),
-    "fenced: old controller or broker": Probe("tidelog.node.local:LocalBroker.check_controller", bool),
+    "fenced: old controller or broker": Probe("tidelog.node.broker_state:BrokerState.check_controller", bool),
     "fenced: ISR change": Probe("tidelog.controller.commands.isr:check_epochs", bool),
     "refused: ISR change": Probe("tidelog.controller.commands.isr:check_isr", bool),
     "diverging log told": Probe(f"{PARTITION}.diverging", lambda end: end is not None),

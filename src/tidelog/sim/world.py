@@ -20,8 +20,8 @@ from tidelog.sim.host import Host
 from tidelog.sim.life import Broker
 from tidelog.sim.network import End, Network
 from tidelog.sim.store import Tree
-from tidelog.sim.talk import Talk
 from tidelog.sim.trace import Trace, plain
+from tidelog.sim.wire_tap import WireTap
 
 CLIENT_LISTENER = "PLAINTEXT"
 CLIENT_PORT = 9092
@@ -141,7 +141,7 @@ class World:
 
     def listen_in(self) -> None:
         """Have every frame in the transcript, readable. The digest stays as it is."""
-        talk = Talk()
+        talk = WireTap()
 
         def heard(end: End, data: bytes) -> None:
             for line in talk.of(end, data):

@@ -14,8 +14,8 @@ from threading import Thread
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
+from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.hosting import Hosted
-from tidelog.shell.lines import Lines
 
 START_S = 30.0
 STOP_S = 60.0
@@ -26,7 +26,7 @@ class BrokerCrashed(Exception):
     """A broker met a fault of its own; its traceback is on stderr."""
 
 
-class KeptLines(Lines):
+class KeptEvents(EventLogger):
     """Log lines that are kept for who asks, as (level, kind, fields); only errors are printed."""
 
     def __init__(self, who: str) -> None:
@@ -41,14 +41,14 @@ class KeptLines(Lines):
 
 class Broker:
     """`port` is 0 until the first start, and then stays; `brokers_port`, where only brokers may connect, is another one
-    at each start. `lines` has what it logged."""
+    at each start. `logger` has what it logged."""
 
     def __init__(self, number: int, folder: Path, options: Mapping[str, str]) -> None:
         self.id = number
         self.folder = folder
         self.port = self.brokers_port = 0
         self.crashed = False
-        self.lines = KeptLines(f"broker-{number}")
+        self.logger = KeptEvents(f"broker-{number}")
         self._options = options
         self._hosted: Hosted | None = None
         self._thread: Thread | None = None
@@ -78,7 +78,7 @@ class Broker:
             began.put(None)
 
         try:
-            self._hosted = Hosted(BrokerConfig(self._properties()), self.lines, opened)
+            self._hosted = Hosted(BrokerConfig(self._properties()), self.logger, opened)
             self.crashed |= self._hosted.run() != 0
         except Exception as error:  # noqa: BLE001 (handed to whoever waits for the start)
             began.put(error)
@@ -119,7 +119,7 @@ class Broker:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             with suppress(RuntimeError):  # the deque grew while it was looked through
-                for _, found, fields in reversed(self.lines.kept):
+                for _, found, fields in reversed(self.logger.kept):
                     if found == kind:
                         return fields
             time.sleep(0.005)

@@ -5,7 +5,7 @@ import json
 from tests.node.one_broker import CLIENT, OneBroker
 from tidelog.effects import Event
 from tidelog.model import Time
-from tidelog.node.chronicle import Chronicle
+from tidelog.node.event_log import EventLog
 from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
 from tidelog.wire.messages.insight.broker_report import BrokerReportRequest
 
@@ -61,12 +61,12 @@ def test_events_from_a_number_on_and_of_one_partition():
 
 
 def test_a_chronicle_is_bounded_and_counts_what_it_forgot():
-    chronicle = Chronicle(kept=3)
+    event_log = EventLog(kept=3)
     for number in range(5):
-        chronicle.note(Event("x", {"topic": "t", "partition": number % 2}), Time(0, number))
-    assert chronicle.forgotten == 2
-    assert [(entry.number, entry.wall_ms) for entry in chronicle.since(0)] == [(2, 2), (3, 3), (4, 4)]
-    assert [entry.number for entry in chronicle.since(0, "t-1")] == [3]
+        event_log.note(Event("x", {"topic": "t", "partition": number % 2}), Time(0, number))
+    assert event_log.forgotten == 2
+    assert [(entry.number, entry.wall_ms) for entry in event_log.since(0)] == [(2, 2), (3, 3), (4, 4)]
+    assert [entry.number for entry in event_log.since(0, "t-1")] == [3]
 
 
 def test_only_tidelogs_own_clients_are_told_of_it():

@@ -83,7 +83,7 @@ def test_a_new_group_that_cannot_be_written_is_none():
     join = ground.join(version=3)
     assert ground.answers[join].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert ground.machine.groups == {}
-    assert len(ground.coordinator._shards.desk.timers) == 1, "only the look for expired offsets"
+    assert len(ground.coordinator._shards.context.timers) == 1, "only the look for expired offsets"
 
 
 def test_while_it_loads_clients_are_asked_to_wait_and_heartbeats_are_believed():

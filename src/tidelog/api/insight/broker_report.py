@@ -23,7 +23,7 @@ MOST_EVENTS = 2000
 
 def handle(request: BrokerReportRequest, context: Context) -> BrokerReportResponse:
     broker = context.broker
-    entries = list(broker.chronicle.since(request.since, request.subject))[:MOST_EVENTS]
+    entries = list(broker.event_log.since(request.since, request.subject))[:MOST_EVENTS]
     events = [
         ReportedEvent(
             number=entry.number,
@@ -37,7 +37,7 @@ def handle(request: BrokerReportRequest, context: Context) -> BrokerReportRespon
     return BrokerReportResponse(
         broker_id=broker.broker_id,
         wall_ms=context.now.wall,
-        forgotten=broker.chronicle.forgotten,
+        forgotten=broker.event_log.forgotten,
         events=events,
         facts=json.dumps(facts(broker, context.now)),
     )

@@ -26,8 +26,8 @@ ACKS = ("0", "1", "-1", "all")
 @broker_options
 @click.option("--topic", required=True, help="The topic to send to.")
 @click.option("--partition", type=click.IntRange(0), help="The partition; the producer's choice if left out.")
-@click.option("--key-separator", help="Lines are KEY<separator>VALUE.")
-@flag("headers", "Lines begin with headers, as h1:v1,h2:v2 and a tab.")
+@click.option("--key-separator", help="EventLogger are KEY<separator>VALUE.")
+@flag("headers", "EventLogger begin with headers, as h1:v1,h2:v2 and a tab.")
 @click.option("--acks", "--request-required-acks", type=click.Choice(ACKS), help="Who must have a record: all, 1 or 0.")
 @click.option(
     "--compression", "--compression-codec", type=click.Choice(CODECS), is_flag=False, flag_value="gzip", help="Codec."

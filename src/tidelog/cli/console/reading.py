@@ -1,4 +1,4 @@
-"""Lines to records, by the properties of Kafka's LineMessageReader."""
+"""EventLogger to records, by the properties of Kafka's LineMessageReader."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH = 300
 LAST = 60
-"""Lines of the transcript where nobody asked for all."""
+"""EventLogger of the transcript where nobody asked for all."""
 
 TIME = "I49"
 """Processor time is never the same again."""

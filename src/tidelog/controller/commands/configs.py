@@ -13,8 +13,8 @@ from tidelog.config.quotas import node_name
 from tidelog.config.resources import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.controller import names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Steps, submit
-from tidelog.controller.term import Term
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
 from tidelog.ports import Create, Delete, Write
@@ -52,7 +52,7 @@ class Alteration:
 
 
 def alter_incrementally(
-    term: Term, logs: LogEnds, request: IncrementalAlterConfigsRequest
+    term: ControllerTerm, logs: LogEnds, request: IncrementalAlterConfigsRequest
 ) -> Steps[IncrementalAlterConfigsResponse]:
     """IncrementalAlterConfigs (KIP-339)."""
 
@@ -74,7 +74,7 @@ def alter_incrementally(
     )
 
 
-def replace(term: Term, logs: LogEnds, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+def replace(term: ControllerTerm, logs: LogEnds, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
     """AlterConfigs: what is not named goes."""
 
     def replaced(resource: alter_configs.AlterConfigsResource, _current: Current) -> Current:
@@ -96,7 +96,7 @@ def replace(term: Term, logs: LogEnds, request: AlterConfigsRequest) -> Steps[Al
 Resource = incremental_alter_configs.AlterConfigsResource | alter_configs.AlterConfigsResource
 
 
-def _altered(term: Term, resource: Resource, current: Current, changes: Sequence[alter.Change]) -> Current:
+def _altered(term: ControllerTerm, resource: Resource, current: Current, changes: Sequence[alter.Change]) -> Current:
     if resource.resource_type == TOPIC:
         return alter.alter_topic(current, changes, term.broker_config())
     if resource.resource_type == GROUP:
@@ -104,7 +104,9 @@ def _altered(term: Term, resource: Resource, current: Current, changes: Sequence
     return alter.alter_broker(current, changes, cluster=not resource.resource_name)
 
 
-def _judge_all(term: Term, resources: Sequence[Resource], altered: Callable[..., Current]) -> list[Alteration]:
+def _judge_all(
+    term: ControllerTerm, resources: Sequence[Resource], altered: Callable[..., Current]
+) -> list[Alteration]:
     counted = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     done = []
     for resource in resources:
@@ -138,7 +140,7 @@ def _entity(alteration: Alteration, times: int) -> str:
     return f"topics/{name}"
 
 
-def _check_exists(term: Term, alteration: Alteration) -> None:
+def _check_exists(term: ControllerTerm, alteration: Alteration) -> None:
     topic = term.cluster.topics.get(alteration.name)
     if alteration.kind == TOPIC and (fault := names.fault(alteration.name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
@@ -152,7 +154,7 @@ def _broker(name: str) -> str:
     return str(int(name)) if name else tree.DEFAULT_ENTITY
 
 
-def carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
+def carry_out(term: ControllerTerm, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
     """Write what was accepted; where brokers may lead now that could not before, they are elected."""
     accepted = [each for each in done if each.options is not None]
     if validate_only or not accepted:
@@ -162,7 +164,7 @@ def carry_out(term: Term, logs: LogEnds, done: Sequence[Alteration], *, validate
     yield from elect_where_due(term, logs, leaderless, "options changed")
 
 
-def write(term: Term, accepted: Sequence[Alteration]) -> Steps[None]:
+def write(term: ControllerTerm, accepted: Sequence[Alteration]) -> Steps[None]:
     """Write the new options with a notification of each, and forget the oldest notifications."""
     number = max(term.cluster.config_changes, default=-1) + 1
     known = set(term.cluster.config_versions)
@@ -178,7 +180,7 @@ def write(term: Term, accepted: Sequence[Alteration]) -> Steps[None]:
         _adopt(term, each)
 
 
-def _write(term: Term, each: Alteration, number: int, known: set[str]) -> Group:
+def _write(term: ControllerTerm, each: Alteration, number: int, known: set[str]) -> Group:
     """`known` are the nodes there are, or will be when the groups before this one are written."""
     assert each.options is not None
     path, data = f"{tree.CONFIG}/{each.entity}", tree.format_config(each.options)
@@ -196,7 +198,7 @@ def _parents(entity: str) -> Sequence[str]:
     return ["/".join(parts[:end]) for end in range(2, len(parts))]
 
 
-def _adopt(term: Term, each: Alteration) -> None:
+def _adopt(term: ControllerTerm, each: Alteration) -> None:
     assert each.options is not None
     cluster = term.cluster
     changed = sorted(

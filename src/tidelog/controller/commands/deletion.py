@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tidelog.controller import tree
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Steps, chunks, submit
 from tidelog.controller.pushes import Answered
 from tidelog.controller.state import Partition, Topic
-from tidelog.controller.term import Term
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
 from tidelog.ports import Create, Delete
@@ -41,7 +41,7 @@ class Deletions:
         self.remaining.clear()
         self.moving.clear()
 
-    def begin(self, term: Term, topic: Topic) -> None:
+    def begin(self, term: ControllerTerm, topic: Topic) -> None:
         """Its mark is committed: clients hear that it is gone, live brokers that its replicas go. A topic under
         reassignment lives on until that ends."""
         topic.marked = True
@@ -60,16 +60,16 @@ class Deletions:
         for broker in replicas:
             self._stop(term, topic, broker)
 
-    def moved(self, term: Term) -> None:
+    def moved(self, term: ControllerTerm) -> None:
         """Reassignments ended: what waited for them begins."""
         for topic in [topic for topic in self.moving if not topic.is_moving]:
             del self.moving[topic]
             self.begin(term, topic)
 
-    def _stop(self, term: Term, topic: Topic, broker: int) -> None:
+    def _stop(self, term: ControllerTerm, topic: Topic, broker: int) -> None:
         term.pushes.tell_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
 
-    def brokers_came(self, term: Term, brokers: Iterable[int]) -> None:
+    def brokers_came(self, term: ControllerTerm, brokers: Iterable[int]) -> None:
         """They hold what they held: they are told again."""
         for broker in brokers:
             for topic, replicas in self.remaining.items():
@@ -105,7 +105,9 @@ class Deletions:
         return replicas is not None and bool(replicas) and replicas.keys().isdisjoint(live)
 
 
-def delete_topics(term: Term, deletions: Deletions, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+def delete_topics(
+    term: ControllerTerm, deletions: Deletions, request: DeleteTopicsRequest
+) -> Steps[DeleteTopicsResponse]:
     """Mark the topics. (The answer waits until the pushes that follow have settled.)"""
     if not term.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED
@@ -122,7 +124,7 @@ def delete_topics(term: Term, deletions: Deletions, request: DeleteTopicsRequest
     return DeleteTopicsResponse(responses=results)
 
 
-def resolve(term: Term, request: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[Topic]]:
+def resolve(term: ControllerTerm, request: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[Topic]]:
     """Each name or id once; the answers of all, and the topics that go."""
     results: list[DeletableTopicResult] = []
     topics: dict[Topic, DeletableTopicResult] = {}
@@ -146,7 +148,7 @@ def resolve(term: Term, request: DeleteTopicsRequest) -> tuple[list[DeletableTop
     return results, list(topics)
 
 
-def _find(term: Term, name: str | None, topic_id: bytes, times: int) -> Topic:
+def _find(term: ControllerTerm, name: str | None, topic_id: bytes, times: int) -> Topic:
     if times > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
     if name is None and topic_id == NO_ID:
@@ -161,7 +163,7 @@ def _find(term: Term, name: str | None, topic_id: bytes, times: int) -> Topic:
     return topic
 
 
-def remove_topics(term: Term, topics: Sequence[Topic]) -> Steps[None]:
+def remove_topics(term: ControllerTerm, topics: Sequence[Topic]) -> Steps[None]:
     """Every replica is gone: so go the nodes, leaves first, the mark last."""
     for topic in topics:
         if term.cluster.topics.get(topic.name) is not topic:

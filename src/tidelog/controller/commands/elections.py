@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition
-from tidelog.controller.term import Term
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Ask
 from tidelog.errors import ErrorCode
@@ -53,7 +53,7 @@ class LogEnds:
     def __repr__(self) -> str:
         return f"<LogEnds of {list(self.wanted)}>"
 
-    def set(self, term: Term, partition: Partition, candidates: Sequence[int]) -> None:
+    def set(self, term: ControllerTerm, partition: Partition, candidates: Sequence[int]) -> None:
         """Ask these brokers; none ends the question."""
         lives = term.cluster.lives
         epochs = {broker: lives[broker].epoch for broker in candidates}
@@ -124,7 +124,7 @@ def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochReq
     )
 
 
-def judge(term: Term, partition: Partition, *, unclean: bool = False) -> Election:
+def judge(term: ControllerTerm, partition: Partition, *, unclean: bool = False) -> Election:
     """Rule 8 for one partition, unclean where its topic's configuration or the caller allows it. Where a member counts
     that is shutting down, `elect` waits for it even then: it lost nothing, an unclean election would."""
     cluster = term.cluster
@@ -136,7 +136,7 @@ def judge(term: Term, partition: Partition, *, unclean: bool = False) -> Electio
     return judge(term, partition, unclean=True) if allowed else election
 
 
-def elect_where_due(term: Term, logs: LogEnds, partitions: Iterable[Partition], why: str) -> Steps[None]:
+def elect_where_due(term: ControllerTerm, logs: LogEnds, partitions: Iterable[Partition], why: str) -> Steps[None]:
     """Give each partition the leader and ISR that the living brokers call for."""
     changes: Changes = {}
     for partition in partitions:
@@ -149,7 +149,7 @@ def elect_where_due(term: Term, logs: LogEnds, partitions: Iterable[Partition], 
     yield from term.commit(list(changes.items()), why)
 
 
-def _tell_unclean(term: Term, partition: Partition, election: Election) -> None:
+def _tell_unclean(term: ControllerTerm, partition: Partition, election: Election) -> None:
     assert election.state is not None
     term.tell(
         "partition.unclean",
@@ -161,7 +161,7 @@ def _tell_unclean(term: Term, partition: Partition, election: Election) -> None:
     )
 
 
-def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partition]) -> Steps[None]:
+def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequence[Partition]) -> Steps[None]:
     """All candidates told the ends of their logs: the most complete one leads."""
     changes: Changes = {}
     for partition in term.cluster.current(partitions):
@@ -173,7 +173,7 @@ def elect_most_complete(term: Term, logs: LogEnds, partitions: Sequence[Partitio
     yield from term.commit(list(changes.items()), "most complete log")
 
 
-def elect_on_wish(term: Term, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
+def elect_on_wish(term: ControllerTerm, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         refusal: ElectLeadersResponse = refuse(
@@ -216,7 +216,7 @@ def _result(topic: str, index: int, code: ErrorCode) -> PartitionResult:
     return PartitionResult(partition_id=index, error_code=code, error_message=message)
 
 
-def _wish(term: Term, topic: str, index: int, kind: int, changes: Changes) -> ErrorCode:
+def _wish(term: ControllerTerm, topic: str, index: int, kind: int, changes: Changes) -> ErrorCode:
     partition = term.cluster.partition(topic, index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -238,7 +238,7 @@ def _wish(term: Term, topic: str, index: int, kind: int, changes: Changes) -> Er
     return ErrorCode.NONE
 
 
-def rebalance(term: Term) -> Steps[None]:
+def rebalance(term: ControllerTerm) -> Steps[None]:
     """Every leader.imbalance.check.interval.seconds: first replicas lead again where they are in sync, those of brokers
     that miss more than leader.imbalance.per.broker.percentage of their leaderships. Moving partitions wait."""
     of: dict[int, list[Partition]] = {}

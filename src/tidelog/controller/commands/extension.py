@@ -14,11 +14,11 @@ from tidelog.controller.commands.topics import (
     placed,
     tell,
 )
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Slices, Steps
 from tidelog.controller.placement import Start, order_of
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
-from tidelog.controller.term import Term
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Write
 from tidelog.wire.messages.topics.create_partitions import (
@@ -29,7 +29,7 @@ from tidelog.wire.messages.topics.create_partitions import (
 )
 
 
-def create_partitions(term: Term, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+def create_partitions(term: ControllerTerm, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
     if exceeds_count(_added(term, wish) for wish in request.topics):
         refusal: CreatePartitionsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
         return refusal
@@ -52,12 +52,12 @@ def create_partitions(term: Term, request: CreatePartitionsRequest) -> Steps[Cre
     return CreatePartitionsResponse(results=results)
 
 
-def _added(term: Term, wish: CreatePartitionsTopic) -> int:
+def _added(term: ControllerTerm, wish: CreatePartitionsTopic) -> int:
     topic = term.cluster.topics.get(wish.name)
     return 0 if topic is None else max(0, wish.count - len(topic.assignment.replicas))
 
 
-def extend(term: Term, plans: Sequence[Plan], slices: Slices) -> Steps[None]:
+def extend(term: ControllerTerm, plans: Sequence[Plan], slices: Slices) -> Steps[None]:
     """The plans hold detached topics: the real ones take their assignments over once all is committed."""
     yield from carry_out(term, plans, slices)
     for plan in plans:
@@ -71,7 +71,7 @@ def extend(term: Term, plans: Sequence[Plan], slices: Slices) -> Steps[None]:
         term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
 
 
-def plan_extension(term: Term, wish: CreatePartitionsTopic, slices: Slices) -> Steps[Plan]:
+def plan_extension(term: ControllerTerm, wish: CreatePartitionsTopic, slices: Slices) -> Steps[Plan]:
     topic = term.cluster.topics.get(wish.name)
     if topic is None or topic.marked:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -87,7 +87,7 @@ def plan_extension(term: Term, wish: CreatePartitionsTopic, slices: Slices) -> S
 
 
 def _added_replicas(
-    term: Term, wish: CreatePartitionsTopic, topic: Topic, present: int, slices: Slices
+    term: ControllerTerm, wish: CreatePartitionsTopic, topic: Topic, present: int, slices: Slices
 ) -> Steps[dict[int, tuple[int, ...]]]:
     first = topic.partitions[0].target if 0 in topic.partitions else topic.assignment.replicas[0]
     count = wish.count - present

@@ -6,10 +6,10 @@ epoch than its own, nor while it shuts down, nor while its log folder is offline
 
 from collections.abc import Sequence
 
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Life
 from tidelog.controller.state import Partition
-from tidelog.controller.term import Term
 from tidelog.controller.tree import LeadershipState
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
@@ -23,7 +23,7 @@ from tidelog.wire.messages.cluster.alter_partition import (
 )
 
 
-def alter_partitions(term: Term, request: AlterPartitionRequest) -> Steps[AlterPartitionResponse]:
+def alter_partitions(term: ControllerTerm, request: AlterPartitionRequest) -> Steps[AlterPartitionResponse]:
     life = term.cluster.lives.get(request.broker_id)
     if life is None or request.broker_epoch not in (NO_EPOCH, life.epoch):
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
@@ -54,7 +54,7 @@ def _fill(answer: PartitionDataResponse, partition: Partition) -> None:
 
 
 def _decide(
-    term: Term, broker: int, topic_id: bytes, wish: PartitionData, changes: dict[Partition, LeadershipState]
+    term: ControllerTerm, broker: int, topic_id: bytes, wish: PartitionData, changes: dict[Partition, LeadershipState]
 ) -> tuple[ErrorCode, Partition | None]:
     """The partition where the wish holds, already or with the change that is added to `changes`."""
     topic = term.cluster.topic_ids.get(topic_id)

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from tidelog.controller import tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Life
 from tidelog.controller.state import LiveBroker, Partition
-from tidelog.controller.term import Term
 from tidelog.errors import ErrorCode
 from tidelog.ports import Children, Delete, Node, Read
 from tidelog.wire.messages.cluster.controlled_shutdown import (
@@ -32,7 +32,7 @@ def read_brokers() -> Steps[dict[int, LiveBroker]]:
     return found
 
 
-def adopt(term: Term, brokers: dict[int, LiveBroker]) -> None:
+def adopt(term: ControllerTerm, brokers: dict[int, LiveBroker]) -> None:
     """These brokers live now. Who keeps its epoch keeps its place in a controlled shutdown."""
     cluster = term.cluster
     lives = {}
@@ -48,7 +48,7 @@ def adopt(term: Term, brokers: dict[int, LiveBroker]) -> None:
     term.pushes.set_brokers(brokers.values())
 
 
-def notice_brokers(term: Term, logs: LogEnds) -> Steps[set[int]]:
+def notice_brokers(term: ControllerTerm, logs: LogEnds) -> Steps[set[int]]:
     """Compare the registrations with those known and do what follows; the brokers that came."""
     found = yield from read_brokers()
     known = term.cluster.brokers
@@ -71,7 +71,7 @@ def notice_brokers(term: Term, logs: LogEnds) -> Steps[set[int]]:
     return came
 
 
-def notice_log_folders(term: Term) -> Steps[None]:
+def notice_log_folders(term: ControllerTerm) -> Steps[None]:
     """A broker says that a log folder failed, or has room again, not which replicas that concerns: it is told all its
     roles again, and answers KAFKA_STORAGE_ERROR for those that it has not."""
     (names,) = yield [Children(tree.LOG_DIR_EVENTS)]
@@ -87,7 +87,7 @@ def notice_log_folders(term: Term) -> Steps[None]:
     yield [Delete(path) for path in read]
 
 
-def lose_replicas(term: Term, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
+def lose_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
     """These replicas of a live broker are gone with their log folder."""
     lost = _of_this_life(term, broker, partitions)
     if not lost:
@@ -99,7 +99,7 @@ def lose_replicas(term: Term, logs: LogEnds, broker: LiveBroker, partitions: lis
     yield from elect_where_due(term, logs, lost, "log folder failed")
 
 
-def find_replicas(term: Term, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
+def find_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
     """A log folder was full when they were to be created there, and has room again."""
     found = [partition for partition in _of_this_life(term, broker, partitions) if broker.id in partition.offline]
     if not found:
@@ -111,13 +111,15 @@ def find_replicas(term: Term, logs: LogEnds, broker: LiveBroker, partitions: lis
     yield from elect_where_due(term, logs, found, "log folder has room")
 
 
-def _of_this_life(term: Term, broker: LiveBroker, partitions: list[Partition]) -> list[Partition]:
+def _of_this_life(term: ControllerTerm, broker: LiveBroker, partitions: list[Partition]) -> list[Partition]:
     """None where the broker is gone or back as another since it told of them: the next life opens its folders anew."""
     live = term.cluster.brokers.get(broker.id)
     return term.cluster.current(partitions) if live is not None and live.epoch == broker.epoch else []
 
 
-def shut_down(term: Term, logs: LogEnds, request: ControlledShutdownRequest) -> Steps[ControlledShutdownResponse]:
+def shut_down(
+    term: ControllerTerm, logs: LogEnds, request: ControlledShutdownRequest
+) -> Steps[ControlledShutdownResponse]:
     """Move leaders and ISR places away from a broker that is about to stop. What nobody else can lead has no leader
     until the broker is back, so that it may stop at once."""
     lives = term.cluster.lives

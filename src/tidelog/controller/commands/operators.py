@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import PREFERRED, LogEnds, elect_on_wish
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
-from tidelog.controller.term import Term
 from tidelog.model import id_text
 from tidelog.ports import Children, Delete, Node, Read
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 
-def elect_as_written(term: Term, logs: LogEnds) -> Steps[None]:
+def elect_as_written(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
     """Elect what the node names, as far as that can be; a node that is not of Kafka's form goes, too."""
     (node,) = yield [Read(tree.PREFERRED_ELECTION)]
     if not isinstance(node, Node):
@@ -32,7 +32,7 @@ def elect_as_written(term: Term, logs: LogEnds) -> Steps[None]:
     yield [Delete(tree.PREFERRED_ELECTION, node.version)]
 
 
-def delete_as_written(term: Term, deletions: Deletions) -> Steps[None]:
+def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
     """Begin what an operator marked for deletion; marks of topics that are not there, or where `delete.topic.enable`
     forbids it, go. Marks that this controller made are known."""
     (marks,) = yield [Children(tree.DELETE_TOPICS)]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from tidelog.config import quotas
 from tidelog.controller.commands.configs import Alteration, Current, carry_out
 from tidelog.controller.commands.elections import LogEnds
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
-from tidelog.controller.term import Term
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.cluster.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -25,7 +25,9 @@ ENTITY = 0
 """An entity of quotas is no resource with a number of its own."""
 
 
-def alter_quotas(term: Term, logs: LogEnds, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
+def alter_quotas(
+    term: ControllerTerm, logs: LogEnds, request: AlterClientQuotasRequest
+) -> Steps[AlterClientQuotasResponse]:
     named = [(tuple(sorted(_entity(entry).items(), key=lambda part: part[0])), entry) for entry in request.entries]
     counted = Counter(name for name, _ in named)
     done = {name: _judge(term, dict(name), entry.ops, counted[name]) for name, entry in named}
@@ -46,7 +48,7 @@ def _entity(entry: EntryData) -> dict[str, str | None]:
     return {part.entity_type: part.entity_name for part in entry.entity}
 
 
-def _judge(term: Term, entity: quotas.Entity, wishes: Iterable[OpData], times: int) -> Alteration:
+def _judge(term: ControllerTerm, entity: quotas.Entity, wishes: Iterable[OpData], times: int) -> Alteration:
     try:
         allowed = quotas.check_entity(entity)
         if times > 1:

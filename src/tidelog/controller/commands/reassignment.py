@@ -1,9 +1,9 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455): partitions that move to other brokers.
 
 All of a move's state is in the tree: the topic's node says what is added and removed. A step is one multi of the
-topic's node and its partitions' states, so that a controller that dies leaves one step or the next. `Term.arrived`
-names the moves that may have come to their end, `finish_moves` ends them. A topic marked for deletion may end its
-moves, not begin one.
+topic's node and its partitions' states, so that a controller that dies leaves one step or the next.
+`ControllerTerm.arrived` names the moves that may have come to their end, `finish_moves` ends them. A topic marked for
+deletion may end its moves, not begin one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ from typing import NamedTuple
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.reassignment_requests import forget_requests
 from tidelog.controller.commands.throttling import release
-from tidelog.controller.commands.wishes import forget_wishes
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import CHUNK, Steps, chunks
 from tidelog.controller.moves import Move, begun, ended, reverted, reverted_uncleanly
 from tidelog.controller.placement import check_assignment
 from tidelog.controller.state import Partition, Topic
-from tidelog.controller.term import Term
 from tidelog.controller.tree import Assignment
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
@@ -38,7 +38,7 @@ from tidelog.wire.messages.topics.list_partition_reassignments import (
 
 
 def alter_reassignments(
-    term: Term, logs: LogEnds, deletions: Deletions, request: AlterPartitionReassignmentsRequest
+    term: ControllerTerm, logs: LogEnds, deletions: Deletions, request: AlterPartitionReassignmentsRequest
 ) -> Steps[AlterPartitionReassignmentsResponse]:
     """Begin, replace and cancel moves, each partition for itself."""
     moves: dict[Partition, Move] = {}
@@ -64,7 +64,7 @@ def alter_reassignments(
             except ApiError as error:
                 answer.error_code, answer.error_message = error.code, error.message
         response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
-    yield from forget_wishes(term, named)
+    yield from forget_requests(term, named)
     yield from carry_out(term, list(moves.values()), "reassignment")
     yield from release(term, {p: replicas for p, replicas in wanted.items() if not p.is_moving})
     deletions.moved(term)
@@ -73,7 +73,7 @@ def alter_reassignments(
     return response
 
 
-def find(term: Term, topic: str, index: int) -> Partition:
+def find(term: ControllerTerm, topic: str, index: int) -> Partition:
     found = term.cluster.topics.get(topic)
     if found is None or found.deleted:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
@@ -82,7 +82,7 @@ def find(term: Term, topic: str, index: int) -> Partition:
     return found.partitions[index]
 
 
-def _cancelled(term: Term, partition: Partition) -> Move:
+def _cancelled(term: ControllerTerm, partition: Partition) -> Move:
     if not partition.is_moving:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     move = reverted(partition, term.cluster.lives)
@@ -93,7 +93,7 @@ def _cancelled(term: Term, partition: Partition) -> Move:
     return move
 
 
-def wished(term: Term, partition: Partition, target: Sequence[int], *, free: bool = True) -> Move | None:
+def wished(term: ControllerTerm, partition: Partition, target: Sequence[int], *, free: bool = True) -> Move | None:
     """The beginning of the move, or None where the partition is there. Without `free` it must keep its number of
     replicas."""
     if partition.topic.marked:
@@ -120,7 +120,7 @@ class Step(NamedTuple):
     topic: Topic
     moves: Sequence[Move]
 
-    def changes(self, term: Term) -> list[Change]:
+    def changes(self, term: ControllerTerm) -> list[Change]:
         states = [(move.partition, move.state._replace(controller_epoch=term.epoch)) for move in self.moves]
         return [
             Write(tree.topic_path(self.topic.name), tree.format_assignment(self.assignment), self.topic.version),
@@ -141,7 +141,7 @@ class Step(NamedTuple):
         return Assignment(old.topic_id, replicas, adding, removing)
 
 
-def carry_out(term: Term, moves: Sequence[Move], why: str) -> Steps[None]:
+def carry_out(term: ControllerTerm, moves: Sequence[Move], why: str) -> Steps[None]:
     """Write as many steps into one multi as may be, and tell whom it concerns once they are committed."""
     of: dict[Topic, list[Move]] = {}
     for move in moves:
@@ -170,7 +170,7 @@ def _together(steps: Iterable[Step]) -> list[list[Step]]:
     return packed
 
 
-def _adopt(term: Term, step: Step, nodes: Sequence[Node], why: str) -> None:
+def _adopt(term: ControllerTerm, step: Step, nodes: Sequence[Node], why: str) -> None:
     topic, pushes = step.topic, term.pushes
     topic.assignment = step.assignment
     topic.version = nodes[0].version
@@ -189,7 +189,7 @@ def _adopt(term: Term, step: Step, nodes: Sequence[Node], why: str) -> None:
     pushes.tell_metadata(move.partition for move in step.moves)
 
 
-def _tell(term: Term, step: Step, why: str) -> None:
+def _tell(term: ControllerTerm, step: Step, why: str) -> None:
     for few in chunks(step.moves, 20):
         moved = {
             str(move.partition.index): {
@@ -202,7 +202,7 @@ def _tell(term: Term, step: Step, why: str) -> None:
         term.tell("partitions.reassigned", topic=step.topic.name, why=why, partitions=moved)
 
 
-def finish_moves(term: Term, deletions: Deletions) -> Steps[None]:
+def finish_moves(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
     """End the moves whose whole target is in sync."""
     arrived, term.arrived = term.arrived, {}
     moves = [move for p in term.cluster.current(arrived) if (move := ended(p, term.cluster.lives)) is not None]
@@ -210,13 +210,13 @@ def finish_moves(term: Term, deletions: Deletions) -> Steps[None]:
         return
     replicas = {move.partition: move.partition.replicas for move in moves}
     yield from carry_out(term, moves, "reassigned")
-    yield from forget_wishes(term, replicas)
+    yield from forget_requests(term, replicas)
     yield from release(term, replicas)
     deletions.moved(term)
 
 
 def list_reassignments(
-    term: Term, request: ListPartitionReassignmentsRequest
+    term: ControllerTerm, request: ListPartitionReassignmentsRequest
 ) -> Steps[ListPartitionReassignmentsResponse]:
     topics = term.cluster.topics
     wanted = (

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from tidelog.config.resources import BROKER, TOPIC
 from tidelog.config.throttles import LISTS, RATES
 from tidelog.controller.commands.configs import Alteration, write
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.state import Partition
-from tidelog.controller.term import Term
 
 
-def release(term: Term, moved: Mapping[Partition, Collection[int]]) -> Steps[None]:
+def release(term: ControllerTerm, moved: Mapping[Partition, Collection[int]]) -> Steps[None]:
     """Moves of these partitions ended, between these brokers."""
     over: dict[str, set[str]] = {}
     for partition, brokers in moved.items():
@@ -43,7 +43,7 @@ def _without(options: Mapping[str, str], over: Collection[str]) -> dict[str, str
     return kept
 
 
-def _release_rates(term: Term) -> Steps[None]:
+def _release_rates(term: ControllerTerm) -> Steps[None]:
     configs = term.cluster.configs
     if any(options.get(name) for options in configs.values() for name in LISTS):
         return

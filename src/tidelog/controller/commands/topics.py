@@ -12,12 +12,12 @@ from tidelog.config import describe
 from tidelog.config.alter import check_topic
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import names, tree
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Slices, Steps, submit
 from tidelog.controller.leaders import first_state
 from tidelog.controller.placement import Start, check_assignment, placements
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition, Topic
-from tidelog.controller.term import Term
 from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
@@ -46,7 +46,7 @@ class Plan:
     partitions: list[Partition] = field(default_factory=list)
 
 
-def create_topics(term: Term, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+def create_topics(term: ControllerTerm, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
     broker = term.broker_config()
     if exceeds_count(len(topic.assignments) or _count_of(topic, broker) for topic in request.topics):
         refusal: CreateTopicsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
@@ -134,7 +134,7 @@ def _created(plan: Plan, configs: list[CreatableTopicConfigs]) -> CreatableTopic
     )
 
 
-def _adopt(term: Term, name: str, plan: Plan, configs: dict[str, str]) -> None:
+def _adopt(term: ControllerTerm, name: str, plan: Plan, configs: dict[str, str]) -> None:
     """The topic is committed: it joins the image and is told."""
     cluster, topic = term.cluster, plan.topic
     topic.version = 0
@@ -150,7 +150,7 @@ def _adopt(term: Term, name: str, plan: Plan, configs: dict[str, str]) -> None:
     )
 
 
-def check_name(term: Term, name: str, unified: dict[str, str]) -> None:
+def check_name(term: ControllerTerm, name: str, unified: dict[str, str]) -> None:
     if name == names.METADATA_TOPIC:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody may create the internal topic {name}.")
     if (fault := names.fault(name)) is not None:
@@ -165,7 +165,7 @@ def check_name(term: Term, name: str, unified: dict[str, str]) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
-def plan_topic(term: Term, wish: CreatableTopic, slices: Slices) -> Steps[tuple[Plan, dict[str, str]]]:
+def plan_topic(term: ControllerTerm, wish: CreatableTopic, slices: Slices) -> Steps[tuple[Plan, dict[str, str]]]:
     """What creating the topic takes; ApiError where its wish is not sound."""
     configs = _configs(term, wish)
     if wish.assignments:
@@ -182,7 +182,7 @@ def plan_topic(term: Term, wish: CreatableTopic, slices: Slices) -> Steps[tuple[
     return Plan(topic, head, replicas.keys()), configs
 
 
-def _config_node(term: Term, name: str, configs: dict[str, str]) -> Change:
+def _config_node(term: ControllerTerm, name: str, configs: dict[str, str]) -> Change:
     """A configuration without a topic may be left from an earlier life of the name."""
     data = tree.format_config(configs)
     version = term.cluster.config_versions.get(f"topics/{name}")
@@ -191,7 +191,7 @@ def _config_node(term: Term, name: str, configs: dict[str, str]) -> Change:
     return Write(tree.topic_config_path(name), data, version)
 
 
-def _configs(term: Term, wish: CreatableTopic) -> dict[str, str]:
+def _configs(term: ControllerTerm, wish: CreatableTopic) -> dict[str, str]:
     missing = [config.name for config in wish.configs if config.value is None]
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"These topic configs have no value: {', '.join(missing)}.")
@@ -200,7 +200,7 @@ def _configs(term: Term, wish: CreatableTopic) -> dict[str, str]:
     return configs
 
 
-def _assigned(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
+def _assigned(term: ControllerTerm, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
     """The replicas as given by hand."""
     if wish.replication_factor != -1 or wish.num_partitions != -1:
         which = "a replication factor" if wish.replication_factor != -1 else "a number of partitions"
@@ -220,14 +220,14 @@ def _assigned(term: Term, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
     return dict(sorted(replicas.items()))
 
 
-def check_hand_made(term: Term, index: int, brokers: Sequence[int], factor: int | None) -> None:
+def check_hand_made(term: ControllerTerm, index: int, brokers: Sequence[int], factor: int | None) -> None:
     check_assignment(brokers, term.cluster.brokers, factor)
     if not any(broker in term.usable_racks() for broker in brokers):
         message = f"All brokers assigned to partition {index} are shutting down."
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(term: Term, wish: CreatableTopic, slices: Slices) -> Steps[dict[int, tuple[int, ...]]]:
+def _placed(term: ControllerTerm, wish: CreatableTopic, slices: Slices) -> Steps[dict[int, tuple[int, ...]]]:
     """The replicas as the round robin gives them."""
     if wish.replication_factor < -1 or wish.replication_factor == 0:
         message = "The replication factor must be larger than 0, or -1 for the default."
@@ -254,7 +254,7 @@ def placed(
     return replicas
 
 
-def new_topic_id(term: Term) -> bytes:
+def new_topic_id(term: ControllerTerm) -> bytes:
     """A version 4 UUID that does not print with a leading '-', which tools would take for a flag."""
     while True:
         drawn = bytearray(term.entropy(16))
@@ -265,7 +265,7 @@ def new_topic_id(term: Term) -> bytes:
             return topic_id
 
 
-def carry_out(term: Term, plans: Sequence[Plan], slices: Slices, made: Iterable[str] = ()) -> Steps[None]:
+def carry_out(term: ControllerTerm, plans: Sequence[Plan], slices: Slices, made: Iterable[str] = ()) -> Steps[None]:
     """Write the nodes in as few multis as may be, then take the partitions into their topics. `made`: the partition
     nodes that stand already, without a state."""
     existing = set(made)
@@ -287,7 +287,7 @@ def carry_out(term: Term, plans: Sequence[Plan], slices: Slices, made: Iterable[
         yield from slices.did()
 
 
-def tell(term: Term, plan: Plan) -> None:
+def tell(term: ControllerTerm, plan: Plan) -> None:
     """The topic is in the image, with these partitions."""
     term.pushes.tell_roles(plan.partitions, created=True)
     term.pushes.tell_metadata(plan.partitions)
@@ -299,7 +299,7 @@ def _nodes(partition: Partition, state: LeadershipState, existing: set[str]) -> 
     return [*made, Create(tree.state_path(*partition.name), tree.format_state(state))]
 
 
-def complete(term: Term, missing: dict[str, list[int]], made: Iterable[str]) -> Steps[None]:
+def complete(term: ControllerTerm, missing: dict[str, list[int]], made: Iterable[str]) -> Steps[None]:
     """Make the partitions that an earlier controller left without a state."""
     plans = [
         Plan(topic, [], indexes)

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
-from tidelog.controller.term import Term
 from tidelog.errors import ErrorCode
 from tidelog.ports import Delete
 from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
-def unregister(term: Term, deletions: Deletions, request: UnregisterBrokerRequest) -> Steps[UnregisterBrokerResponse]:
+def unregister(
+    term: ControllerTerm, deletions: Deletions, request: UnregisterBrokerRequest
+) -> Steps[UnregisterBrokerResponse]:
     broker, entity = request.broker_id, f"brokers/{request.broker_id}"
     if broker in term.cluster.brokers:
         message = f"Broker {broker} is alive; stop it first."
@@ -33,7 +35,7 @@ def unregister(term: Term, deletions: Deletions, request: UnregisterBrokerReques
     return UnregisterBrokerResponse(error_message=None)
 
 
-def _traces(term: Term, deletions: Deletions, broker: int) -> Iterator[bool]:
+def _traces(term: ControllerTerm, deletions: Deletions, broker: int) -> Iterator[bool]:
     """Whether anything tells that there was such a broker."""
     yield f"brokers/{broker}" in term.cluster.config_versions
     for topic in term.cluster.topics.values():

@@ -14,7 +14,7 @@ from tidelog.coordinator.group.loading import RULES
 from tidelog.coordinator.group.machine import Entropy, GroupMachine
 from tidelog.coordinator.group.requests import Caller, Requests
 from tidelog.coordinator.placement import partition_for
-from tidelog.coordinator.shard import Desk, Shard
+from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.effects import Effect
 from tidelog.model import GROUP_TOPIC, Time
 
@@ -36,8 +36,8 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         self._group_config = group_config or (lambda _: GroupConfig({}, config))
         self._cluster: Cluster = NoTopics() if cluster is None else cluster
         self._entropy = entropy
-        desk = Desk(config.offsets_commit_timeout_ms, config.offsets_topic_compression_codec)
-        super().__init__(desk, GROUP_TOPIC, self._machine)
+        context = ShardContext(config.offsets_commit_timeout_ms, config.offsets_topic_compression_codec)
+        super().__init__(context, GROUP_TOPIC, self._machine)
         self._requests = Requests(config, self._shards)
 
     def _machine(self, shard: Shard) -> GroupMachine:

@@ -74,7 +74,7 @@ class Requests:
         return partition_for(group_id, caller.partitions or self.config.offsets_topic_num_partitions)
 
     def reply(self, token: int, response: Any) -> None:
-        self.shards.desk.effects.append(effects.Reply(token, response))
+        self.shards.context.effects.append(effects.Reply(token, response))
 
     def write(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.coordinator import Coordinator, Finish
 from tidelog.coordinator.placement import partition_for
-from tidelog.coordinator.shard import Desk, Shard
+from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.coordinator.transaction import timing
 from tidelog.coordinator.transaction.machine import Rules, TransactionMachine
 from tidelog.coordinator.transaction.markers import Find, Markers
@@ -22,10 +22,10 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     def __init__(self, config: BrokerConfig, *, find: Find, next_id: Callable[[], int | None]) -> None:
         self.config = config
         self._next_id = next_id
-        desk = Desk(config.request_timeout_ms, 0)
-        super().__init__(desk, TRANSACTION_TOPIC, self._machine)
+        context = ShardContext(config.request_timeout_ms, 0)
+        super().__init__(context, TRANSACTION_TOPIC, self._machine)
         self._requests = Requests(config, self._shards)
-        self._markers = Markers(desk, find)
+        self._markers = Markers(context, find)
 
     def _machine(self, shard: Shard) -> TransactionMachine:
         rules = Rules(begin=timing.begin, send=self._markers.send)

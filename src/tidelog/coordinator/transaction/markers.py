@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tidelog import effects
-from tidelog.coordinator.shard import Desk
+from tidelog.coordinator.shard import ShardContext
 from tidelog.coordinator.transaction.machine import TransactionMachine
 from tidelog.coordinator.transaction.transaction import Transaction
 from tidelog.errors import ErrorCode
@@ -44,8 +44,8 @@ class Work(NamedTuple):
 class Markers:
     """The queue of each broker, and the requests that are not answered."""
 
-    def __init__(self, desk: Desk, find: Find) -> None:
-        self._desk = desk
+    def __init__(self, context: ShardContext, find: Find) -> None:
+        self._context = context
         self._find = find
         self._queues: dict[int, list[Work]] = {}
         self._sent: dict[int, tuple[int, list[Work]]] = {}
@@ -76,11 +76,11 @@ class Markers:
         for broker in [broker for broker in self._queues if self._in_flight.get(broker, 0) < IN_FLIGHT]:
             works = [work for work in self._queues.pop(broker) if _is_current(work)]
             if works:
-                token = next(self._desk.tokens)
+                token = next(self._context.tokens)
                 self._sent[token] = (broker, works)
                 self._in_flight[broker] = self._in_flight.get(broker, 0) + 1
                 request = WriteTxnMarkersRequest(markers=[_marker(work) for work in works])
-                self._desk.effects.append(effects.Ask(broker, request, OWNER, token))
+                self._context.effects.append(effects.Ask(broker, request, OWNER, token))
 
     def answered(self, token: int, response: WriteTxnMarkersResponse | None) -> None:
         broker, works = self._sent.pop(token)

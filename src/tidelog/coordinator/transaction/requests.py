@@ -40,7 +40,7 @@ class Requests:
         return partition_for(transactional_id, partitions or self.config.transaction_state_log_num_partitions)
 
     def reply(self, token: int, response: Any) -> None:
-        self.shards.desk.effects.append(effects.Reply(token, response))
+        self.shards.context.effects.append(effects.Reply(token, response))
 
 
 def _init(requests: Requests, token: int, asked: Init, partitions: int) -> None:
@@ -84,7 +84,7 @@ def _describe(requests: Requests, token: int, asked: Describe, partitions: int) 
     for part, transactional_id in zip(parts, asked.transactional_ids, strict=True):
         refuse = partial(described_error, transactional_id)
         if not transactional_id:
-            requests.shards.desk.effects.append(effects.Reply(part, refuse(ErrorCode.INVALID_REQUEST)))
+            requests.shards.context.effects.append(effects.Reply(part, refuse(ErrorCode.INVALID_REQUEST)))
             continue
         where = requests.partition(transactional_id, partitions)
         requests.shards.read(where, partial(_described, transactional_id), part, refuse)

@@ -4,10 +4,10 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect
 from tidelog.errors import DiskFailed
 from tidelog.model import Time
-from tidelog.node.local import LocalBroker
+from tidelog.node.broker_state import BrokerState
 from tidelog.node.upkeep.cleaning import Cleaning
+from tidelog.node.upkeep.disk_space import DiskSpace
 from tidelog.node.upkeep.jobs import Jobs
-from tidelog.node.upkeep.room import Room
 from tidelog.node.upkeep.syncing import Syncing
 from tidelog.ports import Disk
 
@@ -15,19 +15,19 @@ from tidelog.ports import Disk
 class Upkeep:
     """Of one broker. `out` is for the world, `effects` for the node."""
 
-    def __init__(self, broker: LocalBroker, disk: Disk, effects: list[Effect], out: list[Effect]) -> None:
+    def __init__(self, broker: BrokerState, disk: Disk, effects: list[Effect], out: list[Effect]) -> None:
         config, replicas = broker.config, broker.replicas
         self._replicas = replicas
         self._broker = broker
         self.jobs = Jobs(config, replicas, broker.in_sync, effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(replicas, out)
         self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
-        self.room = Room(replicas, disk, effects, self._has_room)
+        self.disk_space = DiskSpace(replicas, disk, effects, self._has_room)
         self.relocations = broker.relocations
-        self.woken = (self.jobs, self.syncing, self.cleaning, self.room, self.relocations, broker.integrity)
+        self.woken = (self.jobs, self.syncing, self.cleaning, self.disk_space, self.relocations, broker.integrity)
 
     def __repr__(self) -> str:
-        return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.room!r}>"
+        return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.disk_space!r}>"
 
     def start(self, now: Time) -> None:
         self.jobs.start(now)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.shell.chores import Chores
+from tidelog.shell.thread_pool import ThreadPool
 
 Done = Callable[[socket.socket | str], None]
 Address = tuple[Any, Any]
@@ -30,9 +30,9 @@ class Attempt:
 class Dialer:
     """`timeout_ms`: after so long an attempt has failed (socket.connection.setup.timeout.ms)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, chores: Chores, timeout_ms: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread_pool: ThreadPool, timeout_ms: int) -> None:
         self._loop = loop
-        self._chores = chores
+        self._thread_pool = thread_pool
         self._timeout_ms = timeout_ms
         self._attempts: dict[int, Attempt] = {}
 
@@ -46,7 +46,7 @@ class Dialer:
         if numeric:
             self._found(attempt, numeric)
         else:
-            self._chores.submit("name", host, lambda: self._look_up(attempt))
+            self._thread_pool.submit("name", host, lambda: self._look_up(attempt))
 
     def forget(self, number: int) -> None:
         """The node no longer wants this connection."""

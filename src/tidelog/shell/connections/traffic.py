@@ -16,11 +16,11 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
-from tidelog.shell.chores import Chores
-from tidelog.shell.connections.doors import Doors
+from tidelog.shell.connections.acceptor import Acceptor
 from tidelog.shell.connections.link import Link
 from tidelog.shell.connections.outgoing import ShortSlice, bring_in
-from tidelog.shell.lines import Lines
+from tidelog.shell.event_logger import EventLogger
+from tidelog.shell.thread_pool import ThreadPool
 from tidelog.wire.frames import Buffers, FrameReader
 
 READS_A_TURN = 8
@@ -45,18 +45,23 @@ class Upward(Protocol):
 
 
 class Traffic:
-    """Connections by number: positive ones came in by the doors, negative ones are added by `join`."""
+    """Connections by number: positive ones came in by the acceptor, negative ones are added by `join`."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, config: BrokerConfig, lines: Lines, chores: Chores, up: Upward
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: BrokerConfig,
+        logger: EventLogger,
+        thread_pool: ThreadPool,
+        up: Upward,
     ) -> None:
         self.links: dict[int, Link] = {}
-        self.doors = Doors(loop, config, lines, self._enter)
+        self.acceptor = Acceptor(loop, config, logger, self._enter)
         self._loop = loop
         self._frame_limit = config.socket_request_max_bytes
         self._idle_ms = config.connections_max_idle_ms
-        self._lines = lines
-        self._chores = chores
+        self._logger = logger
+        self._thread_pool = thread_pool
         self._up = up
         self._buffers = Buffers()
         self._touched: list[Link] = []
@@ -109,7 +114,7 @@ class Traffic:
 
     def close_all(self) -> None:
         """The loop has ended: let go of every socket."""
-        self.doors.close()
+        self.acceptor.close()
         for link in list(self.links.values()):
             self._drop(link)
 
@@ -173,7 +178,7 @@ class Traffic:
 
     def _violated(self, link: Link, violation: ProtocolViolation) -> None:
         fields = {"listener": link.listener, "peer": link.host, "reason": violation}
-        self._lines.write("warning", "connection.violation", fields)
+        self._logger.write("warning", "connection.violation", fields)
         self._lost(link)
 
     # Going out
@@ -184,7 +189,7 @@ class Traffic:
             done = outgoing.flush()
         except (ShortSlice, DiskFailed) as failure:
             kind = "connection.short_slice" if isinstance(failure, ShortSlice) else "disk.read"
-            self._lines.write("error", kind, {"peer": link.host, "reason": failure})
+            self._logger.write("error", kind, {"peer": link.host, "reason": failure})
             return self._lost_later(link)
         except OSError:
             return self._lost_later(link)
@@ -229,7 +234,7 @@ class Traffic:
                 """Sending it meets the same failure, and closes the connection."""
             self._loop.call_soon_threadsafe(back)
 
-        self._chores.submit("read", cold.file.path, work)
+        self._thread_pool.submit("read", cold.file.path, work)
 
     # Ends
 
@@ -252,7 +257,7 @@ class Traffic:
         self._write_or_not(link, waits=False)
         link.sock.close()
         if link.number > 0:
-            self.doors.left(link.host)
+            self.acceptor.left(link.host)
 
     def _sweep_idle(self) -> None:
         """Close clients that were silent for too long, and look again when the next may be."""

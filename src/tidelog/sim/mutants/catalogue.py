@@ -150,7 +150,7 @@ MUTANTS = (
         "what controllers say is obeyed in the order in which it comes",
         (
             (f"{PARTITION}.is_news", replication.all_is_news),
-            ("tidelog.node.local:LocalBroker.check_controller", replication.any_controller),
+            ("tidelog.node.broker_state:BrokerState.check_controller", replication.any_controller),
         ),
         expects=("I13", "I12"),
     ),

@@ -10,11 +10,11 @@ from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.log.producers import Producers
 from tidelog.model import Time
-from tidelog.node.local import LocalBroker
+from tidelog.node.broker_state import BrokerState
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
 from tidelog.partition.progress import committed_offset
-from tidelog.wire.messages.cluster.alter_partition import BrokerState
+from tidelog.wire.messages.cluster import alter_partition
 
 lead = Partition._lead
 
@@ -30,7 +30,7 @@ def over_committed_isr(leader: Leader, current: int, end: int, now: int, lag_ms:
     return committed_offset(current, end, (p.log_end_offset for r, p in leader.remote.items() if r in leader.isr))
 
 
-def eligible_in_any_life(member: BrokerState, lives: Mapping[int, Life]) -> bool:
+def eligible_in_any_life(member: alter_partition.BrokerState, lives: Mapping[int, Life]) -> bool:
     """For the controller's `_eligible`: the broker that joins may be another life of the one that was caught up."""
     life = lives.get(member.broker_id)
     return life is not None and not life.leaving
@@ -68,6 +68,6 @@ def all_is_news(partition: Partition, given: Assignment) -> bool:
     return (given.leader_epoch, given.partition_epoch) != (partition.epoch, partition.partition_epoch)
 
 
-def any_controller(broker: LocalBroker, push: Push) -> ErrorCode:
-    """For `LocalBroker.check_controller`: a deposed controller is obeyed, too, and what comes late."""
+def any_controller(broker: BrokerState, push: Push) -> ErrorCode:
+    """For `BrokerState.check_controller`: a deposed controller is obeyed, too, and what comes late."""
     return ErrorCode.NONE

@@ -1,7 +1,7 @@
 """Log lines: which events become one."""
 
 from tidelog.effects import Event
-from tidelog.shell.lines import Lines
+from tidelog.shell.event_logger import EventLogger
 
 
 def kinds(lines, capsys, *events):
@@ -11,7 +11,7 @@ def kinds(lines, capsys, *events):
 
 
 def test_levels_are_heard_by_family(capsys):
-    lines = Lines("broker-0")
+    lines = EventLogger("broker-0")
     told = [("partition.leader", "debug"), ("config.changed", "info"), ("request.failed", "error")]
     assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
     lines.hear({"partition": "DEBUG", "config": "OFF"})

@@ -16,13 +16,13 @@ from tidelog.ports import Create, Operation, StoreResult
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
 
-class Tell(Protocol):
+class ReportLogDir(Protocol):
     """Something befell a log folder."""
 
     def __call__(self, *, failed: bool) -> None: ...
 
 
-class FolderNews:
+class LogDirEvents:
     """`timeout_ms`: log.dir.failure.timeout.ms."""
 
     def __init__(
@@ -41,21 +41,21 @@ class FolderNews:
         self._entropy = entropy
         self._now = now
         self._numbers = count(1)
-        self._untold: dict[int, int] = {}
+        self._unreported: dict[int, int] = {}
         """Failures that the controller has not heard of: number → until when it must."""
         self.alarm = Alarm()
 
     def __repr__(self) -> str:
-        return f"<FolderNews {len(self._untold)} failures untold>"
+        return f"<LogDirEvents {len(self._unreported)} failures untold>"
 
     @property
     def next_deadline(self) -> int | None:
-        return min(self._untold.values(), default=None)
+        return min(self._unreported.values(), default=None)
 
     def tell(self, *, failed: bool) -> None:
         number = next(self._numbers)
         if failed:
-            self._untold[number] = self._now().mono + self._timeout_ms
+            self._unreported[number] = self._now().mono + self._timeout_ms
             self.alarm.set(self.next_deadline)
         self._tell(number)
 
@@ -66,12 +66,12 @@ class FolderNews:
             if result.outcome == "unknown":
                 self._tell(number)
             else:
-                self._untold.pop(number, None)
+                self._unreported.pop(number, None)
                 self.alarm.set(self.next_deadline)
 
         self._submit([Create(path, self._content)], told)
 
     def wake(self, _now: Time) -> None:
-        self._untold.clear()
+        self._unreported.clear()
         self.alarm.set(None)
         self._effects.append(Stop("the controller did not hear of a failed log folder in time"))

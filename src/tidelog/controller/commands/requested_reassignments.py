@@ -1,21 +1,21 @@
 """Moves that `/admin/reassign_partitions` asks for begin (see `wishes`)."""
 
 from tidelog.controller.commands.reassignment import carry_out, find, wished
-from tidelog.controller.commands.wishes import keep_wishes, read_wishes
+from tidelog.controller.commands.reassignment_requests import keep_requests, read_requests
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.moves import Move
-from tidelog.controller.term import Term
-from tidelog.controller.tree import WishedReplicas
+from tidelog.controller.tree import RequestedReplicas
 from tidelog.errors import ApiError
 
 
-def grant_wishes(term: Term) -> Steps[None]:
+def begin_requested(term: ControllerTerm) -> Steps[None]:
     """The node came, changed or went, or another controller leads."""
-    wishes, node = yield from read_wishes(term)
+    wishes, node = yield from read_requests(term)
     if node is None:
         return
     moves: list[Move] = []
-    left: list[WishedReplicas] = []
+    left: list[RequestedReplicas] = []
     for wish in {(wish.topic, wish.partition): wish for wish in wishes}.values():
         try:
             partition = find(term, wish.topic, wish.partition)
@@ -31,4 +31,4 @@ def grant_wishes(term: Term) -> Steps[None]:
         if move is not None:
             moves.append(move)
     yield from carry_out(term, moves, "reassignment")
-    yield from keep_wishes(term, node, wishes, left)
+    yield from keep_requests(term, node, wishes, left)

@@ -12,7 +12,7 @@ HEIGHTS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 """Levels of events beside those of `config.loggers.LEVELS`."""
 
 
-class Lines:
+class EventLogger:
     """The log of one broker process. `who` stands in every line."""
 
     def __init__(self, who: str, *, as_json: bool = False) -> None:
@@ -22,7 +22,7 @@ class Lines:
         self._by_default = HEIGHTS["info"]
 
     def __repr__(self) -> str:
-        return f"Lines({self.who})"
+        return f"EventLogger({self.who})"
 
     def hear(self, levels: Mapping[str, str]) -> None:
         """From now on a line is written where its level is at least that of its kind's family, or of root."""

@@ -19,7 +19,7 @@ LOUD = 20
 """Up to so many changes of one command are log lines each; more are told as one line (and each to the timeline)."""
 
 
-class Term:
+class ControllerTerm:
     """`epoch` is the controller epoch; `cluster` the image; `effects` collects what the current input asks for.
     `trusts_restarts` is of the oldest truncation generation only."""
 
@@ -45,7 +45,7 @@ class Term:
         self.effects: list[Effect] = []
 
     def __repr__(self) -> str:
-        return f"Term(epoch={self.epoch} {self.cluster} {self.journal})"
+        return f"ControllerTerm(epoch={self.epoch} {self.cluster} {self.journal})"
 
     def tell(self, kind: str, level: str = "info", **fields: Any) -> None:
         self.effects.append(Event(kind, fields, level))

@@ -15,13 +15,13 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Admit, Effect, Event, Loud
+from tidelog.effects import Effect, Event, SetConnectionLimits, SetLogLevels
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
 from tidelog.node.assignments import Assignments
-from tidelog.node.chronicle import Chronicle
 from tidelog.node.configs import ConfigMirror
+from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
 from tidelog.node.forwarding import Forwarding
 from tidelog.node.isr import InSyncChanges
@@ -33,8 +33,8 @@ from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.upkeep.integrity import Integrity
+from tidelog.node.upkeep.log_dir_events import LogDirEvents
 from tidelog.node.upkeep.relocating import Relocations
-from tidelog.node.upkeep.telling import FolderNews
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
@@ -45,7 +45,7 @@ from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 
-class LocalBroker:
+class BrokerState:
     """Puts a broker's parts together. `effects` is the list that all of them put their wishes into."""
 
     def __init__(
@@ -71,11 +71,11 @@ class LocalBroker:
         self.inter_broker_listener = inter_broker_listener(config)
         self.image = ClusterImage()
         timeout_ms = config.log_dir_failure_timeout_ms
-        self.folder_news = FolderNews(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
+        self.folder_news = LogDirEvents(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
         self.replicas = HeldReplicas(
             config, disk, effects, self.topic_config, generation=generation, tell_controller=self.folder_news.tell
         )
-        self.chronicle = Chronicle()
+        self.event_log = EventLog()
         self.topics_asked_for: dict[str, int] = {}
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
@@ -146,7 +146,7 @@ class LocalBroker:
     # Time.
 
     @property
-    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, FolderNews]:
+    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, LogDirEvents]:
         return self.membership, self.forwarding, self.throttles, self.folder_news
 
     @property
@@ -169,7 +169,7 @@ class LocalBroker:
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self.levels = levels
-        self.effects.append(Loud(levels))
+        self.effects.append(SetLogLevels(levels))
 
     def group_config(self, group: str) -> GroupConfig:
         return GroupConfig(self.configs.group(group), self.config)
@@ -200,7 +200,7 @@ class LocalBroker:
         config = self.config
         overrides = connections_by_address(config.max_connections_per_ip_overrides)
         self.effects.append(
-            Admit(
+            SetConnectionLimits(
                 config.max_connections,
                 config.max_connections_per_ip,
                 overrides,

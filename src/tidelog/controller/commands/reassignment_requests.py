@@ -7,14 +7,14 @@ over, was refused, or was replaced or cancelled by a request; the node goes with
 from collections.abc import Collection, Sequence
 
 from tidelog.controller import tree
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.state import Partition
-from tidelog.controller.term import Term
-from tidelog.controller.tree import WishedReplicas
+from tidelog.controller.tree import RequestedReplicas
 from tidelog.ports import Change, Delete, Node, Read, Write
 
 
-def read_wishes(term: Term) -> Steps[tuple[list[WishedReplicas], Node | None]]:
+def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], Node | None]]:
     """What the node asks for; none where it is missing or is not of Kafka's form."""
     (node,) = yield [Read(tree.REASSIGN_PARTITIONS)]
     term.has_wishes = node is not None
@@ -27,20 +27,20 @@ def read_wishes(term: Term) -> Steps[tuple[list[WishedReplicas], Node | None]]:
         return [], node
 
 
-def forget_wishes(term: Term, partitions: Collection[Partition]) -> Steps[None]:
+def forget_requests(term: ControllerTerm, partitions: Collection[Partition]) -> Steps[None]:
     """These partitions are over with, as far as the node is concerned."""
     if not term.has_wishes:
         return
     over = {partition.name for partition in partitions}
-    wishes, node = yield from read_wishes(term)
+    wishes, node = yield from read_requests(term)
     if node is not None:
-        yield from keep_wishes(
+        yield from keep_requests(
             term, node, wishes, [wish for wish in wishes if (wish.topic, wish.partition) not in over]
         )
 
 
-def keep_wishes(
-    term: Term, node: Node, before: Sequence[WishedReplicas], left: Sequence[WishedReplicas]
+def keep_requests(
+    term: ControllerTerm, node: Node, before: Sequence[RequestedReplicas], left: Sequence[RequestedReplicas]
 ) -> Steps[None]:
     if left and len(left) == len(before):
         return

@@ -14,7 +14,6 @@ from tidelog.controller.commands import configs
 from tidelog.controller.commands.deletion import Deletions, delete_topics, remove_topics
 from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
 from tidelog.controller.commands.extension import create_partitions
-from tidelog.controller.commands.granting import grant_wishes
 from tidelog.controller.commands.isr import alter_partitions
 from tidelog.controller.commands.liveness import (
     find_replicas,
@@ -26,13 +25,14 @@ from tidelog.controller.commands.liveness import (
 from tidelog.controller.commands.operators import delete_as_written, elect_as_written
 from tidelog.controller.commands.quotas import alter_quotas
 from tidelog.controller.commands.reassignment import alter_reassignments, finish_moves, list_reassignments
+from tidelog.controller.commands.requested_reassignments import begin_requested
 from tidelog.controller.commands.topics import create_topics
 from tidelog.controller.commands.unregistration import unregister
+from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
-from tidelog.controller.term import Term
 from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, earliest
@@ -68,8 +68,8 @@ class Settling:
 OF_REPLICATION = (AlterPartitionRequest, ControlledShutdownRequest)
 
 
-class Reign:
-    def __init__(self, term: Term, last_token: int, now: Time) -> None:
+class ActiveController:
+    def __init__(self, term: ControllerTerm, last_token: int, now: Time) -> None:
         self.term = term
         self.last_token = last_token
         self.logs = LogEnds()
@@ -103,7 +103,7 @@ class Reign:
         self._load()
 
     def __repr__(self) -> str:
-        return f"Reign({self.term} {self.deletions})"
+        return f"ActiveController({self.term} {self.deletions})"
 
     @property
     def deposed(self) -> bool:
@@ -128,7 +128,7 @@ class Reign:
         elif _at_or_below(path, tree.LOG_DIR_EVENTS):
             self._run_once("log folders", lambda: notice_log_folders(self.term))
         elif _at_or_below(path, tree.REASSIGN_PARTITIONS):
-            self._run_once("wishes", lambda: grant_wishes(self.term))
+            self._run_once("wishes", lambda: begin_requested(self.term))
         elif _at_or_below(path, tree.PREFERRED_ELECTION):
             self._run_once("preferred", lambda: elect_as_written(self.term, self.logs))
         elif _at_or_below(path, tree.DELETE_TOPICS):

@@ -19,13 +19,13 @@ class Entry(NamedTuple):
     event: Event
 
 
-class Chronicle:
+class EventLog:
     def __init__(self, kept: int = KEPT) -> None:
         self._entries: deque[Entry] = deque(maxlen=kept)
         self._told = 0
 
     def __repr__(self) -> str:
-        return f"<Chronicle {len(self._entries)} of {self._told}>"
+        return f"<EventLog {len(self._entries)} of {self._told}>"
 
     @property
     def forgotten(self) -> int:

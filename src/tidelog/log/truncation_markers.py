@@ -20,7 +20,7 @@ from tidelog.ports import Disk
 NOWHERE = 2**63 - 1
 
 
-class CutMarks:
+class TruncationMarkers:
     """Those of one log. `believed_to`: what a checkpoint may say of it, and beyond every cut, where only a flush that
     came after it can get to."""
 
@@ -33,7 +33,7 @@ class CutMarks:
         self._believed_to = believed_to
 
     def __repr__(self) -> str:
-        return f"<CutMarks {sorted(self._offsets)}>"
+        return f"<TruncationMarkers {sorted(self._offsets)}>"
 
     @property
     def lowest(self) -> int:

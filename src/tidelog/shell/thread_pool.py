@@ -13,7 +13,7 @@ KINDS = {"sync": 4, "remove": 1, "read": 2, "name": 1}
 """How many threads each kind of work has: fsyncs side by side share one commit of the file system's journal."""
 
 
-class Chores:
+class ThreadPool:
     """The threads of one process; `stop` waits until all that was submitted is done."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Chores:
         self._threads: list[Thread] = []
 
     def __repr__(self) -> str:
-        return f"Chores({len(self._threads)} threads)"
+        return f"ThreadPool({len(self._threads)} threads)"
 
     def submit(self, kind: str, key: str, job: Job) -> None:
         """Run the job after all earlier ones of this kind and key. The job handles its own errors."""
@@ -29,7 +29,7 @@ class Chores:
         queue = self._queues.get(lane)
         if queue is None:
             queue = self._queues[lane] = SimpleQueue()
-            thread = Thread(target=_work, args=(queue,), name=f"chores-{lane[0]}-{lane[1]}", daemon=True)
+            thread = Thread(target=_work, args=(queue,), name=f"pool-{lane[0]}-{lane[1]}", daemon=True)
             self._threads.append(thread)
             thread.start()
         queue.put(job)

@@ -17,7 +17,7 @@ PROBE = ".tidelog-room"
 PROBE_BYTES = 64 * 1024
 
 
-class Room:
+class DiskSpace:
     """`on_room(folder)` is called when a folder has room again."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Room:
         replicas.on_room = self._room_changed
 
     def __repr__(self) -> str:
-        return f"<Room in all but {sorted(self._replicas.full)}>"
+        return f"<DiskSpace in all but {sorted(self._replicas.full)}>"
 
     @property
     def next_deadline(self) -> int | None:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.network import connections_by_address
-from tidelog.effects import Admit
+from tidelog.effects import SetConnectionLimits
 from tidelog.shell.connections.pace import Pace
-from tidelog.shell.lines import Lines
+from tidelog.shell.event_logger import EventLogger
 
 ACCEPTS_A_TURN = 32
 REST_S = 1.0
@@ -27,14 +27,16 @@ _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 Enter = Callable[[int, socket.socket, str, str], None]
 
 
-class Doors:
+class Acceptor:
     """`enter(number, socket, listener, peer address)` takes over what was accepted, until `left`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig, lines: Lines, enter: Enter) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, config: BrokerConfig, logger: EventLogger, enter: Enter
+    ) -> None:
         self._loop = loop
-        self._lines = lines
+        self._logger = logger
         self._enter = enter
-        self._allowed = Admit(
+        self._allowed = SetConnectionLimits(
             config.max_connections,
             config.max_connections_per_ip,
             connections_by_address(config.max_connections_per_ip_overrides),
@@ -49,7 +51,7 @@ class Doors:
         self._sizes = _buffer_sizes(config)
 
     def __repr__(self) -> str:
-        return f"Doors({len(self._doors)} listeners, {self._hosts.total()} inside)"
+        return f"Acceptor({len(self._doors)} listeners, {self._hosts.total()} inside)"
 
     def open(self, listener: str, sock: socket.socket, *, limited: bool) -> None:
         self._doors[sock] = (listener, limited)
@@ -63,7 +65,7 @@ class Doors:
             sock.close()
         self._doors.clear()
 
-    def admit(self, allowed: Admit) -> None:
+    def admit(self, allowed: SetConnectionLimits) -> None:
         """Other limits from now on; who is inside stays."""
         self._allowed = allowed
         self._open_or_shut()
@@ -118,11 +120,11 @@ class Doors:
         self._open_or_shut()
 
     def _refuse(self, listener: str, host: str, reason: str) -> None:
-        self._lines.write("info", "connection.refused", {"listener": listener, "peer": host, "reason": reason})
+        self._logger.write("info", "connection.refused", {"listener": listener, "peer": host, "reason": reason})
 
     def _is_too_fast(self, sock: socket.socket, listener: str, host: str) -> bool:
-        """An address that comes too often is kept waiting, then closed; if all do together, the doors shut for a while
-        behind this one."""
+        """An address that comes too often is kept waiting, then closed; if all do together, nothing is accepted for a
+        while behind this one."""
         rate = self._allowed.host_rates.get(host, self._allowed.host_rates.get(None))
         if rate is not None and (wait_s := self._pace.of_host(host, rate)) > 0:
             self._refuse(listener, host, f"connection_creation_rate is {rate:g}")
@@ -137,7 +139,7 @@ class Doors:
         """Out of descriptors or memory: stop accepting for a moment instead of spinning."""
         if error.errno not in _FULL:
             return
-        self._lines.write("error", "connection.accept", {"reason": error.strerror})
+        self._logger.write("error", "connection.accept", {"reason": error.strerror})
         self._shut.add(door)
         self._loop.remove_reader(door.fileno())
         self._loop.call_later(REST_S, self._open_or_shut)

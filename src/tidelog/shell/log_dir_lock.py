@@ -15,7 +15,7 @@ class Refusal(Exception):
     """Why the broker does not start, as one sentence."""
 
 
-class Premises:
+class LogDirLock:
     """`offline`: folders that refuse, and why. `directories`: the directory.id of each of the others."""
 
     def __init__(self, disk: OsDisk) -> None:
@@ -25,7 +25,7 @@ class Premises:
         self.directories: dict[str, bytes] = {}
 
     def __repr__(self) -> str:
-        return f"Premises({len(self._disk.folders)} folders, offline {sorted(self.offline)})"
+        return f"LogDirLock({len(self._disk.folders)} folders, offline {sorted(self.offline)})"
 
     def lock(self) -> None:
         """Make and lock every folder, until `release` or the process's end."""

@@ -8,7 +8,7 @@ import pytest
 from tidelog.cli.main import run
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
-from tidelog.shell.premises import Premises
+from tidelog.shell.log_dir_lock import LogDirLock
 from tidelog.shell.store.places import SqlitePlace, ZookeeperPlace, parse_place, place_of
 from tidelog.shell.supervisor import up
 
@@ -101,17 +101,17 @@ def test_a_folder_that_refuses_is_left_out_and_the_others_get_an_id_each(tmp_pat
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "meta.properties").write_text("version=0\ncluster.id=c\nbroker.id=0\n")
     names = ("broken", "good", "unreadable", "old")
-    premises = Premises(OsDisk([f"{tmp_path}/{name}" for name in names]))
-    premises.lock()
-    premises.check_identity("c", 0, os.urandom)
-    assert sorted(premises.offline) == [f"{tmp_path}/broken", f"{tmp_path}/unreadable"]
-    assert premises.directories.keys() == {f"{tmp_path}/good", f"{tmp_path}/old"}
+    log_dir_lock = LogDirLock(OsDisk([f"{tmp_path}/{name}" for name in names]))
+    log_dir_lock.lock()
+    log_dir_lock.check_identity("c", 0, os.urandom)
+    assert sorted(log_dir_lock.offline) == [f"{tmp_path}/broken", f"{tmp_path}/unreadable"]
+    assert log_dir_lock.directories.keys() == {f"{tmp_path}/good", f"{tmp_path}/old"}
     ids = [(tmp_path / name / "meta.properties").read_text().splitlines()[-1] for name in ("good", "old")]
     assert all(line.startswith("directory.id=") for line in ids)
     assert len(set(ids)) == 2
     with pytest.raises(FolderLocked):
         lock_folder(f"{tmp_path}/good")
-    premises.release()
+    log_dir_lock.release()
     lock_folder(f"{tmp_path}/good")()
 
 
