@@ -7,7 +7,7 @@ import pytest
 from tidelog.controller import tree
 from tidelog.model import Endpoint
 from tidelog.ports import Create
-from tidelog.shell.store.places import open_place, parse_place
+from tidelog.shell.store.addresses import open_store, parse_address
 
 CLUSTER = b'{"version":"1","id":"AAAAAAAAAAAAAAAAAAAAAA"}'
 
@@ -19,7 +19,7 @@ def place(tmp_path):
 
 def used(place):
     """A store that brokers have opened before."""
-    open_place(parse_place(place), session_timeout_ms=10_000).close()
+    open_store(parse_address(place), session_timeout_ms=10_000).close()
     return place
 
 
@@ -33,7 +33,7 @@ def metadata(tidelog, place):
 
 @pytest.fixture
 def store(place):
-    store = open_place(parse_place(place), session_timeout_ms=60_000)
+    store = open_store(parse_address(place), session_timeout_ms=60_000)
     yield store
     store.close()
 

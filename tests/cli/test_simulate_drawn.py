@@ -11,7 +11,7 @@ import pytest
 from tidelog.cli.simulate.drawn import children, hunting, printing, reach
 from tidelog.cli.simulate.drawn.children import Found, run_child
 from tidelog.cli.simulate.drawn.keeping import Kept, Verdict
-from tidelog.cli.simulate.drawn.stories import end_of, tellings
+from tidelog.cli.simulate.drawn.stories import end_of, playbacks
 from tidelog.cli.simulate.drawn.tree import Tree, mirror, this_tree
 from tidelog.sim.mutants.drawn.drawing import Site, known_types, sites
 
@@ -60,7 +60,7 @@ def test_a_mutant_is_killed_by_a_test_that_reaches_it(tidelog, monkeypatch, tmp_
 
 
 def test_a_mutant_is_killed_by_a_story_that_ends_otherwise(uncommitted):
-    name, tell = next(tellings(None))
+    name, tell = next(playbacks(None))
     found = hunted("stories", "story", uncommitted, scenarios=None, ends={name: end_of(tell)})
     assert (found.by, found.name) == ("story", name)
 

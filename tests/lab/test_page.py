@@ -11,7 +11,7 @@ from tidelog.lab.page import render
 
 def test_the_file_holds_the_telling_and_asks_for_nothing_else():
     text = render([telling()])
-    data = re.search(r'<script id="tellings" type="application/json">(.*?)</script>', text, re.DOTALL)[1]
+    data = re.search(r'<script id="playbacks" type="application/json">(.*?)</script>', text, re.DOTALL)[1]
     [told] = json.loads(data)
     assert told["steps"][1]["messages"][1]["delivered"] is False
     assert not re.search(r'(src|href)="(?!data:)', text)

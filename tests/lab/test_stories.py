@@ -9,7 +9,7 @@ from tests.hash_seeds import outputs_under_two_hash_seeds
 from tidelog.lab import story
 from tidelog.lab.engine import tell
 from tidelog.lab.library import ORDER, find, names
-from tidelog.lab.telling import to_json
+from tidelog.lab.playback import to_json
 
 WELL = (True, [], [])
 """Nothing acknowledged is gone, and the replicas agree."""
@@ -76,7 +76,7 @@ def test_a_story_ends_as_it_must(name, knobs):
 
 @pytest.mark.parametrize("name", names())
 def test_a_story_has_as_many_steps_whatever_its_switches(name):
-    """So that two tellings can be drawn side by side."""
+    """So that two playbacks can be drawn side by side."""
     found = find(name)
     assert not any(step.guard for step in found.steps)
     assert "KIP" in found.source or "KAFKA-" in found.source
@@ -92,7 +92,7 @@ def test_the_same_story_is_the_same_telling_whatever_the_hash_seed():
         "import json\n"
         "from tidelog.lab.engine import tell\n"
         "from tidelog.lab.library import find, names\n"
-        "from tidelog.lab.telling import to_json\n"
+        "from tidelog.lab.playback import to_json\n"
         "print(json.dumps([to_json(tell(find(name))) for name in names()]))\n"
     )
     outputs = outputs_under_two_hash_seeds(script)
@@ -124,7 +124,7 @@ def test_a_notebook_asks_for_a_story_by_name_and_knobs():
     assert shown.telling.verdict.ok
     assert "min.insync.replicas=2" in repr(shown)
     both = shown | story("last-replica")
-    assert len(both.tellings) == 2
+    assert len(both.playbacks) == 2
     assert both._repr_html_().startswith("<iframe srcdoc=")
 
 

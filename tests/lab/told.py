@@ -1,6 +1,6 @@
 """A telling of three steps, of which one message never arrives."""
 
-from tidelog.lab.telling import Message, RecordView, ReplicaView, Step, Telling, Verdict
+from tidelog.lab.playback import Message, Playback, RecordView, ReplicaView, Step, Verdict
 
 M1 = RecordView(0, 0, "m1", synced=True)
 M2 = RecordView(1, 0, "m2", synced=False)
@@ -34,4 +34,4 @@ def telling(truncation="high_watermark"):
     ]  # fmt: skip
     verdict = Verdict(not lost, [M2] if lost else [], [], ["m2 is gone." if lost else "m2 is there."])
     knobs = {"acks": "all", "truncation": truncation}
-    return Telling("loss", "Loss by high watermark", "seed 000, KIP-101", knobs, steps, verdict)
+    return Playback("loss", "Loss by high watermark", "seed 000, KIP-101", knobs, steps, verdict)

@@ -9,7 +9,7 @@ from tidelog.cli.main import run
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 from tidelog.shell.log_dir_lock import LogDirLock
-from tidelog.shell.store.places import SqlitePlace, ZookeeperPlace, parse_place, place_of
+from tidelog.shell.store.addresses import SqliteAddress, ZookeeperAddress, address_of, parse_address
 from tidelog.shell.supervisor import up
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
@@ -145,8 +145,8 @@ def test_options_that_cannot_be(refused, file, capsys):
 def test_the_store_stands_beside_the_logs_where_nothing_says_otherwise(tmp_path):
     file = tmp_path / "a.properties"
     file.write_text(f"node.id=0\nlog.dirs={tmp_path}/kafka-logs\n")
-    assert place_of(load_config(file)) == SqlitePlace(tmp_path / "kafka-logs-metadata" / "metadata.sqlite")
-    assert str(place_of(load_config(file, ["metadata.store=sqlite:/x/y"]))) == "sqlite:/x/y"
+    assert address_of(load_config(file)) == SqliteAddress(tmp_path / "kafka-logs-metadata" / "metadata.sqlite")
+    assert str(address_of(load_config(file, ["metadata.store=sqlite:/x/y"]))) == "sqlite:/x/y"
 
 
 def test_a_refusal_of_a_whole_cluster_is_the_brokers_sentence_alone(tmp_path, capfd):
@@ -184,12 +184,12 @@ def test_a_zookeeper_that_is_none(refused, free_ports, file):
 
 def test_a_place_is_read_as_kafka_reads_it(file):
     def place(text):
-        return place_of(load_config(file, [f"zookeeper.connect={text}"]))
+        return address_of(load_config(file, [f"zookeeper.connect={text}"]))
 
     file.write_text(file.read_text().replace("metadata.store=", "#"))
-    assert place("a:1,b:2, c:3/x//y/") == ZookeeperPlace("a:1,b:2,c:3", "/x/y")
-    assert place("[::1]:2181") == ZookeeperPlace("[::1]:2181", "")
-    assert place("a:1/") == parse_place("zookeeper://a:1")
+    assert place("a:1,b:2, c:3/x//y/") == ZookeeperAddress("a:1,b:2,c:3", "/x/y")
+    assert place("[::1]:2181") == ZookeeperAddress("[::1]:2181", "")
+    assert place("a:1/") == parse_address("zookeeper://a:1")
 
 
 @pytest.fixture

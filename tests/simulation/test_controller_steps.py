@@ -112,7 +112,7 @@ class Delete(Command):
     ENDS = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
     def prepare(self):
-        self.cluster.told.free.add(TOPIC)
+        self.cluster.seen_records.free.add(TOPIC)
         self.cluster.create(TOPIC, PARTITIONS, replicas=3, retention_ms="100000")
 
     def request(self):

@@ -16,7 +16,7 @@ from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
 from tidelog.spark.writing import ending
 from tidelog.spark.writing.driver import Driver, TransactionsLost
-from tidelog.spark.writing.entries import Entry, State
+from tidelog.spark.writing.entries import LedgerEntry, State
 from tidelog.spark.writing.ledger import Ledger
 from tidelog.spark.writing.task import Job, Prepared, Recorded
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
@@ -99,7 +99,7 @@ def test_a_driver_that_was_taken_over_can_record_nothing(bootstrap: str, topic: 
         first = Ledger(Access(bootstrap), topic, admin)
         second = Ledger(Access(bootstrap), topic, admin)
         with pytest.raises(ApiError) as refused:
-            first.write(Entry(0, State.DECIDED, ()))
+            first.write(LedgerEntry(0, State.DECIDED, ()))
         assert refused.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
         assert second.read() is None
         first.close()

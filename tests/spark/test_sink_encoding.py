@@ -12,7 +12,7 @@ from tidelog.client.sending.partitioner import murmur2 as one_by_one
 from tidelog.client.sending.partitioner import partition_of_key
 from tidelog.model import TopicPartition
 from tidelog.spark.writing import encoding, identities, partitioning
-from tidelog.spark.writing.entries import Entry, State, Transaction, decoded
+from tidelog.spark.writing.entries import LedgerEntry, State, Transaction, decoded
 from tidelog.spark.writing.partitioning import Partitioner
 from tidelog.spark.writing.rows import _batches, _reach
 from tidelog.wire import record_format
@@ -116,7 +116,7 @@ def test_batches_are_of_one_partition_and_within_the_limit(content, limit):
 
 def test_an_entry_is_what_was_written():
     one = Transaction("id", 7, 3, 2, {TopicPartition("topic", 1): 40, TopicPartition("a", 0): -1})
-    entry = Entry(5, State.DECIDED, (one, Transaction("other", 8, 0, 0, {})))
+    entry = LedgerEntry(5, State.DECIDED, (one, Transaction("other", 8, 0, 0, {})))
     assert decoded(entry.encoded()) == entry
     assert entry.without([one, one._replace(epoch=4)]) == [one._replace(epoch=4)]
     with pytest.raises(ValueError, match="format 2, this is 1: a newer Tidelog wrote it"):

@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Children, Create, Read, Watch
 from tidelog.shell.readiness import is_complete, view_of
-from tidelog.shell.store.places import SqlitePlace, StoreClosed, open_place
+from tidelog.shell.store.addresses import SqliteAddress, StoreClosed, open_store
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
@@ -245,11 +245,11 @@ def test_after_a_takeover_there_is_one_database_and_it_is_found_again(path):
         child.kill()
         child.wait()
     assert [file.name for file in path.parent.glob("metadata.sqlite*") if file.is_file()] == ["metadata.sqlite.1"]
-    store = open_place(SqlitePlace(path), session_timeout_ms=TERM_MS, create=False)
+    store = open_store(SqliteAddress(path), session_timeout_ms=TERM_MS, create=False)
     assert list(store.apply([Children("/cluster")]).values[0]) == ["ours"]
     store.close()
     with pytest.raises(StoreClosed):
-        open_place(SqlitePlace(path.with_name("other.sqlite")), session_timeout_ms=TERM_MS, create=False)
+        open_store(SqliteAddress(path.with_name("other.sqlite")), session_timeout_ms=TERM_MS, create=False)
 
 
 def test_a_writer_that_is_slow_and_alive_is_waited_for(path):

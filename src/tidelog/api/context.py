@@ -40,7 +40,7 @@ class Pending:
 PENDING = Pending()
 
 
-class Entry(Protocol):
+class LoggedEvent(Protocol):
     """One event that a broker remembers."""
 
     @property
@@ -59,7 +59,7 @@ class EventLog(Protocol):
     @property
     def forgotten(self) -> int: ...
 
-    def since(self, number: int, subject: str | None = None) -> Iterable[Entry]: ...
+    def since(self, number: int, subject: str | None = None) -> Iterable[LoggedEvent]: ...
 
 
 class Failure(Protocol):

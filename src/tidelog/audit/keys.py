@@ -30,7 +30,7 @@ class Last(NamedTuple):
     gone: bool
 
 
-class Told(NamedTuple):
+class LastValueDigests(NamedTuple):
     """Of some keys the last records, and those of transactions that were open where the replica was read to."""
 
     lasts: dict[bytes, Last]
@@ -96,8 +96,8 @@ class LastValues:
                 _sum(sums, key, b"? %d %d " % last[:2] + key)
         return [each & MASK for each in sums]
 
-    def of(self, buckets: set[int]) -> Told:
-        told = Told({key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}, {})
+    def of(self, buckets: set[int]) -> LastValueDigests:
+        told = LastValueDigests({key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}, {})
         for written in self._open.values():
             for key, last in written.items():
                 if crc32(key) % BUCKETS in buckets:
@@ -129,7 +129,7 @@ def differing(digests: Mapping[int, Mapping[int, Sequence[int]]], ends: Mapping[
     return sorted(found)
 
 
-def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, Told]) -> Iterator[str]:
+def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, LastValueDigests]) -> Iterator[str]:
     """A sentence for each key on which two replicas cannot both be right."""
     for one, other in combinations([log for log in logs if log.broker in told], 2):
         ours, theirs = told[one.broker], told[other.broker]

@@ -84,7 +84,7 @@ def _kinds(given: str | None) -> list[str]:
 
 
 def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> None:
-    from tidelog.cli.check import telling
+    from tidelog.cli.check import verdict_output
     from tidelog.shell.chaos.page import page
 
     assert report.verdict is not None
@@ -94,7 +94,7 @@ def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> N
     if as_json:
         click.echo(json_text.dumps(report.as_json(), indent=1))
     else:
-        telling.tell(report.verdict, as_json=False)
+        verdict_output.tell(report.verdict, as_json=False)
         for problem in report.problems:
             click.echo(f"problem: {problem}")
         for (api, answer), count in sorted(report.late_counts.items()):

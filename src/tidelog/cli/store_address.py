@@ -14,7 +14,15 @@ from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.ports import Children, Node, Read
 from tidelog.shell.broker import load_config
 from tidelog.shell.readiness import view_of
-from tidelog.shell.store.places import Place, SqlitePlace, StoreClosed, open_place, parse_connect, parse_place, place_of
+from tidelog.shell.store.addresses import (
+    Place,
+    SqliteAddress,
+    StoreClosed,
+    address_of,
+    open_store,
+    parse_address,
+    parse_connect,
+)
 
 SESSION_MS = 10_000
 CONNECT_MS = 3000
@@ -33,19 +41,19 @@ def bootstrap_of(text: str) -> str:
 
 def _place(text: str) -> Place:
     if text.startswith(("sqlite:", "zookeeper:")):
-        return parse_place(text, "--zookeeper")
+        return parse_address(text, "--zookeeper")
     path = Path(text)
     if path.is_dir():
         return place_in(path)
     if path.is_file() or text.endswith(".sqlite"):
-        return SqlitePlace(path.absolute())
+        return SqliteAddress(path.absolute())
     return parse_connect(text, "--zookeeper")
 
 
 def place_in(folder: Path) -> Place:
     """The memory of the cluster that `tidelog up` runs, or ran, in this folder."""
     files = sorted(folder.glob("broker-*/server.properties"))
-    return place_of(load_config(files[0])) if files else SqlitePlace((folder / "metadata.sqlite").absolute())
+    return address_of(load_config(files[0])) if files else SqliteAddress((folder / "metadata.sqlite").absolute())
 
 
 def _is_broker(text: str) -> bool:
@@ -54,7 +62,7 @@ def _is_broker(text: str) -> bool:
 
 
 def _brokers_in(place: Place) -> str:
-    store = open_place(place, session_timeout_ms=SESSION_MS, connection_timeout_ms=CONNECT_MS, create=False)
+    store = open_store(place, session_timeout_ms=SESSION_MS, connection_timeout_ms=CONNECT_MS, create=False)
     try:
         listed = store.apply([Children(tree.BROKER_IDS)])
         names = [str(name) for value in listed.values for name in value or ()]

@@ -59,12 +59,12 @@ def _memory(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:
     """The brokers' option that says where the cluster's memory is."""
     if metadata is None:
         return {}
-    from tidelog.shell.store.places import ZookeeperPlace, parse_place
+    from tidelog.shell.store.addresses import ZookeeperAddress, parse_address
 
     for name in ("metadata.store", "zookeeper.connect"):
         if name in given:
             raise usage(f"--metadata and the option {name} are two memories of one cluster: leave one out.")
-    place = parse_place(metadata, "--metadata")
-    if isinstance(place, ZookeeperPlace):
+    place = parse_address(metadata, "--metadata")
+    if isinstance(place, ZookeeperAddress):
         return {"zookeeper.connect": f"{place.hosts}{place.chroot}"}
     return {"metadata.store": str(place)}

@@ -12,7 +12,7 @@ from tidelog.client.backoff import Entropy
 from tidelog.client.client import Client
 from tidelog.client.group.group import PROTOCOLS, Group
 from tidelog.client.options import Address, ConsumerOptions
-from tidelog.client.positions import Need, Place, Positions
+from tidelog.client.positions import Need, PartitionPosition, Positions
 from tidelog.client.reading.fetcher import RESETS, Fetcher, Whole, isolation_level
 from tidelog.client.reading.lookups import Found, Lookups
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed, GroupPlace
@@ -321,7 +321,7 @@ class Consumer(Client):
             self.positions.places[partition].is_busy = True
         return {partition: self.positions.places[partition].turn for partition in partitions}
 
-    def _unmoved(self, turns: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Place]]:
+    def _unmoved(self, turns: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, PartitionPosition]]:
         """Those that are still assigned, and were not moved by hand meanwhile; they are not busy any more."""
         places = [(p, self.positions.places[p]) for p in turns if p in self.positions.places]
         unmoved = [(partition, place) for partition, place in places if place.turn == turns[partition]]
@@ -329,7 +329,7 @@ class Consumer(Client):
             place.is_busy = False
         return unmoved
 
-    def _reset(self, partition: TopicPartition, place: Place, now: Time) -> None:
+    def _reset(self, partition: TopicPartition, place: PartitionPosition, now: Time) -> None:
         to = RESETS[self.options.auto_offset_reset]
         if to is None and not self._was_polled:
             return  # a seek may follow the assignment
@@ -344,7 +344,9 @@ class Consumer(Client):
         else:
             place.reset(to)
 
-    def _trouble(self, partition: TopicPartition, place: Place, code: ErrorCode, reason: str, now: Time) -> None:
+    def _trouble(
+        self, partition: TopicPartition, place: PartitionPosition, code: ErrorCode, reason: str, now: Time
+    ) -> None:
         self._events.append(Failed(code, f"{partition} {reason}", (partition,)))
         place.failed(now.mono, self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
 

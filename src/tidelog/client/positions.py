@@ -21,7 +21,7 @@ class Need(Enum):
 
 
 @dataclass(slots=True)
-class Place:
+class PartitionPosition:
     """One partition. `offset` is of the next record to hand out, -1 until it is known. `turn` changes whenever the
     place is moved by hand, and when the partition is assigned anew: an answer to a question of an older turn is of no
     use."""
@@ -76,7 +76,7 @@ class Positions:
     """The partitions that are assigned, in the order of their names."""
 
     def __init__(self) -> None:
-        self.places: dict[TopicPartition, Place] = {}
+        self.places: dict[TopicPartition, PartitionPosition] = {}
         self._last_turn = 0
 
     def __repr__(self) -> str:
@@ -87,9 +87,10 @@ class Positions:
         was asked for the same partition in an earlier assignment may still be answered."""
         self._last_turn = 1 + max([self._last_turn, *(place.turn for place in self.places.values())])
         self.places = {
-            partition: self.places.get(partition) or Place(turn=self._last_turn) for partition in sorted(partitions)
+            partition: self.places.get(partition) or PartitionPosition(turn=self._last_turn)
+            for partition in sorted(partitions)
         }
 
-    def known(self) -> dict[TopicPartition, Place]:
+    def known(self) -> dict[TopicPartition, PartitionPosition]:
         """Those with an offset: what can be committed."""
         return {partition: place for partition, place in self.places.items() if place.offset >= 0}

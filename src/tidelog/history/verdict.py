@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tidelog.history.anomalies import aborts, commits, cycles, losses, places, polling, scanning, sending
+from tidelog.history.anomalies import aborts, commits, cycles, losses, offsets_and_values, polling, scanning, sending
 from tidelog.history.anomalies.anomaly import Anomaly
 from tidelog.history.facts import Facts
 from tidelog.history.figures import figures
@@ -19,9 +19,9 @@ class Kind(NamedTuple):
 KINDS: Mapping[str, Kind] = {
     losses.LOST: Kind("acknowledged, never read, though something behind it was"),
     losses.UNSEEN: Kind("acknowledged, and nobody had read it at the end"),
-    places.DUPLICATE: Kind("one value at two offsets"),
-    places.INCONSISTENT: Kind("two values at one offset"),
-    places.UNWRITTEN: Kind("read, and nobody sent it"),
+    offsets_and_values.DUPLICATE: Kind("one value at two offsets"),
+    offsets_and_values.INCONSISTENT: Kind("two values at one offset"),
+    offsets_and_values.UNWRITTEN: Kind("read, and nobody sent it"),
     aborts.ABORTED: Kind("read, though its send or transaction failed (G1a)"),
     aborts.PRECOMMITTED: Kind("a transaction read its own send"),
     polling.INTERNAL_SKIP: Kind("a poll left out a record between two others"),
@@ -53,7 +53,7 @@ KINDS: Mapping[str, Kind] = {
 
 FAMILIES: Sequence[Callable[[Facts], Iterable[Anomaly]]] = (
     losses.find,
-    places.find,
+    offsets_and_values.find,
     aborts.find,
     polling.find,
     sending.find,

@@ -1,11 +1,11 @@
-"""Telling a story: each command carried out on the stage, each step looked at, the end judged from bytes."""
+"""Playback a story: each command carried out on the stage, each step looked at, the end judged from bytes."""
 
 from collections.abc import Callable, Iterator, Mapping
 
 from tidelog.lab.commands import COMMANDS
 from tidelog.lab.language import Command, StepText, Story, filled, holds
 from tidelog.lab.play import Play
-from tidelog.lab.telling import Step, Telling
+from tidelog.lab.playback import Playback, Step
 from tidelog.lab.verdict import verdict
 from tidelog.lab.views import replicas
 from tidelog.sim.world import Violation
@@ -20,7 +20,7 @@ def tell(
     *,
     told: Told | None = None,
     ended: Callable[[Play], None] | None = None,
-) -> Telling:
+) -> Playback:
     """The same story with the same knobs is the same telling; `ended` gets the play at its end. StoryError where it
     cannot go on, or an expectation is not met; ValueError where a knob is not the story's."""
     settled = story.settled(knobs or {})
@@ -31,7 +31,7 @@ def tell(
         raise play.impossible(f"a broker failed: {str(violation).splitlines()[-1]}") from violation
     if ended is not None:
         ended(play)
-    return Telling(story.name, story.title, story.source, settled, steps, verdict(play))
+    return Playback(story.name, story.title, story.source, settled, steps, verdict(play))
 
 
 def _steps(story: Story, knobs: Mapping[str, str]) -> Iterator[StepText]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tidelog.lab.commands import VERBS
 from tidelog.lab.engine import tell
 from tidelog.lab.language import Story, StoryError, read
-from tidelog.lab.telling import Telling
+from tidelog.lab.playback import Playback
 
 SUFFIX = ".txt"
 ORDER = (
@@ -59,5 +59,5 @@ def open_file(path: Path | str) -> Story:
     return read(path.stem, str(path), text, VERBS)
 
 
-def tell_by_name(name: str, knobs: Mapping[str, str]) -> Telling:
+def tell_by_name(name: str, knobs: Mapping[str, str]) -> Playback:
     return tell(find(name), knobs)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tidelog.lab.library import tell_by_name
 from tidelog.lab.page import render
-from tidelog.lab.telling import Telling
+from tidelog.lab.playback import Playback
 
 HEIGHT_PIXELS = 720
 
@@ -18,25 +18,25 @@ HEIGHT_PIXELS = 720
 class Shown:
     """One telling, or several side by side."""
 
-    tellings: tuple[Telling, ...]
+    playbacks: tuple[Playback, ...]
 
     @property
-    def telling(self) -> Telling:
-        return self.tellings[0]
+    def telling(self) -> Playback:
+        return self.playbacks[0]
 
     def __repr__(self) -> str:
         return "\n".join(
             f"{telling.name} ({', '.join(f'{knob}={value}' for knob, value in telling.knobs.items())}): "
             f"{' '.join(telling.verdict.sentences)}"
-            for telling in self.tellings
+            for telling in self.playbacks
         )
 
     def __or__(self, other: "Shown") -> "Shown":
-        """Two tellings of a story beside each other: `story(…) | story(…)`."""
-        return Shown(self.tellings + other.tellings)
+        """Two playbacks of a story beside each other: `story(…) | story(…)`."""
+        return Shown(self.playbacks + other.playbacks)
 
     def _repr_html_(self) -> str:
-        page = html.escape(render(self.tellings), quote=True)
+        page = html.escape(render(self.playbacks), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:{HEIGHT_PIXELS}px;border:0"></iframe>'
 
 

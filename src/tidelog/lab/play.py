@@ -9,9 +9,9 @@ from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.lab.asking import Client, Question
 from tidelog.lab.hearing import Hearing
 from tidelog.lab.language import Command, Story, StoryError
+from tidelog.lab.playback import Message
 from tidelog.lab.post import ANSWER, FOLLOWERS_QUESTIONS, Letter
 from tidelog.lab.stage import Stage
-from tidelog.lab.telling import Message
 from tidelog.model import TopicPartition
 from tidelog.partition.truncation import GENERATIONS, KIP_320
 

@@ -3,8 +3,8 @@
 from itertools import combinations
 
 from tidelog.lab.play import ACKNOWLEDGED, Play, Sent
+from tidelog.lab.playback import RecordView, ReplicaView, Verdict
 from tidelog.lab.stage import Stage
-from tidelog.lab.telling import RecordView, ReplicaView, Verdict
 from tidelog.lab.views import folder, records_on, replicas
 from tidelog.model import TopicPartition
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tidelog.errors import ApiError
+from tidelog.lab.playback import NO_EPOCH, RecordView, ReplicaView
 from tidelog.lab.stage import Stage
-from tidelog.lab.telling import NO_EPOCH, RecordView, ReplicaView
 from tidelog.log import checkpoints
 from tidelog.model import TopicPartition
 from tidelog.partition.leader import Leader

@@ -13,7 +13,7 @@ from tidelog.log import names
 from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from tidelog.log.integrity.memory import Soundness
 from tidelog.log.scan import find, walk
-from tidelog.log.tail import Place, Tail
+from tidelog.log.tail import BatchPosition, Tail
 from tidelog.log.transactions import Aborted, TransactionIndex
 from tidelog.ports import Buffer, Disk, File
 from tidelog.wire.records import BatchHeader
@@ -230,7 +230,7 @@ class Segment:
 
     # Reading.
 
-    def locate(self, offset: int) -> Place | None:
+    def locate(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or after `offset`; None where there is none in this segment."""
         if self.tail is not None:
             found = self.tail.find(offset, self.size)
@@ -243,7 +243,7 @@ class Segment:
                 raise
             self.rebuild_indexes()  # it may be the index that lies
             at = find(self.file, self.offsets.floor(offset), self.size, offset)
-        return Place(*at) if at else None
+        return BatchPosition(*at) if at else None
 
     def batch_at(self, offset: int) -> BatchHeader | None:
         for batch in walk(self.file, self.offsets.floor(offset), self.size):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 TAIL_BATCHES = 256
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a batch lies in its segment's file."""
 
     position: int
@@ -30,14 +30,14 @@ class Tail:
             del self._ends[:TAIL_BATCHES]
             del self._positions[:TAIL_BATCHES]
 
-    def find(self, offset: int, size: int) -> Place | None:
+    def find(self, offset: int, size: int) -> BatchPosition | None:
         """The first batch that ends at or after `offset`, where that is certain."""
         slot = bisect_left(self._ends, offset)
         if slot == len(self._ends) or (slot == 0 and self._positions[0] != 0):
             return None
         position = self._positions[slot]
         behind = self._positions[slot + 1] if slot + 1 < len(self._positions) else size
-        return Place(position, behind - position)
+        return BatchPosition(position, behind - position)
 
     def boundary(self, position: int) -> int | None:
         """The last start of a batch at or before `position`, where it is remembered."""

@@ -11,7 +11,7 @@ KEPT = 4096
 """Events; at some hundred bytes each this stays below a megabyte."""
 
 
-class Entry(NamedTuple):
+class LoggedEvent(NamedTuple):
     """`number` counts all events of this life of the broker."""
 
     number: int
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 class EventLog:
     def __init__(self, kept: int = KEPT) -> None:
-        self._entries: deque[Entry] = deque(maxlen=kept)
+        self._entries: deque[LoggedEvent] = deque(maxlen=kept)
         self._told = 0
 
     def __repr__(self) -> str:
@@ -32,10 +32,10 @@ class EventLog:
         return self._told - len(self._entries)
 
     def note(self, event: Event, now: Time) -> None:
-        self._entries.append(Entry(self._told, now.wall, event))
+        self._entries.append(LoggedEvent(self._told, now.wall, event))
         self._told += 1
 
-    def since(self, number: int, subject: str | None = None) -> Iterator[Entry]:
+    def since(self, number: int, subject: str | None = None) -> Iterator[LoggedEvent]:
         """From the event of this number on, those about a partition and those about no partition in particular."""
         for entry in self._entries:
             if entry.number >= number and subject in (None, about(entry.event) or subject):

@@ -25,7 +25,7 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.log_dir_lock import LogDirLock, Refusal
 from tidelog.shell.server import Server
-from tidelog.shell.store.places import StoreClosed, open_place, place_of, session_timeout_ms
+from tidelog.shell.store.addresses import StoreClosed, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.thread import Session, StoreThread
 from tidelog.shell.upkeep import UNAWAITED
 
@@ -76,7 +76,7 @@ class Hosted:
 
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
-        self.place = place_of(config)
+        self.place = address_of(config)
         disk = OsDisk(config.folders)
         log_dir_lock = LogDirLock(disk)
         log_dir_lock.lock()
@@ -133,7 +133,7 @@ class Hosted:
 
         def open_session(notify: Callable[[], None]) -> Session:
             try:
-                return open_place(
+                return open_store(
                     place,
                     session_timeout_ms=self._term_ms,
                     connection_timeout_ms=self.config.zookeeper_connection_timeout_ms,

@@ -17,7 +17,7 @@ from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.commits import Commits
 from tidelog.sim.clients.producer import Pace, Producer
 from tidelog.sim.clients.reader import Reader
-from tidelog.sim.clients.told import Told
+from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
 from tidelog.sim.world import ROOT, World
@@ -59,7 +59,7 @@ class Cluster:
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders)
         self.suite = Suite()
         self.world.observers += [self.suite, Loads()]
-        self.told = Told(self.suite)
+        self.seen_records = SeenRecords(self.suite)
         self.commits = Commits(self.suite.ghosts)
         self.admin = Admin(self.world, "admin")
         self._behind: TopicPartition | None = None
@@ -94,7 +94,7 @@ class Cluster:
         """A producer to these partitions, at work from now on; with acks=all and idempotence where `options` say
         nothing else."""
         name = f"producer-{len(self.producers)}"
-        producer = Producer(self.world, self.told, name, partitions, options=options, pace=pace)
+        producer = Producer(self.world, self.seen_records, name, partitions, options=options, pace=pace)
         self.attend(producer)
         return producer
 
@@ -106,7 +106,7 @@ class Cluster:
     def consume(self, *partitions: TopicPartition, options: ConsumerOptions | None = None) -> Reader:
         """A reader of these partitions, from their first records on."""
         name = f"reader-{len(self.readers)}"
-        reader = Reader(self.world, self.told, name, partitions, options=options)
+        reader = Reader(self.world, self.seen_records, name, partitions, options=options)
         self.readers.append(reader)
         reader.process.after(0, reader.start)
         return reader
@@ -165,7 +165,7 @@ class Cluster:
         self.suite.scan(self.world)
         for reader in self.readers:
             for name in reader.positions:
-                self.told.check(name, self.suite.ghosts.of(name).true_high_watermark)
+                self.seen_records.check(name, self.suite.ghosts.of(name).true_high_watermark)
 
     def relieve(self, seconds: float = 30) -> None:
         """Where log folders were replaced, an operator looks for partitions that wait for them."""

@@ -15,10 +15,10 @@ ATTEMPTS = 400
 SHORTEST = 2.0
 
 Run = Callable[[Plan], Outcome]
-Told = Callable[[Outcome, int], None]
+SeenRecords = Callable[[Outcome, int], None]
 
 
-def shrink(failing: Outcome, run: Run, tried: Told | None = None, attempts: int = ATTEMPTS) -> Outcome:
+def shrink(failing: Outcome, run: Run, tried: SeenRecords | None = None, attempts: int = ATTEMPTS) -> Outcome:
     """The smallest that was found within so many runs; `tried` hears of each, with the smallest so far."""
     smallest, left = failing, attempts
     while left:

@@ -79,7 +79,7 @@ def mark(data: Buffer) -> str:
     return f"{len(data)}B:{crc32(data):08x}"
 
 
-class Entry(NamedTuple):
+class TraceEntry(NamedTuple):
     """One line of the transcript. `step` counts delivered inputs, `micros` is the world's time."""
 
     step: int
@@ -109,9 +109,9 @@ class Trace:
         self._last = deque(self._last)
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TraceEntry]:
         """The last ones, or all."""
-        return [Entry(*entry) for entry in self._last]
+        return [TraceEntry(*entry) for entry in self._last]
 
     def talked(self, micros: int, who: str, what: str, connection: int, buffers: Sequence[Buffer]) -> None:
         """Bytes that came or went on a connection, nearly always in one piece."""

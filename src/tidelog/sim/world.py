@@ -16,12 +16,12 @@ from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 from tidelog.sim.checks.costs import Meter
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.faults import KILL, Faults
+from tidelog.sim.frame_text import FrameText
 from tidelog.sim.host import Host
 from tidelog.sim.life import Broker
 from tidelog.sim.network import End, Network
 from tidelog.sim.store import Tree
 from tidelog.sim.trace import Trace, plain
-from tidelog.sim.wire_tap import WireTap
 
 CLIENT_LISTENER = "PLAINTEXT"
 CLIENT_PORT = 9092
@@ -141,7 +141,7 @@ class World:
 
     def listen_in(self) -> None:
         """Have every frame in the transcript, readable. The digest stays as it is."""
-        talk = WireTap()
+        talk = FrameText()
 
         def heard(end: End, data: bytes) -> None:
             for line in talk.of(end, data):

@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.cli.explain.brokers import broker_findings, cluster_findings
 from tidelog.cli.explain.everything import all_findings
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, PartitionSeen, Told
+from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Folder, PartitionSeen
 from tidelog.cli.explain.finding import amount, commands, numbered, span
 from tidelog.cli.explain.groups import GroupSeen, Place, group_findings
 from tidelog.cli.explain.partitions import partition_findings
@@ -27,7 +27,7 @@ def evidence(*, dead=(), leader=0, isr=(0, 1, 2), replicas=(0, 1, 2), needed=1, 
 
 
 def gone(broker, ago_ms):
-    return Told(NOW - ago_ms, 0, 1, "broker.gone", "info", {"broker": broker})
+    return BrokerEvent(NOW - ago_ms, 0, 1, "broker.gone", "info", {"broker": broker})
 
 
 def found(given):
@@ -69,7 +69,7 @@ def test_a_replica_that_is_behind_and_catches_up_has_an_end():
     seen.rates.update({0: 1e6, 2: 4e6})
     given.brokers[0].facts = {"behind": {"t-0": {"2": {"log_end_offset": 20, "end": 50, "caught_up_ms_ago": 9}}}}
     given.events.append(
-        Told(
+        BrokerEvent(
             NOW - 40_000,
             0,
             2,
@@ -150,7 +150,7 @@ def test_a_deletion_that_waits_for_a_dead_broker_and_for_a_move():
 
 
 def test_a_topic_that_is_not_there():
-    deleted = Told(NOW - 5_000, 0, 1, "topic.deleted", "info", {"topic": "u"})
+    deleted = BrokerEvent(NOW - 5_000, 0, 1, "topic.deleted", "info", {"topic": "u"})
     (finding,) = topic_findings(evidence(events=[deleted]), "u", TIDELOG)
     assert (finding.kind, finding.because) == ("topic.unknown", ["It was deleted 5 s ago."])
 

@@ -10,8 +10,8 @@ from tidelog.partition.truncation import KIP_320, EpochEnd
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica, State
 from tidelog.sim.checks.wire.fetches import Fetches
-from tidelog.sim.checks.wire.overheard import Overheard
 from tidelog.sim.checks.wire.said import Fetched
+from tidelog.sim.checks.wire.wire_tap import WireTap
 from tidelog.wire import records
 
 NAME = TopicPartition("t", 0)
@@ -89,11 +89,11 @@ def append(to, *batches):
 
 def fetches(leader, *fetched):
     """`fetched`: (follower, broker epoch, offset, last epoch) that reached the leader in its epoch."""
-    overheard = Overheard(ghosts(), lambda *_: -1)
-    overheard.fetched[leader.broker, NAME] = {
+    wire_tap = WireTap(ghosts(), lambda *_: -1)
+    wire_tap.fetched[leader.broker, NAME] = {
         (leader.state.epoch, follower, life): [Fetched(offset, last)] for follower, life, offset, last in fetched
     }
-    found = Fetches(overheard)
+    found = Fetches(wire_tap)
     found.take_in(leader)
     return found
 

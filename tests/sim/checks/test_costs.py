@@ -44,12 +44,12 @@ def wakes():
     """A step at which a broker is woken."""
     steps = []
 
-    class Told(PingNode):
+    class SeenRecords(PingNode):
         def wake(self, now):
             steps.append(self.host.world.trace.step)
             return super().wake(now)
 
-    world = World(1, Told)
+    world = World(1, SeenRecords)
     world.start()
     world.run(SECOND)
     return steps[-1]

@@ -41,8 +41,8 @@ def group_of(cluster, members=0, kind=Group, share=0.0, **options):
         **{"session_timeout_ms": 3_000, "heartbeat_interval_ms": 500, "max_poll_interval_ms": 5_000, **options},
     )
     dice = Random(2) if share or kind is StaticGroup else None
-    ghosts, told, commits = cluster.suite.ghosts, cluster.told, cluster.commits
-    group = kind(cluster.world, ghosts, told, commits, (TOPIC,), given, dice=dice, share=share)
+    ghosts, seen_records, commits = cluster.suite.ghosts, cluster.seen_records, cluster.commits
+    group = kind(cluster.world, ghosts, seen_records, commits, (TOPIC,), given, dice=dice, share=share)
     for _ in range(members):
         group.join()
     return group

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.check import telling
+from tidelog.cli.check import verdict_output
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(
     workload = Workload(place, plan, out)
     _drive(workload, seconds)
     verdict = _judged(out)
-    telling.tell(verdict, as_json=json, extra={"history": str(out), "topics": place.topics})
+    verdict_output.tell(verdict, as_json=json, extra={"history": str(out), "topics": place.topics})
     if verdict.is_good and not keep:
         _remove(place)
     click.get_current_context().exit(0 if verdict.is_good else 1)

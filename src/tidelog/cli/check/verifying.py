@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.check import telling
+from tidelog.cli.check import verdict_output
 from tidelog.cli.options import Refused, flag
 
 
@@ -22,5 +22,5 @@ def verify(file: Path, json: bool) -> None:
     except NotAHistory as refusal:
         raise Refused(f"{file}, {refusal}.") from None
     verdict = judge(history)
-    telling.tell(verdict, as_json=json)
+    verdict_output.tell(verdict, as_json=json)
     click.get_current_context().exit(0 if verdict.is_good else 1)

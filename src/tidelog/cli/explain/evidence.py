@@ -9,7 +9,7 @@ from tidelog.cli.transactions.hanging import Open
 from tidelog.model import TopicPartition
 
 
-class Told(NamedTuple):
+class BrokerEvent(NamedTuple):
     """One event of one broker's memory."""
 
     wall_ms: int
@@ -74,7 +74,7 @@ class Evidence:
     controller: int
     brokers: dict[int, BrokerSeen]
     partitions: dict[TopicPartition, PartitionSeen]
-    events: list[Told] = field(default_factory=list)
+    events: list[BrokerEvent] = field(default_factory=list)
     deleting: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Topics marked for deletion, and the brokers that have not confirmed it."""
     moves: Mapping[TopicPartition, Ongoing] = field(default_factory=dict)
@@ -91,18 +91,18 @@ class Evidence:
         found: Mapping[str, Any] = facts.get("behind", {}).get(str(partition.name), {}).get(str(replica), {})
         return found
 
-    def last(self, *kinds: str, **fields: Any) -> Told | None:
+    def last(self, *kinds: str, **fields: Any) -> BrokerEvent | None:
         """The newest event of one of these kinds that has these fields."""
-        event: Told
+        event: BrokerEvent
         for event in reversed(self.events):
             if event.kind in kinds and all(event.fields.get(name) == value for name, value in fields.items()):
                 return event
         return None
 
-    def left_isr(self, partition: PartitionSeen, replica: int) -> Told | None:
+    def left_isr(self, partition: PartitionSeen, replica: int) -> BrokerEvent | None:
         """The event by which the controller took the replica out of the ISR."""
         topic, index = partition.name
-        event: Told
+        event: BrokerEvent
         for event in reversed(self.events):
             fields = event.fields
             if event.kind in ("isr.change", "partition.elected") and fields.get("topic") == topic:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from tidelog.cli.cluster import describe_configs, metadata
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder, PartitionSeen, Told
+from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Folder, PartitionSeen
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas.knowledge import log_folders, ongoing
 from tidelog.cli.transactions.hanging import open_for
@@ -85,9 +85,9 @@ def report(admin: Admin, broker: int, subject: str | None = None) -> BrokerRepor
     return whole
 
 
-def events(told: BrokerReportResponse) -> Iterator[Told]:
+def events(told: BrokerReportResponse) -> Iterator[BrokerEvent]:
     for each in told.events:
-        yield Told(each.wall_ms, told.broker_id, each.number, each.kind, each.level, json.loads(each.fields))
+        yield BrokerEvent(each.wall_ms, told.broker_id, each.number, each.kind, each.level, json.loads(each.fields))
 
 
 def _report(admin: Admin, seen: BrokerSeen, evidence: Evidence) -> None:

@@ -16,7 +16,7 @@ READ_COMMITTED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GroupPosition:
     """Where a group is in one partition, at two moments."""
 
     partition: TopicPartition
@@ -41,7 +41,7 @@ class Place:
 class GroupSeen:
     state: GroupState
     coordinator: int
-    places: list[Place] = field(default_factory=list)
+    places: list[GroupPosition] = field(default_factory=list)
     unread: list[TopicPartition] = field(default_factory=list)
     """Assigned, but nothing was committed yet."""
 
@@ -58,7 +58,7 @@ def look(admin: Admin, name: str, watch_s: float) -> GroupSeen:
     starts = list_offsets(admin, dict.fromkeys(after, EARLIEST))
     stable = list_offsets(admin, dict.fromkeys(after, LATEST), isolation=READ_COMMITTED)
     places = [
-        Place(
+        GroupPosition(
             partition,
             before.get(partition, position),
             position,
@@ -104,7 +104,9 @@ def group_findings(evidence: Evidence, seen: GroupSeen, tidelog: Connected) -> I
         yield Finding("note", "group.no-position", about, says, [], ["It starts where auto.offset.reset says."])
 
 
-def _place(evidence: Evidence, seen: GroupSeen, place: Place, about: str, tidelog: Connected) -> Iterator[Finding]:
+def _place(
+    evidence: Evidence, seen: GroupSeen, place: GroupPosition, about: str, tidelog: Connected
+) -> Iterator[Finding]:
     at = f"{place.partition} at offset {place.position}"
     known = evidence.partitions.get(place.partition)
     if place.position < place.start or place.position > place.end:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tidelog.cli.cluster import metadata
-from tidelog.cli.explain.evidence import Told
+from tidelog.cli.explain.evidence import BrokerEvent
 from tidelog.cli.explain.gathering import events, report
 from tidelog.shell.transport import Admin
 
@@ -40,10 +40,10 @@ SENTENCES: dict[str, Callable[[Fields], str]] = {
 """Events that tell a partition's fate. Others stand as they are where they are about the partition."""
 
 
-def read(admin: Admin, partition: str) -> tuple[list[Told], dict[int, int]]:
+def read(admin: Admin, partition: str) -> tuple[list[BrokerEvent], dict[int, int]]:
     """The events about a partition, by time, and how many older ones each broker has forgotten. No event where none is
     about it in particular."""
-    found: list[Told] = []
+    found: list[BrokerEvent] = []
     forgotten: dict[int, int] = {}
     for broker in sorted(each.node_id for each in metadata(admin).brokers):
         told = report(admin, broker, partition)
@@ -55,20 +55,20 @@ def read(admin: Admin, partition: str) -> tuple[list[Told], dict[int, int]]:
     return sorted(found), forgotten
 
 
-def _matters(event: Told, partition: str) -> bool:
+def _matters(event: BrokerEvent, partition: str) -> bool:
     topic = event.fields.get("topic")
     if event.kind.startswith("topic."):
         return topic == partition.rpartition("-")[0]
     return event.kind in SENTENCES or "partition" in event.fields
 
 
-def lines(told: Iterable[Told]) -> Iterator[str]:
+def lines(told: Iterable[BrokerEvent]) -> Iterator[str]:
     for event in told:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.wall_ms / 1000))
         yield f"{moment}.{event.wall_ms % 1000:03d}  broker {event.broker}  {event.kind:<20}  {sentence(event)}"
 
 
-def sentence(event: Told) -> str:
+def sentence(event: BrokerEvent) -> str:
     tell = SENTENCES.get(event.kind)
     if tell is not None:
         return tell(event.fields)

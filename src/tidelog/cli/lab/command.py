@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from tidelog.lab.language import Story
-    from tidelog.lab.telling import Telling
+    from tidelog.lab.playback import Playback
 
 SAFE = "kip_320"
 QUIT = "q"
@@ -108,21 +108,21 @@ def _find(story: str) -> "Story":
     return find(story)
 
 
-def _write(story: "Story", telling: "Telling", path: Path) -> None:
+def _write(story: "Story", telling: "Playback", path: Path) -> None:
     """The page; beside an older generation of truncation the present one, on the same steps."""
     from tidelog.lab.engine import tell
     from tidelog.lab.page import write
 
-    tellings = [telling]
+    playbacks = [telling]
     if telling.knobs.get("truncation", SAFE) != SAFE:
         beside = tell(story, {**telling.knobs, "truncation": SAFE})
         if len(beside.steps) == len(telling.steps):
-            tellings.append(beside)
-    write(tellings, path)
+            playbacks.append(beside)
+    write(playbacks, path)
     click.echo(f"{path}: {' '.join(telling.verdict.sentences)}")
 
 
-def _draw(telling: "Telling", *, by_step: bool) -> None:
+def _draw(telling: "Playback", *, by_step: bool) -> None:
     from rich.console import Console
 
     from tidelog.cli.lab import drawing

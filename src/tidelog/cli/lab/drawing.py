@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from tidelog.lab.telling import Message, RecordView, ReplicaView, Step, Telling, Verdict
+from tidelog.lab.playback import Message, Playback, RecordView, ReplicaView, Step, Verdict
 
 EPOCH_STYLES = ("cyan", "magenta", "yellow", "blue", "green", "red")
 ROLE_STYLES = {"leader": "bold", "down": "dim strike"}
@@ -16,7 +16,7 @@ HIGH_WATERMARK, BETWEEN = "┃", "│"
 ROLE_WIDTH = 9
 
 
-def heading(telling: Telling) -> Iterator[Text]:
+def heading(telling: Playback) -> Iterator[Text]:
     yield Text(telling.title or telling.name, "bold")
     if telling.source:
         yield Text(f"from {telling.source}", "dim")

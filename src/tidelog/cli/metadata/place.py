@@ -29,11 +29,11 @@ def place_options(function: Function) -> Function:
 @contextmanager
 def opened(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataStore]:
     """A session with the store that the options name; what cannot be done with it is one sentence."""
-    from tidelog.shell.store.places import StoreClosed, open_place
+    from tidelog.shell.store.addresses import StoreClosed, open_store
     from tidelog.shell.store.subtree import TreeRefused
 
     try:
-        store = open_place(
+        store = open_store(
             _place(given),
             session_timeout_ms=SESSION_TIMEOUT_MS,
             connection_timeout_ms=SESSION_TIMEOUT_MS,
@@ -52,15 +52,15 @@ def opened(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataS
 def _place(given: dict[str, Any]) -> Any:
     from tidelog.cli.store_address import place_in
     from tidelog.shell.broker import load_config
-    from tidelog.shell.store.places import parse_place, place_of
+    from tidelog.shell.store.addresses import address_of, parse_address
 
     chosen = at_most_one(given, ("data", "metadata", "config"))
     if chosen is None:
         raise usage("Say which store is meant by --data, --metadata or --config.")
     if chosen == "metadata":
-        return parse_place(given["metadata"], "--metadata")
+        return parse_address(given["metadata"], "--metadata")
     if chosen == "config":
-        return place_of(load_config(given["config"]))
+        return address_of(load_config(given["config"]))
     return place_in(given["data"])
 
 

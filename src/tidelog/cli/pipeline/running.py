@@ -89,7 +89,7 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restar
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from tidelog.cli.pipeline.telling import progress
+    from tidelog.cli.pipeline.progress_output import progress
     from tidelog.spark.options import BadOption
     from tidelog.spark.pipelines.plan import WrongOption
     from tidelog.spark.pipelines.running import QueryFailed, run

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tidelog.sim.cluster import Cluster
     from tidelog.sim.outcome import Outcome
     from tidelog.sim.plan import Plan
-    from tidelog.sim.trace import Entry
+    from tidelog.sim.trace import TraceEntry
 
 WIDTH = 300
 LAST = 60
@@ -24,7 +24,7 @@ UNREADABLE = frozenset(
 """What the messages themselves, or the store's line, say better."""
 
 
-def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[Entry]"]:
+def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[TraceEntry]"]:
     """Run it with all its transcript kept; `listen`: with every message, made readable."""
     from tidelog.sim.run import run
     from tidelog.sim.trace import Trace
@@ -40,7 +40,7 @@ def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[Entry]"]:
     return run(plan, prepared), trace.entries
 
 
-def readable(entries: "Sequence[Entry]") -> list[str]:
+def readable(entries: "Sequence[TraceEntry]") -> list[str]:
     """One line each, as far as a screen goes."""
     return [str(entry)[:WIDTH] for entry in entries if entry.what not in UNREADABLE]
 

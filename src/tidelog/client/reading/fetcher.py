@@ -16,7 +16,7 @@ from tidelog.client.cluster import Cluster
 from tidelog.client.group.subscriptions import by_topic
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
-from tidelog.client.positions import EARLIEST, LATEST, Need, Place, Positions
+from tidelog.client.positions import EARLIEST, LATEST, Need, PartitionPosition, Positions
 from tidelog.client.results import ConsumerRecord, Event, Failed, Truncated, code_of
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import NO_ID, Time, TopicPartition
@@ -108,14 +108,16 @@ class Fetcher:
                 taken.append(whole)
         return taken
 
-    def _take_from(self, buffered: _Buffered, place: Place, taken: list[ConsumerRecord], most: int, now: Time) -> bool:
+    def _take_from(
+        self, buffered: _Buffered, place: PartitionPosition, taken: list[ConsumerRecord], most: int, now: Time
+    ) -> bool:
         """Whether nothing is left."""
         left = most - len(taken)
         self._pass(buffered, place, islice(buffered.content, left), taken.append, now)
         return len(taken) < most
 
     def _pass(
-        self, buffered: _Buffered, place: Place, content: Iterator[T], on: Callable[[T], None], now: Time
+        self, buffered: _Buffered, place: PartitionPosition, content: Iterator[T], on: Callable[[T], None], now: Time
     ) -> None:
         """Hand on what can be read; what cannot is told, and tried again from there."""
         try:
@@ -125,7 +127,7 @@ class Fetcher:
             self._fail(buffered.partition, place, error.code, f"{buffered.partition} at {place.offset}: {error}", now)
 
     def _batches(
-        self, place: Place, raw: bytes, aborted: Sequence[AbortedTransaction]
+        self, place: PartitionPosition, raw: bytes, aborted: Sequence[AbortedTransaction]
     ) -> Iterator[records.BatchHeader]:
         """The batches of an answer that records are handed out of, those of aborted transactions left out. What no
         record is handed out of (control batches, the end of a compacted batch) moves the place too."""
@@ -141,7 +143,7 @@ class Fetcher:
 
     @staticmethod
     def _read(
-        partition: TopicPartition, place: Place, raw: bytes, batches: Iterator[records.BatchHeader]
+        partition: TopicPartition, place: PartitionPosition, raw: bytes, batches: Iterator[records.BatchHeader]
     ) -> Iterator[ConsumerRecord]:
         """Their records, from the place's offset on; the place moves with each."""
         topic, number = partition
@@ -184,7 +186,7 @@ class Fetcher:
         place = self._positions.places.get(buffered.partition)
         return place is not None and place.turn == buffered.turn
 
-    def _node_for(self, partition: TopicPartition, place: Place, now: Time) -> int | None:
+    def _node_for(self, partition: TopicPartition, place: PartitionPosition, now: Time) -> int | None:
         if place.read_replica >= 0:
             if now.mono < place.read_replica_until and place.read_replica in self._cluster.metadata.brokers:
                 return place.read_replica
@@ -219,7 +221,7 @@ class Fetcher:
         handle = partial(self._answered, asked, names)
         self._cluster.ask(node, request, handle, now, timeout_ms=timeout, newest=newest)
 
-    def _question(self, partition: TopicPartition, place: Place) -> FetchPartition:
+    def _question(self, partition: TopicPartition, place: PartitionPosition) -> FetchPartition:
         return FetchPartition(
             partition=partition.partition,
             current_leader_epoch=self._cluster.metadata.leader_epoch(partition),
@@ -252,7 +254,7 @@ class Fetcher:
             if partition in places:
                 self._judge(partition, places[partition], told, now)
 
-    def _judge(self, partition: TopicPartition, place: Place, told: PartitionData, now: Time) -> None:
+    def _judge(self, partition: TopicPartition, place: PartitionPosition, told: PartitionData, now: Time) -> None:
         code = code_of(told.error_code)
         if code:
             self._judge_error(partition, place, code, told, now)
@@ -271,7 +273,7 @@ class Fetcher:
             content = self._read(partition, place, raw, batches)
             self._buffer.append(_Buffered(partition, place.turn, raw, batches, content))
 
-    def _prefer(self, place: Place, replica: int, now: Time) -> None:
+    def _prefer(self, place: PartitionPosition, replica: int, now: Time) -> None:
         """A leader sends to a replica. Where it came back since the metadata were read, these are renewed first: else
         the leader is asked again, and says the same, without end."""
         if replica in self._cluster.metadata.brokers:
@@ -281,13 +283,13 @@ class Fetcher:
             self._cluster.want_metadata(now)
             self._back_off(place, now)
 
-    def _truncated(self, partition: TopicPartition, place: Place, end_offset: int, epoch: int) -> None:
+    def _truncated(self, partition: TopicPartition, place: PartitionPosition, end_offset: int, epoch: int) -> None:
         offset = min(end_offset, place.offset)
         self.events.append(Truncated(partition, place.offset, offset))
         place.move(offset, epoch)
 
     def _judge_error(
-        self, partition: TopicPartition, place: Place, code: ErrorCode, told: PartitionData, now: Time
+        self, partition: TopicPartition, place: PartitionPosition, code: ErrorCode, told: PartitionData, now: Time
     ) -> None:
         place.read_replica, was_replica = -1, place.read_replica >= 0
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and not was_replica:
@@ -305,10 +307,12 @@ class Fetcher:
         else:
             self._fail(partition, place, code, f"{partition} cannot be fetched: {code.name}", now)
 
-    def _back_off(self, place: Place, now: Time) -> None:
+    def _back_off(self, place: PartitionPosition, now: Time) -> None:
         place.failed(now.mono, self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
 
-    def _fail(self, partition: TopicPartition, place: Place, code: ErrorCode, reason: str, now: Time) -> None:
+    def _fail(
+        self, partition: TopicPartition, place: PartitionPosition, code: ErrorCode, reason: str, now: Time
+    ) -> None:
         """Tell it, and try again after a while: what is wrong may be put right."""
         self.events.append(Failed(code, reason, (partition,)))
         self._back_off(place, now)

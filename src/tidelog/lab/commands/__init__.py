@@ -5,9 +5,9 @@ meanwhile is in `Play.told`. What cannot be done (kill the dead, start the livin
 """
 
 from tidelog.lab.commands import application, brokers, clients, links, looking, replication, topics
-from tidelog.lab.commands.entry import Entry
+from tidelog.lab.commands.command_entry import CommandEntry
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, CommandEntry] = {
     **brokers.COMMANDS,
     **topics.COMMANDS,
     **clients.COMMANDS,

@@ -9,7 +9,7 @@ from typing import Any
 from tidelog.lab import asking
 from tidelog.lab.commands import transaction
 from tidelog.lab.commands.clients import read
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.commands.transaction import GROUP, coordinator, patiently
 from tidelog.lab.language import Command
 from tidelog.lab.play import Play
@@ -93,7 +93,7 @@ def _code(answer: Any) -> int:
     return int(answer.topics[0].partitions[0].error_code) if answer.topics else int(answer.error_code)
 
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, CommandEntry] = {
     "work": entry("work [all] [crash=between] [semantics=…]", work, 0, 1, "crash", "semantics"),
     "recover": entry("recover [semantics=…]", recover, 0, 0, "semantics"),
 }

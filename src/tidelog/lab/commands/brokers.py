@@ -1,6 +1,6 @@
 """Brokers that come, go, and come back with what their disks kept."""
 
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import Play
 from tidelog.lab.stage import CONTROLLER
@@ -100,8 +100,8 @@ def erase(play: Play, command: Command) -> None:
         play.stage.hosts[play.down(name)].disk.erase()
 
 
-COMMANDS: dict[str, Entry] = {
-    "cluster": Entry(Verb("cluster BROKER… [option=value …]", 1, None, None), cluster),
+COMMANDS: dict[str, CommandEntry] = {
+    "cluster": CommandEntry(Verb("cluster BROKER… [option=value …]", 1, None, None), cluster),
     "kill": entry("kill BROKER…", kill, 1, None),
     "power": entry("power BROKER…", power, 1, None),
     "start": entry("start BROKER…", start, 1, None),
@@ -110,7 +110,7 @@ COMMANDS: dict[str, Entry] = {
     "pause": entry("pause BROKER…", pause, 1, None),
     "resume": entry("resume BROKER…", resume, 1, None),
     "expire": entry("expire BROKER…", expire, 1, None),
-    "option": Entry(Verb("option option=value …", 0, 0, None), option),
+    "option": CommandEntry(Verb("option option=value …", 0, 0, None), option),
     "sync": entry("sync BROKER…", sync, 1, None),
     "erase": entry("erase BROKER…", erase, 1, None),
 }

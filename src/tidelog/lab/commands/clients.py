@@ -2,7 +2,7 @@
 
 from tidelog.errors import ErrorCode
 from tidelog.lab import asking
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command
 from tidelog.lab.play import Play, Sent
 from tidelog.lab.post import ANSWER, Rule
@@ -154,7 +154,7 @@ def _remember(play: Play, found: list[tuple[int, str]]) -> None:
             play.changed.setdefault(offset, sentence)
 
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, CommandEntry] = {
     "produce": entry(
         "produce VALUE… [acks=0|1|all] [to=BROKER] [by=PRODUCER] [key=KEY] [lose=request|answer]",
         produce,

@@ -1,6 +1,6 @@
 """Messages between the parties: held, delivered by hand, lost; ways that are cut and healed."""
 
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command
 from tidelog.lab.play import Play
 from tidelog.lab.post import ANSWER, Letter, Rule
@@ -80,7 +80,7 @@ def wait(play: Play, command: Command) -> None:
     play.run(micros)
 
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, CommandEntry] = {
     "hold": entry("hold A -> B [KIND[-answer]…]", hold, 3, None),
     "release": entry("release A -> B", release, 3, 3),
     "deliver": entry("deliver A -> B [KIND[-answer]…]", deliver, 3, None),

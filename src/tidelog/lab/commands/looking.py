@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command
 from tidelog.lab.play import ACKNOWLEDGED, NO_ANSWER, NOT_AWAITED, WAITING, Play
-from tidelog.lab.telling import ReplicaView
+from tidelog.lab.playback import ReplicaView
 from tidelog.lab.verdict import differs, lost
 from tidelog.lab.views import replica, replicas
 from tidelog.model import TopicPartition
@@ -151,7 +151,7 @@ LOOKS: dict[str, Callable[[Play, list[str]], Look]] = {
     "replicas": _gone,
 }
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, CommandEntry] = {
     "look": entry("look PARTITION", look, 1, 1),
     "show": entry("show [BROKER…]", show, 0, None),
     "expect": entry("expect WHAT [VALUE…]", expect, 1, None),

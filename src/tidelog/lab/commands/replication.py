@@ -1,6 +1,6 @@
 """Followers' fetches, one by one or all at once."""
 
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command
 from tidelog.lab.play import Play
 from tidelog.partition.follower import Follower
@@ -78,7 +78,7 @@ def is_level(play: Play) -> bool:
     return ends == marks and len(ends) == 1 and members == set(running) and leads == 1
 
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, CommandEntry] = {
     "fetch": entry("fetch BROKER…", fetch, 1, None),
     "replicate": entry("replicate", replicate),
     "replication": entry("replication free|hand", mode, 1, 1),

@@ -4,7 +4,7 @@ from tidelog.client.alteration import alteration
 from tidelog.config.resources import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.lab import asking
-from tidelog.lab.commands.entry import Entry, entry
+from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import Play
 from tidelog.lab.stage import CONTROLLER
@@ -102,9 +102,9 @@ def delete(play: Play, _command: Command) -> None:
     play.run()
 
 
-COMMANDS: dict[str, Entry] = {
-    "topic": Entry(Verb("topic BROKER… [option=value …]", 1, None, None), create),
-    "config": Entry(Verb("config option=value …", 0, 0, None), alter),
+COMMANDS: dict[str, CommandEntry] = {
+    "topic": CommandEntry(Verb("topic BROKER… [option=value …]", 1, None, None), create),
+    "config": CommandEntry(Verb("config option=value …", 0, 0, None), alter),
     "elect": entry("elect preferred|unclean", elect, 1, 1),
     "reassign": entry("reassign BROKER…|cancel", reassign, 1, None),
     "delete": entry("delete", delete),

@@ -1,10 +1,10 @@
 "use strict";
-// Draws tellings (see lab/telling.py): all that happens is drawn anew for each step from the data in this page.
+// Draws playbacks (see lab/playback.py): all that happens is drawn anew for each step from the data in this page.
 (() => {
-  const tellings = JSON.parse(document.getElementById("tellings").textContent);
+  const playbacks = JSON.parse(document.getElementById("playbacks").textContent);
   const EPOCHS = ["#9ecae9", "#ffcf8a", "#b6dba0", "#e3b5d8", "#f2a59b", "#cbb9a8", "#c4c4f0", "#f0e68c"];
   const CELL = 58, ROW = 124, TOP = 14, PARTY = 164, LANE = 25, PACE_MS = 1800;
-  const count = Math.max(...tellings.map((telling) => telling.steps.length));
+  const count = Math.max(...playbacks.map((telling) => telling.steps.length));
   const byId = (id) => document.getElementById(id);
   let at = 0, timer = null;
 
@@ -25,7 +25,7 @@
   const stepOf = (telling, number) => telling.steps[Math.min(number, telling.steps.length - 1)];
 
   // What stays the same from step to step: who is there, and how wide the longest log is.
-  const layouts = tellings.map((telling) => {
+  const layouts = playbacks.map((telling) => {
     const brokers = [], others = [];
     let longest = 1, lanes = 0;
     for (const step of telling.steps) {
@@ -134,7 +134,7 @@
   }
 
   function drawStage(index) {
-    const telling = tellings[index], layout = layouts[index], step = stepOf(telling, at);
+    const telling = playbacks[index], layout = layouts[index], step = stepOf(telling, at);
     const before = at > 0 ? telling.steps[Math.min(at, telling.steps.length) - 1] : null;
     const isLast = at >= telling.steps.length - 1;
     const height = TOP + layout.others.length * 44 + layout.brokers.length * ROW + 4;
@@ -152,7 +152,7 @@
       picture.append(drawArrow(layout, message, number, message.delivered ? `tip-${index}` : `none-${index}`)));
 
     const stage = element("section", { class: "stage" });
-    if (tellings.length > 1) stage.append(element("h2", {}, nameOf(telling)));
+    if (playbacks.length > 1) stage.append(element("h2", {}, nameOf(telling)));
     stage.append(knobsOf(telling));
     if (!isShared()) stage.append(element("div", { class: "own" }, ...told(step)));
     stage.append(element("div", { class: "scroll" }, picture), messagesOf(step));
@@ -160,8 +160,8 @@
     return stage;
   }
 
-  const differentKnobs = new Set(Object.keys(tellings[0].knobs).filter((knob) =>
-    tellings.some((telling) => telling.knobs[knob] !== tellings[0].knobs[knob])));
+  const differentKnobs = new Set(Object.keys(playbacks[0].knobs).filter((knob) =>
+    playbacks.some((telling) => telling.knobs[knob] !== playbacks[0].knobs[knob])));
   const nameOf = (telling) => [...differentKnobs].map((knob) => `${knob} ${telling.knobs[knob]}`).join(", ") || telling.title;
 
   function knobsOf(telling) {
@@ -183,16 +183,16 @@
   }
 
   const told = (step) => [element("p", { class: "says" }, step.says), element("p", { class: "why" }, step.why)];
-  const isShared = () => tellings.every((telling) => {
-    const own = stepOf(telling, at), first = stepOf(tellings[0], at);
+  const isShared = () => playbacks.every((telling) => {
+    const own = stepOf(telling, at), first = stepOf(playbacks[0], at);
     return own.says === first.says && own.why === first.why;
   });
 
   function show(number) {
     at = Math.max(0, Math.min(count - 1, number));
-    const step = stepOf(tellings[0], at);
+    const step = stepOf(playbacks[0], at);
     byId("story").replaceChildren(...(isShared() ? told(step) : []));
-    byId("stages").replaceChildren(...tellings.map((_, index) => drawStage(index)));
+    byId("stages").replaceChildren(...playbacks.map((_, index) => drawStage(index)));
     byId("slider").value = at;
     byId("place").value = `step ${at + 1} of ${count}, ${step.millis.toFixed(0)} ms`;
     byId("first").disabled = byId("back").disabled = at === 0;
@@ -234,14 +234,14 @@
     }
   });
 
-  byId("title").textContent = tellings[0].title;
-  byId("source").textContent = tellings[0].source;
+  byId("title").textContent = playbacks[0].title;
+  byId("source").textContent = playbacks[0].source;
   for (let number = 0; number < count; number++) {
-    const item = element("li", {}, stepOf(tellings[0], number).says);
+    const item = element("li", {}, stepOf(playbacks[0], number).says);
     item.onclick = () => go(number);
     byId("steps").append(item);
   }
-  const used = [...new Set(tellings.flatMap((telling) => telling.steps.flatMap((step) =>
+  const used = [...new Set(playbacks.flatMap((telling) => telling.steps.flatMap((step) =>
     step.replicas.flatMap((replica) => replica.records.map((record) => record.epoch)))))].sort((one, other) => one - other);
   byId("legend").append(...used.map((epoch) => element("span", {}, element("i", { style: `background:${colour(epoch)}` }), `epoch ${epoch}`)),
     element("span", {}, element("i", { style: "border:2px dashed currentColor" }), "not synced to disk"),

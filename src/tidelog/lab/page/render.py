@@ -1,4 +1,4 @@
-"""The page's text: the tellings as data, the style and the script, in one file without a network."""
+"""The page's text: the playbacks as data, the style and the script, in one file without a network."""
 
 import html
 import json
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from tidelog.lab.telling import Telling, to_json
+from tidelog.lab.playback import Playback, to_json
 
 
-def render(tellings: Sequence[Telling]) -> str:
+def render(playbacks: Sequence[Playback]) -> str:
     """One telling, or several on the same steps side by side, as a whole HTML document."""
-    if not tellings:
+    if not playbacks:
         raise ValueError("a page needs at least one telling")
     # "</script>" inside a record's label must not end the element.
-    data = json.dumps([to_json(telling) for telling in tellings], separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps([to_json(telling) for telling in playbacks], separators=(",", ":")).replace("<", "\\u003c")
     parts = {
-        "TITLE": html.escape(tellings[0].title),
+        "TITLE": html.escape(playbacks[0].title),
         "STYLE": _file("page.css"),
         "SCRIPT": _file("page.js"),
         "DATA": data,
@@ -28,9 +28,9 @@ def render(tellings: Sequence[Telling]) -> str:
     return text
 
 
-def write(tellings: Sequence[Telling], path: Path | str) -> None:
+def write(playbacks: Sequence[Playback], path: Path | str) -> None:
     """`render` into a file."""
-    Path(path).write_text(render(tellings), encoding="utf-8")
+    Path(path).write_text(render(playbacks), encoding="utf-8")
 
 
 def _file(name: str) -> str:

@@ -3,7 +3,7 @@
 from tidelog.effects import FileSlice
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
-from tidelog.log.tail import Place
+from tidelog.log.tail import BatchPosition
 from tidelog.log.transactions import Aborted
 
 
@@ -32,7 +32,7 @@ def is_missing(segments: Segments, offset: int) -> bool:
     return _first_batch(segments, offset)[2] is None
 
 
-def _first_batch(segments: Segments, offset: int) -> tuple[int, Segment, Place | None]:
+def _first_batch(segments: Segments, offset: int) -> tuple[int, Segment, BatchPosition | None]:
     """The first batch that ends at or after `offset`; compaction may have left none in the segment it belongs to."""
     number = len(segments) - 1
     segment = segments.active

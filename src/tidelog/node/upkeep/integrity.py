@@ -30,7 +30,7 @@ TRUST_MS = 10_000
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class DamagedReplica:
     """A segment as it was when somebody read it: what is learned of it later is of no use if the log was cut since."""
 
     partition: Partition
@@ -50,7 +50,7 @@ class Repair:
     """One bad batch. `asked`: brokers that did not have it, or have not answered; `retry_at`: when all are asked
     again; `unwritten`: somebody had it, but the disk had no room."""
 
-    place: Place
+    place: DamagedReplica
     fault: Fault
     asked: list[int] = field(default_factory=list)
     retry_at: int | None = None
@@ -74,7 +74,7 @@ class Integrity:
         self._alive = alive
         self._now = now
         self._tokens = count(1)
-        self._examining: dict[int, tuple[Place, Stretch]] = {}
+        self._examining: dict[int, tuple[DamagedReplica, Stretch]] = {}
         self._asking: dict[int, Repair] = {}
         self._examined: set[Segment] = set()
         self.alarm = Alarm()
@@ -107,7 +107,7 @@ class Integrity:
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         """Somebody cannot read there: NONE where an examination will tell (the partition is dirty then), else why."""
-        place = Place(partition, partition.log, found.segment, partition.log.cuts)
+        place = DamagedReplica(partition, partition.log, found.segment, partition.log.cuts)
         if found.stretch is not None:
             self._examine(place, found.stretch)
             return ErrorCode.NONE
@@ -121,7 +121,7 @@ class Integrity:
         is_lost = repair.retry_at is not None and not repair.unwritten
         return ErrorCode.CORRUPT_MESSAGE if is_lost else ErrorCode.KAFKA_STORAGE_ERROR
 
-    def _examine(self, place: Place, stretch: Stretch) -> None:
+    def _examine(self, place: DamagedReplica, stretch: Stretch) -> None:
         for other, under_way in self._examining.values():
             if other.segment is place.segment and (under_way.start, under_way.end) == (stretch.start, stretch.end):
                 return
@@ -142,7 +142,7 @@ class Integrity:
 
     # Mending.
 
-    def _begin(self, place: Place, fault: Fault) -> Repair:
+    def _begin(self, place: DamagedReplica, fault: Fault) -> Repair:
         repair = self.repairs[place.segment, fault.position] = Repair(place, fault)
         self._ask_next(repair)
         return repair
@@ -198,7 +198,7 @@ class Integrity:
             del self.repairs[place.segment, fault.position]
         place.partition.mark_dirty()
 
-    def _tell(self, kind: str, place: Place, fault: Fault, *, level: str = "warning", **more: int) -> None:
+    def _tell(self, kind: str, place: DamagedReplica, fault: Fault, *, level: str = "warning", **more: int) -> None:
         fields = {
             "partition": str(place.partition.name),
             "segment": place.segment.base_offset,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidelog.audit.acknowledged import Acknowledged, Search
-from tidelog.audit.keys import LastValues, Told
+from tidelog.audit.keys import LastValueDigests, LastValues
 from tidelog.audit.scanning import NO_END, Chunk, Look, Scan, Scanner
 from tidelog.log import names
 from tidelog.model import TopicPartition
@@ -112,7 +112,7 @@ def key_digests(wanted: Keys) -> dict[int, list[int]] | None:
     return None if found is None else found.finish()
 
 
-def last_values(wanted: Keys) -> Told | None:
+def last_values(wanted: Keys) -> LastValueDigests | None:
     """The last records of keys in the wanted buckets; None where a piece cannot be read."""
     found = _last_values(wanted)
     return None if found is None else found.of(set(wanted.buckets))

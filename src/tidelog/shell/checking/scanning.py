@@ -73,6 +73,6 @@ def _ask_committed(ground: Ground, recorder: Recorder, knowledge: Knowledge) -> 
     except ApiError:
         process.end(INFO, COMMITTED, None)
     else:
-        process.end(OK, COMMITTED, {ground.key_of(*place): place_of.offset for place, place_of in found.items()})
+        process.end(OK, COMMITTED, {ground.key_of(*place): address_of.offset for place, address_of in found.items()})
     finally:
         process.abandon()

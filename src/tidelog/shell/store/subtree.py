@@ -29,7 +29,7 @@ class TreeRefused(Exception):
     """Why something was not done with a tree, as one sentence."""
 
 
-class Entry(NamedTuple):
+class StoredNode(NamedTuple):
     path: str
     node: Node
 
@@ -44,7 +44,7 @@ def ask(store: MetadataStore, operations: Sequence[Operation]) -> Sequence[Any]:
     return result.values
 
 
-def walk(store: MetadataStore, path: str) -> Iterator[Entry]:
+def walk(store: MetadataStore, path: str) -> Iterator[StoredNode]:
     """The node and all below it, parents first, level by level; nothing where there is no such node."""
     level = [path]
     while level:
@@ -54,7 +54,7 @@ def walk(store: MetadataStore, path: str) -> Iterator[Entry]:
             values = ask(store, [*(Read(each) for each in paths), *(Children(each) for each in paths)])
             for each, node, names in zip(paths, values[: len(paths)], values[len(paths) :], strict=True):
                 if each != "/" and node is not None:
-                    yield Entry(each, node)
+                    yield StoredNode(each, node)
                 below += [f"{each.rstrip('/')}/{name}" for name in names or ()]
         level = [each for each in below if each != ZOOKEEPERS_OWN]
 
@@ -89,7 +89,7 @@ def written_down(store: MetadataStore) -> list[str]:
     return [json.dumps(head), *(json.dumps(_line(entry)) for entry in entries)]
 
 
-def _line(entry: Entry) -> dict[str, str]:
+def _line(entry: StoredNode) -> dict[str, str]:
     data = _without_epochs(entry)
     try:
         return {"path": entry.path, "data": data.decode()}
@@ -97,7 +97,7 @@ def _line(entry: Entry) -> dict[str, str]:
         return {"path": entry.path, "base64": base64.b64encode(data).decode()}
 
 
-def _without_epochs(entry: Entry) -> bytes:
+def _without_epochs(entry: StoredNode) -> bytes:
     if entry.path.startswith(f"{tree.BROKER_DIRECTORIES}/"):
         with suppress(*tree.UNREADABLE):
             there = tree.parse_directories(entry.node.data).items()

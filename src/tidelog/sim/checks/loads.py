@@ -6,7 +6,7 @@ from tidelog.effects import Event
 from tidelog.log.names import LOG
 from tidelog.model import TopicPartition
 from tidelog.partition.partition import Partition
-from tidelog.sim.checks.wire.overheard import partition_of
+from tidelog.sim.checks.wire.wire_tap import partition_of
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.host import Host
 from tidelog.sim.world import World

@@ -31,7 +31,7 @@ from tidelog.sim.checks.replica import NOBODY_COUNTS, Batch, Replica, State
 from tidelog.sim.checks.wire import answers, strangers
 from tidelog.sim.checks.wire.controllers import Controllers
 from tidelog.sim.checks.wire.fetches import Fetches
-from tidelog.sim.checks.wire.overheard import Overheard, partition_of
+from tidelog.sim.checks.wire.wire_tap import WireTap, partition_of
 from tidelog.sim.host import Host
 from tidelog.sim.world import World
 
@@ -46,10 +46,10 @@ class Suite:
 
     def __init__(self) -> None:
         self.ghosts = Ghosts()
-        self.overheard = Overheard(self.ghosts, self.epoch_before)
-        self.received = self.overheard.received
-        self.sent = self.overheard.sent
-        self.fetches = Fetches(self.overheard)
+        self.wire_tap = WireTap(self.ghosts, self.epoch_before)
+        self.received = self.wire_tap.received
+        self.sent = self.wire_tap.sent
+        self.fetches = Fetches(self.wire_tap)
         self.crashes = crashes.Crashes()
         self.registrations = Registrations()
         self.controllers = Controllers()
@@ -115,7 +115,7 @@ class Suite:
         session = host.life.session if host.life is not None else None
         if session is not None and session.session not in self.registrations.life_of:
             self.registrations.opened(session.session, host.lives)
-        heard = self.overheard
+        heard = self.wire_tap
         if heard.sources or heard.successes or heard.given or heard.latest or heard.strangers or heard.orders:
             self.listen(host)
             heard.step_over()
@@ -141,7 +141,7 @@ class Suite:
     def ended(self, world: World, host: Host, how: str) -> None:
         broker = host.broker_id
         self._cut.clear()
-        self.overheard.step_over()
+        self.wire_tap.step_over()
         self.ghosts.epochs.pop(broker, None)
         for key in [key for key in self.replicas if key[0] == broker]:
             replica = self.replicas.pop(key)
@@ -150,7 +150,7 @@ class Suite:
         self.crashes.end_life(broker, how)
         stillborn = broker in self._fresh
         self.registrations.ended(broker, host.lives, how, stopping=host.was_stopping, stillborn=stillborn)
-        self.overheard.forget(broker)
+        self.wire_tap.forget(broker)
         self.fetches.forget(broker)
         self._fresh.discard(broker)
         self._ailing.discard(broker)
@@ -204,8 +204,8 @@ class Suite:
     def may_be_unclean(self, world: World, name: TopicPartition) -> bool:
         """By the topic's configuration, a broker's, or on somebody's wish."""
         topic = self.ghosts.overrides.get(name.topic, {}).get(UNCLEAN_ALLOWED)
-        if self.overheard.unclean_wish or topic is not None:
-            return self.overheard.unclean_wish or topic == "true"
+        if self.wire_tap.unclean_wish or topic is not None:
+            return self.wire_tap.unclean_wish or topic == "true"
         brokers = (getattr(host.node, "broker", None) for host in world.hosts)
         return any(broker is not None and broker.config.unclean_leader_election_enable for broker in brokers)
 
@@ -277,7 +277,7 @@ class Suite:
 
     def follow_log(self, host: Host, replica: Replica, before: State | None) -> tuple[list[Batch], list[Batch]]:
         log, name = replica.partition.log, replica.partition.name
-        source = self.overheard.sources.get(name)
+        source = self.wire_tap.sources.get(name)
         end = log.log_end_offset
         if self._cut:
             end = min(end, self._cut.get((host.broker_id, name), end))
@@ -310,7 +310,7 @@ class Suite:
     # What was said in a step that is over.
 
     def listen(self, host: Host) -> None:
-        heard, broker = self.overheard, host.broker_id
+        heard, broker = self.wire_tap, host.broker_id
         strangers.check(heard.strangers)
         self.controllers.heard(self.ghosts, host, heard.orders)
         for success in heard.successes:

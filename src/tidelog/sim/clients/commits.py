@@ -32,7 +32,7 @@ class Commit:
 
 
 @dataclass(slots=True)
-class Place:
+class CommittedPlace:
     """One group's offset in one partition. `acknowledged` is the latest (began, ended) of an acknowledged commit."""
 
     commits: list[Commit] = field(default_factory=lambda: [Commit(NOTHING, 0, 0)])
@@ -56,7 +56,7 @@ class Commits:
         self.reads = 0
         self.generations: dict[str, int] = {}
         self._owners: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
-        self._places: dict[tuple[str, TopicPartition], Place] = {}
+        self._places: dict[tuple[str, TopicPartition], CommittedPlace] = {}
 
     def __repr__(self) -> str:
         return f"Commits({len(self._places)} places, {self.reads} reads)"
@@ -66,8 +66,8 @@ class Commits:
         """Whether the coordinator may have forgotten."""
         return bool(self.ghosts.of(GROUPS).loss_allowed)
 
-    def place(self, group: str, name: TopicPartition) -> Place:
-        return self._places.setdefault((group, name), Place())
+    def place(self, group: str, name: TopicPartition) -> CommittedPlace:
+        return self._places.setdefault((group, name), CommittedPlace())
 
     # Commits.
 

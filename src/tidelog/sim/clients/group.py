@@ -15,7 +15,7 @@ from tidelog.client.options import ConsumerOptions
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.clients.commits import Commits
 from tidelog.sim.clients.member import Member
-from tidelog.sim.clients.told import Told
+from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.world import World
 
@@ -41,7 +41,7 @@ class Group:
         self,
         world: World,
         ghosts: Ghosts,
-        told: Told,
+        seen_records: SeenRecords,
         commits: Commits,
         topics: tuple[str, ...],
         options: ConsumerOptions,
@@ -51,7 +51,7 @@ class Group:
     ) -> None:
         self.world = world
         self.ghosts = ghosts
-        self.told = told
+        self.seen_records = seen_records
         self.commits = commits
         self.topics = topics
         self.options = options
@@ -89,7 +89,7 @@ class Group:
             options = replace(options, group_protocol=protocol, group_instance_id=instance)
         return Member(
             self.world,
-            self.told,
+            self.seen_records,
             self.commits,
             name,
             self.topics,

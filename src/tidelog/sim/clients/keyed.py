@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tidelog.client.options import ProducerOptions
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.producer import Pace, Producer
-from tidelog.sim.clients.told import Told
+from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.world import World
 
 TOMBSTONES = 0.15
@@ -17,7 +17,7 @@ class KeyedProducer(Producer):
     def __init__(
         self,
         world: World,
-        told: Told,
+        seen_records: SeenRecords,
         name: str,
         partitions: Sequence[TopicPartition],
         *,
@@ -25,7 +25,7 @@ class KeyedProducer(Producer):
         pace: Pace,
     ) -> None:
         options = ProducerOptions(client_id=name, linger_ms=20, batch_size=400, request_timeout_ms=3_000)
-        super().__init__(world, told, name, partitions, options=options, pace=pace)
+        super().__init__(world, seen_records, name, partitions, options=options, pace=pace)
         self.keys = [b"key-%d" % number for number in range(keys)]
 
     def send(self, value: bytes | None = None, name: TopicPartition | None = None) -> None:
@@ -33,7 +33,7 @@ class KeyedProducer(Producer):
         name = name or random.choice(self.partitions)
         value = self._value() if value is None else value
         key, is_tombstone = random.choice(self.keys), random.random() < TOMBSTONES
-        self.told.send(name, value, once=True)
+        self.seen_records.send(name, value, once=True)
         ticket, effects = self.process.machine.send(
             name.topic, None if is_tombstone else value, now, key=key, partition=name.partition
         )

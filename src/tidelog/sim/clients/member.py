@@ -29,7 +29,7 @@ from tidelog.model import TopicPartition
 from tidelog.sim.clients.commits import NOTHING, Commit, Commits
 from tidelog.sim.clients.process import Process
 from tidelog.sim.clients.reader import ANYWHERE
-from tidelog.sim.clients.told import Told
+from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
 
@@ -62,7 +62,7 @@ class Member:
     def __init__(
         self,
         world: World,
-        told: Told,
+        seen_records: SeenRecords,
         commits: Commits,
         name: str,
         topics: tuple[str, ...],
@@ -78,7 +78,7 @@ class Member:
         self.process = Process(
             world, name, lambda bootstrap, entropy: Consumer(bootstrap, options, entropy), self._turned
         )
-        self.told = told
+        self.seen_records = seen_records
         self.commits = commits
         self.positions: dict[TopicPartition, int] = {}
         self.leaving = False
@@ -134,13 +134,13 @@ class Member:
     def _take(self, record: ConsumerRecord) -> None:
         name = TopicPartition(record.topic, record.partition)
         expected = self.positions[name]
-        in_order = expected in (ANYWHERE, record.offset) or name.topic in self.told.free
+        in_order = expected in (ANYWHERE, record.offset) or name.topic in self.seen_records.free
         in_order = in_order or (
-            record.offset > expected and self.told.suite.ghosts.aged
+            record.offset > expected and self.seen_records.suite.ghosts.aged
         )  # it goes on where the log starts
         assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
         self.positions[name] = record.offset + 1
-        self.told.read(name, record)
+        self.seen_records.read(name, record)
 
     # Commits.
 
@@ -198,7 +198,7 @@ class Member:
                 case Lost(partitions):
                     self._forget(partitions)
                 case Truncated(name, position, offset):
-                    self.told.cut(name, position)
+                    self.seen_records.cut(name, position)
                     self.positions[name] = offset
                 case Failed(error, message, partitions):
                     self.process.world.count(f"member: {error.name}")
@@ -216,7 +216,7 @@ class Member:
             self.process.after(0, partial(self.over, self))
 
     def _joined(self, generation: int) -> None:
-        groups = self.told.suite.groups
+        groups = self.seen_records.suite.groups
         if groups.is_anew(self.group, is_mixed=self.is_mixed):
             self.commits.begin_anew(self.group)
             groups.begin_anew(self.group)

@@ -18,7 +18,7 @@ from tidelog.client.sending.batch import ProducerBatch
 from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.sim.clients.process import Process
-from tidelog.sim.clients.told import Told
+from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
 from tidelog.wire.messages.records.produce import PartitionProduceResponse
@@ -109,7 +109,7 @@ class Producer:
     def __init__(
         self,
         world: World,
-        told: Told,
+        seen_records: SeenRecords,
         name: str,
         partitions: Sequence[TopicPartition],
         *,
@@ -121,11 +121,11 @@ class Producer:
             world, name, lambda bootstrap, entropy: Watched(bootstrap, self.options, entropy), self._turned
         )
         self.world = world
-        self.suite = told.suite
-        self.told = told
+        self.suite = seen_records.suite
+        self.seen_records = seen_records
         self.partitions = list(partitions)
         self.pace = pace or Pace()
-        is_free = all(name.topic in told.free for name in partitions)
+        is_free = all(name.topic in seen_records.free for name in partitions)
         self.promised = self.options.required_acks == ACKS_ALL and not is_free
         self.acked = 0
         self.given_up = 0
@@ -159,7 +159,7 @@ class Producer:
         """One record: to one of its partitions, with a value of its own where none is given."""
         name = name or self.process.random.choice(self.partitions)
         value = self._value() if value is None else value
-        self.told.send(name, value, once=self.options.is_idempotent)
+        self.seen_records.send(name, value, once=self.options.is_idempotent)
         now = self.process.now()
         ticket, effects = self.process.machine.send(name.topic, value, now, partition=name.partition)
         self._open[ticket] = (name, value)
@@ -182,7 +182,7 @@ class Producer:
             if self.promised and ended.base >= 0:
                 self.suite.acknowledged(*ended)
         for delivery in machine.may_repeat:
-            self.told.may_repeat(*self._open[delivery.ticket])
+            self.seen_records.may_repeat(*self._open[delivery.ticket])
         machine.answers.clear()
         machine.refused.clear()
         machine.acknowledged.clear()
@@ -198,7 +198,7 @@ class Producer:
             self._first_acked.setdefault(name, delivery.ticket)
             self.acked += 1
             if self.promised:
-                self.told.acknowledge(name, value, delivery.offset)
+                self.seen_records.acknowledge(name, value, delivery.offset)
             return
         self.given_up += 1
         if delivery.error in INDETERMINATE:

@@ -14,7 +14,7 @@ from tidelog.client.results import ConsumerRecord, Failed, Truncated
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.process import Process
-from tidelog.sim.clients.told import Told
+from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
 
@@ -28,7 +28,7 @@ class Reader:
     def __init__(
         self,
         world: World,
-        told: Told,
+        seen_records: SeenRecords,
         name: str,
         partitions: Sequence[TopicPartition],
         *,
@@ -38,7 +38,7 @@ class Reader:
         self.process = Process(
             world, name, lambda bootstrap, entropy: Consumer(bootstrap, self.options, entropy), self._turned
         )
-        self.told = told
+        self.seen_records = seen_records
         self.positions = dict.fromkeys(partitions, 0)
 
     def __repr__(self) -> str:
@@ -61,12 +61,12 @@ class Reader:
     def _take(self, record: ConsumerRecord) -> None:
         name = TopicPartition(record.topic, record.partition)
         expected, place = self.positions[name], self.process.machine.positions.places[name]
-        skips = name.topic in self.told.free and record.offset > expected
+        skips = name.topic in self.seen_records.free and record.offset > expected
         in_order = expected in (ANYWHERE, record.offset) or skips
         assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
         assert record.offset < place.high_watermark, f"I22: {self!r} was given {record} above {place.high_watermark}"
         self.positions[name] = record.offset + 1
-        self.told.read(name, record)
+        self.seen_records.read(name, record)
 
     def has_read(self, name: TopicPartition, end: int) -> bool:
         position = self.process.machine.position(name)
@@ -76,7 +76,7 @@ class Reader:
         for event in self.process.machine.take_events():
             self.process.note("event", event)
             if isinstance(event, Truncated):
-                self.told.cut(event.partition, event.position)
+                self.seen_records.cut(event.partition, event.position)
                 self.positions[event.partition] = event.offset
             elif isinstance(event, Failed):
                 self._failed(event)
@@ -86,7 +86,7 @@ class Reader:
         self.process.world.count(f"fetch: {event.error.name}")
         for name in event.partitions:
             if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.told.cut(name, self.positions[name])
+                self.seen_records.cut(name, self.positions[name])
                 self.positions[name] = ANYWHERE
                 self.process.after(0, partial(self._again, name))
 

@@ -48,7 +48,7 @@ class Compaction:
         self.gap = dice.choice((300, 500, 800)) * MILLI
         self.admin = Admin(cluster.world, "resizer")
         self.stopped = False
-        cluster.told.free.add(TOPIC)
+        cluster.seen_records.free.add(TOPIC)
 
     def __repr__(self) -> str:
         return f"<{self.policy} of {self.keys} keys in {len(self.names)} partitions>"
@@ -60,7 +60,7 @@ class Compaction:
         self.cluster.create(TOPIC, len(self.names), None, **configs)
         producer = KeyedProducer(
             self.cluster.world,
-            self.cluster.told,
+            self.cluster.seen_records,
             "keyed",
             self.names,
             keys=self.keys,

@@ -33,7 +33,7 @@ def group_of(
     return kind(
         cluster.world,
         cluster.suite.ghosts,
-        cluster.told,
+        cluster.seen_records,
         cluster.commits,
         topics,
         options,

@@ -76,7 +76,7 @@ class Operator:
         self.partitions = 0
         self.stopping = False
         self.over = True
-        cluster.told.free.add(TOPIC)
+        cluster.seen_records.free.add(TOPIC)
 
     def __repr__(self) -> str:
         return f"<operator, {self.partitions} partitions of {TOPIC}>"

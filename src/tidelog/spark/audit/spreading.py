@@ -10,7 +10,7 @@ OPENING_BYTES = 256 * 1024
 
 
 def spread(sizes: Sequence[int], cores: int) -> list[list[int]]:
-    """Places of the pieces, by task. The largest first, each to the task that has least by then."""
+    """OffsetLookup of the pieces, by task. The largest first, each to the task that has least by then."""
     total = sum(sizes) + OPENING_BYTES * len(sizes)
     tasks = min(len(sizes), max(cores * TASKS_PER_CORE, -(-total // TASK_BYTES)))
     heap = [(0, task) for task in range(tasks)]

@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from tidelog.spark.options import BadOption
 from tidelog.spark.reading.limits import Limit, Offsets
 from tidelog.spark.reading.loss import Losses
+from tidelog.spark.reading.offset_lookup import OffsetLookup
 from tidelog.spark.reading.options import ReadOptions
-from tidelog.spark.reading.places import Places
 from tidelog.spark.reading.pushdown import Bounds, bounds_of
 from tidelog.spark.reading.ranges import Span, cut, spans
 
@@ -24,7 +24,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from tidelog.spark.reading.task import range_of
 
-        places = Places(self._options)
+        places = OffsetLookup(self._options)
         try:
             found = places.assigned()
             whole = self._bounds.within(self._spans(places, found.epochs), places)
@@ -33,7 +33,7 @@ class BatchReader(DataSourceReader):
         tasks = cut(whole, self._options.min_partitions, self._options.max_records)
         return [range_of(span, found.ids.get(span.name.topic, ""), self._options) for span in tasks]
 
-    def _spans(self, places: Places, names: Any) -> list[Span]:
+    def _spans(self, places: OffsetLookup, names: Any) -> list[Span]:
         start = self._resolved(places, self._options.starting, names, starting=True)
         end = self._resolved(places, self._options.ending, names, starting=False)
         for name, offset in end.items():
@@ -44,7 +44,7 @@ class BatchReader(DataSourceReader):
                 )
         return spans(start, end)
 
-    def _resolved(self, places: Places, limit: Limit, names: Any, *, starting: bool) -> dict[Any, int]:
+    def _resolved(self, places: OffsetLookup, limit: Limit, names: Any, *, starting: bool) -> dict[Any, int]:
         found = places.resolve(limit, names, starting=starting)
         if not isinstance(limit, Offsets):
             return found

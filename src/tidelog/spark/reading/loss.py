@@ -9,7 +9,7 @@ from tidelog.client.admin import Leader
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.spark.offsets import Offsets, Point
-from tidelog.spark.reading.places import Places
+from tidelog.spark.reading.offset_lookup import OffsetLookup
 from tidelog.spark.reading.topics import told
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -45,7 +45,7 @@ class Losses:
         return {name: min(max(offset, first[name]), end[name]) for name, offset in wanted.items()}
 
 
-def started(losses: Losses, places: Places, start: Point, end: Point) -> Offsets:
+def started(losses: Losses, places: OffsetLookup, start: Point, end: Point) -> Offsets:
     """Where to go on from `start` on the way to `end`, for every partition of `end`. Partitions that are new start at
     their beginning; so do, after a report, those that are not what they were."""
     places.check_topics(start)
@@ -66,7 +66,7 @@ def started(losses: Losses, places: Places, start: Point, end: Point) -> Offsets
     return {**_untruncated(losses, places, start, end, kept), **fresh}
 
 
-def _untruncated(losses: Losses, places: Places, start: Point, end: Point, kept: Offsets) -> Offsets:
+def _untruncated(losses: Losses, places: OffsetLookup, start: Point, end: Point, kept: Offsets) -> Offsets:
     """The offsets up to which the log is still the one that was read."""
     found = dict(kept)
     newer = [name for name in kept if end.epochs.get(name, -1) > start.epochs.get(name, 1 << 31)]
@@ -83,7 +83,7 @@ def _untruncated(losses: Losses, places: Places, start: Point, end: Point, kept:
     return found
 
 
-def _common_end(places: Places, name: TopicPartition, epoch: int, now: int) -> int | None:
+def _common_end(places: OffsetLookup, name: TopicPartition, epoch: int, now: int) -> int | None:
     """Where the records of that epoch and older ones end in the log of the leader of epoch `now` (KIP-101), asked once;
     None where it does not know."""
     key = name, epoch, now
@@ -92,7 +92,7 @@ def _common_end(places: Places, name: TopicPartition, epoch: int, now: int) -> i
     return places.common_ends.get(key)
 
 
-def _asked(places: Places, name: TopicPartition, epoch: int) -> int | None:
+def _asked(places: OffsetLookup, name: TopicPartition, epoch: int) -> int | None:
     wanted = OffsetForLeaderPartition(partition=name.partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name.topic, partitions=[wanted])])
     told_of = places.admin.ask(request, Leader(*name)).topics[0].partitions[0]

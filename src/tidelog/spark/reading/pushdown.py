@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tidelog.spark.reading.places import Places
+from tidelog.spark.reading.offset_lookup import OffsetLookup
 from tidelog.spark.reading.ranges import Span
 
 EXACT = ("topic", "partition", "offset")
@@ -25,7 +25,7 @@ class Bounds:
     since: int | None = None
     values: dict[str, Container[Any]] = field(default_factory=dict)
 
-    def within(self, whole: Iterable[Span], places: Places) -> list[Span]:
+    def within(self, whole: Iterable[Span], places: OffsetLookup) -> list[Span]:
         """What is left to read of these."""
         kept = [
             Span(span.name, max(span.start, self.first), min(span.end, self.end))

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import (
 from tidelog.spark.offsets import Json, Point, limited
 from tidelog.spark.reading.limits import Offsets
 from tidelog.spark.reading.loss import Losses, started
+from tidelog.spark.reading.offset_lookup import OffsetLookup
 from tidelog.spark.reading.options import ReadOptions
-from tidelog.spark.reading.places import Places
 from tidelog.spark.reading.progress import Progress
 from tidelog.spark.reading.ranges import cut, spans
 
@@ -28,7 +28,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._places: Places | None = None
+        self._places: OffsetLookup | None = None
         self._progress: Progress | None = None
         self._is_bounded = False
         self._target: Point | None = None
@@ -41,9 +41,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_places": None, "_progress": None}
 
     @property
-    def places(self) -> Places:
+    def places(self) -> OffsetLookup:
         if self._places is None:
-            self._places = Places(self._options)
+            self._places = OffsetLookup(self._options)
         return self._places
 
     def initialOffset(self) -> Json:  # noqa: N802  Spark's name

@@ -10,7 +10,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.access import Access
 from tidelog.spark.writing import ending
 from tidelog.spark.writing.ending import Fate
-from tidelog.spark.writing.entries import Entry, State, Transaction
+from tidelog.spark.writing.entries import LedgerEntry, State, Transaction
 from tidelog.spark.writing.ledger import Ledger, writer_id
 from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order
 
@@ -53,7 +53,7 @@ class Driver:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, f"the entry of batch {job.batch} of {job.key} is gone")
         elif written:
             self._check_open(written)
-            decided = Entry(job.batch, State.DECIDED, tuple(written))
+            decided = LedgerEntry(job.batch, State.DECIDED, tuple(written))
             self._ledger.write(decided)
             self._finish(decided, job)
             self._is_clean &= not any(isinstance(one, Prepared) and one.is_new for one in messages)
@@ -77,7 +77,7 @@ class Driver:
     def settle(self, messages: Sequence[Prepared | Recorded], job: Job, *, is_named: bool) -> None:
         """A job that is not a query's is over: one with a name stays known, the entry of another is taken away."""
         if is_named and any(isinstance(one, Prepared) for one in messages):
-            self._ledger.write(Entry(job.batch, State.ENDED, ()))
+            self._ledger.write(LedgerEntry(job.batch, State.ENDED, ()))
         elif not is_named and any(isinstance(one, Prepared) and one.transaction for one in messages):
             self._ledger.write(None)
 
@@ -96,7 +96,7 @@ class Driver:
                 "and start again"
             )
 
-    def _finish(self, entry: Entry, job: Job) -> None:
+    def _finish(self, entry: LedgerEntry, job: Job) -> None:
         """End all transactions of the entry; those that are ended already stay as they are."""
         if entry.state is State.ENDED:
             return
@@ -122,7 +122,7 @@ class Driver:
                 self._is_clean = True
 
 
-def _partly(entry: Entry, fates: Sequence[Fate], job: Job) -> str:
+def _partly(entry: LedgerEntry, fates: Sequence[Fate], job: Job) -> str:
     lost = [one for one, fate in zip(entry.transactions, fates, strict=True) if fate is not Fate.COMMITTED]
     places = [f"{topic}-{number} from {offset}" for one in lost for (topic, number), offset in one.first.items()]
     return (

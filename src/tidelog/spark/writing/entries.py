@@ -42,14 +42,14 @@ class Transaction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One batch of a query."""
 
     batch: int
     state: State
     transactions: tuple[Transaction, ...]
 
-    def now(self, state: State) -> "Entry":
+    def now(self, state: State) -> "LedgerEntry":
         return replace(self, state=state)
 
     def without(self, others: Iterable[Transaction]) -> list[Transaction]:
@@ -67,10 +67,10 @@ class Entry:
         return json.dumps(content, separators=(",", ":")).encode()
 
 
-def decoded(value: bytes) -> Entry:
+def decoded(value: bytes) -> LedgerEntry:
     """ValueError for what a newer Tidelog, or something else, wrote."""
     content: Mapping[str, Any] = json.loads(value)
     if content.get("format") != FORMAT:
         raise ValueError(f"an entry of format {content.get('format')!r}, this is {FORMAT}: a newer Tidelog wrote it")
     listed = tuple(Transaction.from_json(one) for one in content["transactions"])
-    return Entry(content["batch"], State(content["state"]), listed)
+    return LedgerEntry(content["batch"], State(content["state"]), listed)

@@ -14,7 +14,7 @@ from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import now
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
-from tidelog.spark.writing.entries import Entry, decoded
+from tidelog.spark.writing.entries import LedgerEntry, decoded
 from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -41,7 +41,7 @@ class Reader:
     """One query's entry as it stands; what was read once is not read again."""
 
     def __init__(self, access: Access, key: str) -> None:
-        self.entry: Entry | None = None
+        self.entry: LedgerEntry | None = None
         self._key = key.encode()
         self._consumer = access.consumer(
             isolation_level="read_committed",
@@ -51,7 +51,7 @@ class Reader:
         )
         self._place: TopicPartition | None = None
 
-    def newest(self, end: int | None = None, patience_s: float = PATIENCE_S) -> Entry | None:
+    def newest(self, end: int | None = None, patience_s: float = PATIENCE_S) -> LedgerEntry | None:
         """Read up to offset `end`, or as far as nothing open is in the way; None where the query has no entry."""
         place = self.place
         if end is None:
@@ -94,11 +94,11 @@ class Ledger:
         )
         self._reader = Reader(access, key)
 
-    def read(self) -> Entry | None:
+    def read(self) -> LedgerEntry | None:
         place = self._reader.place
         return self._reader.newest(_end(self._admin, place))
 
-    def write(self, entry: Entry | None) -> None:
+    def write(self, entry: LedgerEntry | None) -> None:
         """It stands when this returns; None takes it away. ApiError PRODUCER_FENCED where another driver took over; any
         other leaves open whether it stands, which a new `Ledger` tells."""
         place = self._reader.place

@@ -14,7 +14,7 @@ from tidelog.spark.access import Access
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing import identities
 from tidelog.spark.writing.columns import Columns
-from tidelog.spark.writing.entries import Entry, State, Transaction
+from tidelog.spark.writing.entries import LedgerEntry, State, Transaction
 from tidelog.spark.writing.ledger import Reader
 from tidelog.spark.writing.options import WriteOptions
 from tidelog.spark.writing.rows import RowSender
@@ -114,7 +114,7 @@ def is_recorded(options: WriteOptions, job: Job) -> bool:
     return entry is not None and entry.batch == job.batch and entry.state is not State.VOID
 
 
-def check_order(entry: Entry | None, job: Job) -> None:
+def check_order(entry: LedgerEntry | None, job: Job) -> None:
     """ApiError where the ledger is ahead of the query."""
     if entry is not None and entry.batch > job.batch:
         raise ApiError(

@@ -87,11 +87,11 @@ def _pytest(answer: Answer, arguments: list[str], plugin: object) -> int:
 
 def stories(orders: Mapping[str, Any], answer: Answer) -> None:
     """Tell stories with all their knobs; each must end as `ends` says, or, where nothing is said, `into` gets it."""
-    from tidelog.cli.simulate.drawn.stories import end_of, tellings
+    from tidelog.cli.simulate.drawn.stories import end_of, playbacks
 
     known: dict[str, object] | None = orders.get("ends")
     ends: dict[str, object] = {}
-    for name, tell in tellings(orders["scenarios"]):
+    for name, tell in playbacks(orders["scenarios"]):
         answer.at(name)
         ends[name] = end_of(tell)
         if known is not None and ends[name] != known[name]:

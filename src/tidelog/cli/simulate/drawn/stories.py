@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelog.lab.telling import Telling
+    from tidelog.lab.playback import Playback
 
-Tell = Callable[[], "Telling"]
+Tell = Callable[[], "Playback"]
 
 
-def tellings(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
+def playbacks(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
     """(name, the call that plays it); `scenarios` is a folder of stories: commands and the output they must have."""
     from tidelog.lab.engine import tell
     from tidelog.lab.library import find, names
@@ -35,7 +35,7 @@ def end_of(tell: Tell) -> list[object]:
     return [verdict.ok, [record.label for record in verdict.lost], verdict.differs, verdict.sentences]
 
 
-def _as_it_stands(path: Path) -> "Telling":
+def _as_it_stands(path: Path) -> "Playback":
     from tidelog.lab.commands import VERBS
     from tidelog.lab.engine import tell
     from tidelog.lab.language import Command, read

@@ -4,9 +4,9 @@ from tidelog.coordinator.group.consumer import sessions, subscriptions, targets,
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import NO_PLACES
 from tidelog.coordinator.group.consumer.member import Member, Subscription
-from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.reconciliation import Aim, reconcile
 from tidelog.coordinator.group.consumer.records import current_change
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 from tidelog.coordinator.group.machine import GroupMachine
 
 

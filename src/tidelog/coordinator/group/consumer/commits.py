@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.joining import known_member
 from tidelog.coordinator.group.consumer.member import Member
-from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 from tidelog.errors import ApiError, ErrorCode
 
 MEMBER_EPOCH_VERSION = 9

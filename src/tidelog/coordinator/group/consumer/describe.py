@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
 from tidelog.coordinator.group.consumer.member import Member
-from tidelog.coordinator.group.consumer.places import Place, grouped
 from tidelog.coordinator.group.consumer.targets import assignor_name
+from tidelog.coordinator.group.consumer.topic_partitions import Place, grouped
 from tidelog.coordinator.group.consumer.topics import Cluster
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group.consumer import records
 from tidelog.coordinator.group.consumer.member import LEAVE_EPOCH, Current, Member
-from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.records import Regex
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 
 NO_PLACES: frozenset[Place] = frozenset()
 FIRST_EPOCH = 1

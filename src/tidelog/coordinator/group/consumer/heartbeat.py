@@ -23,7 +23,7 @@ from tidelog.coordinator.group.consumer.member import (
     Subscription,
 )
 from tidelog.coordinator.group.consumer.opening import open_group
-from tidelog.coordinator.group.consumer.places import Epochs, Place, listed, places
+from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place, listed, places
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (

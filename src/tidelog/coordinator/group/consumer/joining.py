@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from tidelog.coordinator.group.consumer.draft import Draft
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
 from tidelog.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
-from tidelog.coordinator.group.consumer.places import Epochs, Place
 from tidelog.coordinator.group.consumer.records import (
     current_change,
     member_change,
     member_tombstones,
     target_change,
 )
+from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.coordinator.group.consumer.places import Epochs
+from tidelog.coordinator.group.consumer.topic_partitions import Epochs
 from tidelog.coordinator.group.member import Protocol
 
 JOIN_EPOCH = 0

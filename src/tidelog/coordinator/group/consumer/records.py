@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group.consumer.member import ClassicSide, Current, MemberState, Subscription
-from tidelog.coordinator.group.consumer.places import Epochs, Place, grouped, listed, places
+from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place, grouped, listed, places
 from tidelog.coordinator.group.member import Protocol
 from tidelog.wire.messages.groups import consumer_group_records as wire
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tidelog.coordinator.contract import Change, Result
 from tidelog.coordinator.group.consumer import commits
-from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import NO_EXPIRY

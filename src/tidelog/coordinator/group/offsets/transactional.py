@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tidelog.coordinator.contract import Result, Transaction
 from tidelog.coordinator.group.consumer import commits
-from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 from tidelog.coordinator.group.consumer.topics import id_of
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offsets.commit import change_of

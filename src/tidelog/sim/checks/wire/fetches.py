@@ -5,16 +5,16 @@ does not part from the leader's below it: where the leader's log has a batch of 
 """
 
 from tidelog.sim.checks.replica import Replica
-from tidelog.sim.checks.wire.overheard import Overheard
 from tidelog.sim.checks.wire.said import Fetched
+from tidelog.sim.checks.wire.wire_tap import WireTap
 
 NOWHERE = -1
 NO_EPOCH = -1
 
 
 class Fetches:
-    def __init__(self, overheard: Overheard) -> None:
-        self._overheard = overheard
+    def __init__(self, wire_tap: WireTap) -> None:
+        self._overheard = wire_tap
         self._reached: dict[tuple[Replica, int], dict[tuple[int, int], int]] = {}
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 A `Probe` fetches as a follower from the leader of a partition that is not assigned to it: as a broker of the cluster
 where one has no replica and will have none, else as one that does not exist. A `Forger` pushes as a controller of an
-epoch that nobody has. Whether they are answered is for `overheard` to see.
+epoch that nobody has. Whether they are answered is for `wire_tap` to see.
 """
 
 from collections.abc import Callable

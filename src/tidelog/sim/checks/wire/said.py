@@ -1,4 +1,4 @@
-"""What `overheard` hands on: fetches, the sources of answers, and what clients were told; and what it remembers of
+"""What `wire_tap` hands on: fetches, the sources of answers, and what clients were told; and what it remembers of
 requests that are not answered yet."""
 
 from dataclasses import dataclass, field

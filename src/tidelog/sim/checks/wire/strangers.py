@@ -9,7 +9,7 @@ from tidelog.sim.checks.replica import Replica
 
 
 def check(answers: Sequence[str]) -> None:
-    """What `overheard` took for an answer to a stranger."""
+    """What `wire_tap` took for an answer to a stranger."""
     assert not answers, f"I21: {answers[0]}"
 
 

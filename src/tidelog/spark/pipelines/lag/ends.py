@@ -24,7 +24,7 @@ Snapshot = dict[str, Any]
 
 
 @dataclass
-class Told(InputPartition):
+class EndsPartition(InputPartition):
     snapshot: Snapshot
 
 
@@ -68,10 +68,10 @@ class EndsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None
 
     def partitions(self, start: Snapshot, end: Snapshot) -> Sequence[InputPartition]:
-        return [Told(end)] if end["at"] > start["at"] else []
+        return [EndsPartition(end)] if end["at"] > start["at"] else []
 
     def read(self, partition: Any) -> Iterator[Any]:
-        if isinstance(partition, Told):
+        if isinstance(partition, EndsPartition):
             yield from rows(partition.snapshot)
 
     def commit(self, end: Snapshot) -> None:

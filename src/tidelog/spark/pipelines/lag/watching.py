@@ -21,7 +21,7 @@ OUTCOME = (
 COLUMNS = tuple(column.split()[0] for column in OUTCOME.split(", "))
 
 
-class Told(NamedTuple):
+class LagChange(NamedTuple):
     """`since`: when it last moved, or began to be behind; milliseconds, as `at`."""
 
     kind: str
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 
 @dataclass
-class Place:
+class GroupProgress:
     """Where one group is in the partition. `behind_since` is None while it has nothing to read."""
 
     committed: int
@@ -46,21 +46,21 @@ class Place:
 class Watched:
     """The groups of one partition by their names."""
 
-    def __init__(self, places: Mapping[str, Place] | None = None) -> None:
+    def __init__(self, places: Mapping[str, GroupProgress] | None = None) -> None:
         self.places = dict(places or {})
 
-    def commit(self, name: str, committed: int | None, at: int) -> Iterator[Told]:
+    def commit(self, name: str, committed: int | None, at: int) -> Iterator[LagChange]:
         """A group has committed, or its position is deleted (None)."""
         place = self.places.get(name)
         if committed is None:
             self.places.pop(name, None)
         elif place is None:
-            self.places[name] = Place(committed, at)
+            self.places[name] = GroupProgress(committed, at)
         elif committed != place.committed:
             yield from _resumed(name, place, committed, at)
             place.committed, place.moved_at, place.has_stopped = committed, max(at, place.moved_at), False
 
-    def look(self, end: int, at: int, stopped_after: int) -> Iterator[Told]:
+    def look(self, end: int, at: int, stopped_after: int) -> Iterator[LagChange]:
         """The partition ends there."""
         for name, place in sorted(self.places.items()):
             lag = max(0, end - place.committed)
@@ -70,22 +70,22 @@ class Watched:
             elif place.behind_since is None:
                 place.behind_since = at
             since = at if place.behind_since is None else max(place.behind_since, place.moved_at)
-            yield Told(LAG, name, place.committed, end, lag, at, since)
+            yield LagChange(LAG, name, place.committed, end, lag, at, since)
             if lag and not place.has_stopped and at - since >= stopped_after:
                 place.has_stopped = True
-                yield Told(STOPPED, name, place.committed, end, lag, at, since)
+                yield LagChange(STOPPED, name, place.committed, end, lag, at, since)
 
     def to_text(self) -> str:
         return json.dumps({name: asdict(place) for name, place in self.places.items()})
 
     @classmethod
     def from_text(cls, text: str) -> "Watched":
-        return cls({name: Place(**place) for name, place in json.loads(text).items()})
+        return cls({name: GroupProgress(**place) for name, place in json.loads(text).items()})
 
 
-def _resumed(name: str, place: Place, committed: int, at: int) -> Iterator[Told]:
+def _resumed(name: str, place: GroupProgress, committed: int, at: int) -> Iterator[LagChange]:
     if place.has_stopped:
-        yield Told(RESUMED, name, committed, committed, 0, at, place.moved_at)
+        yield LagChange(RESUMED, name, committed, committed, 0, at, place.moved_at)
 
 
 class Watching(StatefulProcessor):
@@ -111,7 +111,7 @@ class Watching(StatefulProcessor):
         """Nothing is held."""
 
 
-def _apply(watched: Watched, rows: list[Any], stopped_after: int) -> Iterator[Told]:
+def _apply(watched: Watched, rows: list[Any], stopped_after: int) -> Iterator[LagChange]:
     for row in sorted((row for row in rows if row.name is not None), key=lambda row: row.place):
         yield from watched.commit(row.name, row.committed, row.at)
     for row in sorted((row for row in rows if row.name is None), key=lambda row: row.at):

@@ -11,7 +11,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines.mirror.places import Places
+from tidelog.spark.pipelines.mirror.copied_offsets import CopiedOffsets
 from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 from tidelog.wire.messages.groups.offset_commit import (
@@ -41,12 +41,14 @@ def translate(home: Access, away: Access, topics: Mapping[str, str], groups: str
         here = stack.enter_context(home.admin())
         there = stack.enter_context(away.admin())
         consumer = stack.enter_context(away.consumer(isolation_level="read_committed"))
-        places = Places(consumer)
+        places = CopiedOffsets(consumer)
         names = [name for name in _groups(here) if re.fullmatch(groups, name)]
         return [each for name in names for each in _translate(here, there, places, topics, name)]
 
 
-def _translate(here: Admin, there: Admin, places: Places, topics: Mapping[str, str], group: str) -> list[Translated]:
+def _translate(
+    here: Admin, there: Admin, places: CopiedOffsets, topics: Mapping[str, str], group: str
+) -> list[Translated]:
     wanted = {place: offset for place, offset in committed(here, group).items() if place.topic in topics}
     before = committed(there, group) if wanted else {}
     found = []

@@ -6,8 +6,8 @@ from typing import Any
 
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines import ground
+from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME
 from tidelog.spark.pipelines.mirror.offsets import translate
-from tidelog.spark.pipelines.mirror.places import OFFSET, TIME
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 EVERY_S = 10.0

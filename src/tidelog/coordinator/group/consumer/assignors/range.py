@@ -4,7 +4,7 @@ members with the same topics get the same numbers of each. Static members come f
 from itertools import pairwise
 
 from tidelog.coordinator.group.consumer.assignors.spec import Assignment, Spec
-from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 
 
 def assign_range(spec: Spec) -> Assignment:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 
 from tidelog.coordinator.group.consumer.assignors.spec import Assignment, Spec
-from tidelog.coordinator.group.consumer.places import Place
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 
 Holdings = dict[str, set[Place]]
 

@@ -18,8 +18,8 @@ from tidelog.coordinator.group.consumer.joining import (
 )
 from tidelog.coordinator.group.consumer.member import ClassicSide, Member, MemberState, Subscription
 from tidelog.coordinator.group.consumer.mixed import conversion, embedded
-from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.timing import Deadline
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.membership.join import KNOWN_MEMBER_VERSION, Joining
 from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error

@@ -9,7 +9,6 @@ from tidelog.coordinator.group.consumer import timing, topics
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
 from tidelog.coordinator.group.consumer.member import ClassicSide, Current, Member, Subscription
 from tidelog.coordinator.group.consumer.mixed import embedded
-from tidelog.coordinator.group.consumer.places import Place
 from tidelog.coordinator.group.consumer.records import (
     current_change,
     group_change,
@@ -18,6 +17,7 @@ from tidelog.coordinator.group.consumer.records import (
     target_change,
     target_epoch_change,
 )
+from tidelog.coordinator.group.consumer.topic_partitions import Place
 from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.member import Member as ClassicMember

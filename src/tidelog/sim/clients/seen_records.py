@@ -24,7 +24,7 @@ class Sent:
     offsets: set[int] = field(default_factory=set)
 
 
-class Told:
+class SeenRecords:
     """Values are unique in a run. `free` are topics of which nothing is promised, for they are deleted meanwhile."""
 
     def __init__(self, suite: Suite) -> None:
@@ -33,7 +33,7 @@ class Told:
         self._sent: dict[TopicPartition, dict[bytes, Sent]] = {}
 
     def __repr__(self) -> str:
-        return f"Told({sum(map(len, self._sent.values()))} values)"
+        return f"SeenRecords({sum(map(len, self._sent.values()))} values)"
 
     # Producers.
 

@@ -15,12 +15,12 @@ from tidelog.wire.records import batches
 PREFIX = 4
 
 
-class WireTap:
+class FrameText:
     def __init__(self) -> None:
         self._asked: dict[tuple[Link, int], tuple[int, int]] = {}
 
     def __repr__(self) -> str:
-        return f"WireTap({len(self._asked)} unanswered)"
+        return f"FrameText({len(self._asked)} unanswered)"
 
     def of(self, end: End, data: bytes) -> Iterator[str]:
         """Each frame in what this end sends."""

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 from tests.sim.checks.support import NAME, REPLICAS, batch, ghosts
-from tidelog.sim.checks.wire.overheard import EPOCHS, FETCH, Overheard
 from tidelog.sim.checks.wire.said import Fetched, Order, Source
+from tidelog.sim.checks.wire.wire_tap import EPOCHS, FETCH, WireTap
 from tidelog.wire.codec import encode_request, encode_response
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -31,7 +31,7 @@ class Scene:
 
     def __init__(self, *, epoch=1, before=1, listener="REPLICATION"):
         self.ghosts = ghosts()
-        self.overheard = Overheard(self.ghosts, lambda *_: before)
+        self.wire_tap = WireTap(self.ghosts, lambda *_: before)
         partition = SimpleNamespace(name=NAME, epoch=epoch, replicas=REPLICAS, high_watermark=4, last_stable_offset=3)
         replicas = SimpleNamespace(get=lambda *_: partition, topic_name=lambda _: "t")
         trace = SimpleNamespace(step=9)
@@ -47,12 +47,12 @@ class Scene:
     def ask(self, key, version, request):
         self.correlation += 1
         frame = b"".join(map(bytes, encode_request(key, version, self.correlation, "x", request)))
-        self.overheard.received(self.host, self.near, [memoryview(frame)[4:]])
+        self.wire_tap.received(self.host, self.near, [memoryview(frame)[4:]])
 
     def answer(self, key, version, response):
         """Returns the frame as it arrives."""
         frame = b"".join(map(bytes, encode_response(key, version, self.correlation, response)))
-        self.overheard.sent(self.host, self.near, frame)
+        self.wire_tap.sent(self.host, self.near, frame)
         return memoryview(frame)[4:]
 
     def fetch(self, follower=1, *, epoch=1, session=0, offset=7, life=11):
@@ -72,14 +72,14 @@ class Scene:
 def test_where_a_follower_says_to_be():
     scene = Scene()
     scene.fetch()
-    assert scene.overheard.fetched[0, NAME] == {(1, 1, 11): [Fetched(7, 1)]}
+    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [Fetched(7, 1)]}
 
 
 def test_a_follower_that_registered_anew_vouches_for_all_of_its_session():
     scene = Scene()
     scene.fetch()
     scene.fetch(session=1, offset=None, life=21)
-    assert set(scene.overheard.fetched[0, NAME]) == {(1, 1, 11), (1, 1, 21)}
+    assert set(scene.wire_tap.fetched[0, NAME]) == {(1, 1, 11), (1, 1, 21)}
 
 
 def test_what_comes_late_on_an_older_connection_is_of_another_session():
@@ -90,7 +90,7 @@ def test_what_comes_late_on_an_older_connection_is_of_another_session():
     scene.near.link = present
     scene.fetch(session=1, offset=None)
     scene.serve()
-    assert scene.overheard.strangers == []
+    assert scene.wire_tap.strangers == []
 
 
 def test_what_comes_on_a_link_that_was_given_up_may_be_older_or_newer():
@@ -99,10 +99,10 @@ def test_what_comes_on_a_link_that_was_given_up_may_be_older_or_newer():
     scene.fetch()
     scene.near.link = Link(is_open=False)
     scene.fetch(offset=5)
-    assert scene.overheard.fetched[0, NAME] == {(1, 1, 11): [Fetched(7, 1), Fetched(5, 1)]}
+    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [Fetched(7, 1), Fetched(5, 1)]}
     scene.near.link = Link()
     scene.fetch(offset=9)
-    assert scene.overheard.fetched[0, NAME] == {(1, 1, 11): [Fetched(9, 1)]}
+    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [Fetched(9, 1)]}
 
 
 def test_an_assigned_follower_may_be_answered_and_others_must_be_refused():
@@ -110,19 +110,19 @@ def test_an_assigned_follower_may_be_answered_and_others_must_be_refused():
         scene = Scene()
         scene.fetch(follower, epoch=epoch)
         scene.serve(code=code)
-        assert len(scene.overheard.strangers) == seen, (follower, epoch, code)
+        assert len(scene.wire_tap.strangers) == seen, (follower, epoch, code)
 
 
 def test_an_answer_of_the_step_in_which_the_epoch_changed():
     scene = Scene(epoch=2, before=1)
     scene.fetch(epoch=1)
     arrived = scene.serve()
-    assert scene.overheard.strangers == []
-    scene.overheard.received(scene.host, scene.far, [arrived])
-    assert scene.overheard.sources == {NAME: Source(0, 2, 1)}
-    assert [scene.overheard.sources[NAME].speaks_for(epoch) for epoch in (0, 1, 2)] == [False, True, True]
-    scene.overheard.step_over()
-    assert scene.overheard.sources == {}
+    assert scene.wire_tap.strangers == []
+    scene.wire_tap.received(scene.host, scene.far, [arrived])
+    assert scene.wire_tap.sources == {NAME: Source(0, 2, 1)}
+    assert [scene.wire_tap.sources[NAME].speaks_for(epoch) for epoch in (0, 1, 2)] == [False, True, True]
+    scene.wire_tap.step_over()
+    assert scene.wire_tap.sources == {}
 
 
 def test_an_answer_on_epochs_has_a_source_too():
@@ -130,8 +130,8 @@ def test_an_answer_on_epochs_has_a_source_too():
     asked = OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=1)])
     scene.ask(EPOCHS, 3, OffsetForLeaderEpochRequest(replica_id=1, topics=[asked]))
     arrived = scene.answer(EPOCHS, 3, OffsetForLeaderEpochResponse())
-    scene.overheard.received(scene.host, scene.far, [arrived])
-    assert scene.overheard.sources[NAME] == Source(0, 1, 1)
+    scene.wire_tap.received(scene.host, scene.far, [arrived])
+    assert scene.wire_tap.sources[NAME] == Source(0, 1, 1)
 
 
 def test_what_producers_and_consumers_are_told():
@@ -149,11 +149,11 @@ def test_what_producers_and_consumers_are_told():
                 responses=[produce.TopicProduceResponse(name="t", topic_id=ID, partition_responses=[said])]
             ),
         )
-    (success,) = scene.overheard.successes
+    (success,) = scene.wire_tap.successes
     assert (success.name, success.base, success.sent.producer_id) == (NAME, 3, 7)
     scene.fetch(follower=-1)
     scene.serve(content)
-    assert [(given.records, given.limit) for given in scene.overheard.given] == [(content, 4)]
+    assert [(given.records, given.limit) for given in scene.wire_tap.given] == [(content, 4)]
 
 
 def test_what_the_latest_offset_is_said_to_be():
@@ -165,7 +165,7 @@ def test_what_the_latest_offset_is_said_to_be():
         found = list_offsets.ListOffsetsPartitionResponse(partition_index=0, offset=4)
         said = list_offsets.ListOffsetsTopicResponse(name="t", partitions=[found])
         scene.answer(2, 7, list_offsets.ListOffsetsResponse(topics=[said]))
-    assert [(latest.offset, latest.epoch) for latest in scene.overheard.latest] == [(4, 1)]
+    assert [(latest.offset, latest.epoch) for latest in scene.wire_tap.latest] == [(4, 1)]
 
 
 def test_a_shutdown_that_the_controller_agreed_to():
@@ -182,8 +182,8 @@ def test_what_a_controller_pushed_and_how_it_was_answered():
     scene.host.node.broker = broker
     scene.ask(5, 4, StopReplicaRequest(controller_epoch=3, push_number=9))
     broker.pushes.confirmed = 5
-    assert scene.overheard.orders == []
+    assert scene.wire_tap.orders == []
     scene.answer(5, 4, StopReplicaResponse(error_code=11))
-    assert scene.overheard.orders == [Order("StopReplica", 3, 9, 4, 11)]
-    scene.overheard.step_over()
-    assert scene.overheard.orders == []
+    assert scene.wire_tap.orders == [Order("StopReplica", 3, 9, 4, 11)]
+    scene.wire_tap.step_over()
+    assert scene.wire_tap.orders == []

@@ -37,7 +37,7 @@ def partition_of(host: Host, name: TopicPartition) -> Partition | None:
     return None if node is None else node.replicas.get(*name)
 
 
-class Overheard:
+class WireTap:
     """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch), the places asked for. `sources`: of what
     the broker that is taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last
     step. `unclean_wish`: whether somebody asked for an unclean election."""
@@ -64,7 +64,7 @@ class Overheard:
         self._reading: dict[Link, Reading] = {}
 
     def __repr__(self) -> str:
-        return f"Overheard({len(self._asked)} unanswered)"
+        return f"WireTap({len(self._asked)} unanswered)"
 
     def forget(self, broker: int) -> None:
         """The broker's life is over, and with it all that it had heard."""

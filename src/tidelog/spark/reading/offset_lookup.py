@@ -18,7 +18,7 @@ from tidelog.spark.reading.topics import Found, find, told
 T = TypeVar("T")
 
 
-class Places:
+class OffsetLookup:
     """Looks up; one connection for as long as Spark keeps the reader."""
 
     def __init__(self, options: ReadOptions) -> None:

@@ -27,7 +27,7 @@ def home_offset(record: ConsumerRecord) -> int:
     )
 
 
-class Places:
+class CopiedOffsets:
     """Looks into the copy with one consumer, which reads only what is committed."""
 
     def __init__(self, consumer: Consumer) -> None:

@@ -76,7 +76,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Telling:
+class Playback:
     """`source`: the document and the KIP that the story comes from; `knobs`: every switch as it stood."""
 
     name: str
@@ -87,6 +87,6 @@ class Telling:
     verdict: Verdict
 
 
-def to_json(telling: Telling) -> dict[str, Any]:
+def to_json(telling: Playback) -> dict[str, Any]:
     """What `json.dumps` takes; tuples are lists, `remote` is an object."""
     return asdict(telling)

@@ -23,14 +23,14 @@ ZOOKEEPER = "zookeeper://"
 MOST_PORT = 65_535
 
 
-class SqlitePlace(NamedTuple):
+class SqliteAddress(NamedTuple):
     path: Path
 
     def __str__(self) -> str:
         return f"sqlite:{self.path}"
 
 
-class ZookeeperPlace(NamedTuple):
+class ZookeeperAddress(NamedTuple):
     hosts: str
     chroot: str = ""
 
@@ -38,24 +38,24 @@ class ZookeeperPlace(NamedTuple):
         return f"{ZOOKEEPER}{self.hosts}{self.chroot}"
 
 
-Place = SqlitePlace | ZookeeperPlace
+Place = SqliteAddress | ZookeeperAddress
 
 
 class StoreClosed(Exception):
     """Why a store cannot be opened, as one sentence."""
 
 
-def parse_place(text: str, option: str = "metadata.store") -> Place:
+def parse_address(text: str, option: str = "metadata.store") -> Place:
     """InvalidOption names the `option` where the text is neither kind of place."""
     if text.startswith(ZOOKEEPER):
         return parse_connect(text.removeprefix(ZOOKEEPER), option)
     kind, _, path = text.partition(":")
     if kind != "sqlite" or not path:
         raise InvalidOption(f"{option} must be sqlite:PATH or zookeeper://HOST:PORT/CHROOT, not {text}.")
-    return SqlitePlace(Path(path).absolute())
+    return SqliteAddress(Path(path).absolute())
 
 
-def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperPlace:
+def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperAddress:
     """`host:port,host:port/chroot`, as Kafka's zookeeper.connect; InvalidOption where it is not that."""
     hosts, _, chroot = text.strip().partition("/")
     parts = [part for part in chroot.split("/") if part]
@@ -67,10 +67,10 @@ def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperPlac
             )
     if any(part in {".", ".."} for part in parts):
         raise InvalidOption(f"{option} must be HOST:PORT,HOST:PORT/CHROOT, not {text}: no such chroot can be.")
-    return ZookeeperPlace(",".join(each.strip() for each in hosts.split(",")), "".join(f"/{part}" for part in parts))
+    return ZookeeperAddress(",".join(each.strip() for each in hosts.split(",")), "".join(f"/{part}" for part in parts))
 
 
-def place_of(config: BrokerConfig) -> Place:
+def address_of(config: BrokerConfig) -> Place:
     """What the options of a broker say; without any the file beside its first log folder."""
     connect, store = config.zookeeper_connect, config.metadata_store
     if connect is not None and store is not None:
@@ -80,19 +80,19 @@ def place_of(config: BrokerConfig) -> Place:
     if connect is not None:
         return parse_connect(connect)
     if store is not None:
-        return parse_place(store)
+        return parse_address(store)
     first = Path(config.folders[0])
-    return SqlitePlace(first.absolute().with_name(first.name + "-metadata") / "metadata.sqlite")
+    return SqliteAddress(first.absolute().with_name(first.name + "-metadata") / "metadata.sqlite")
 
 
 def session_timeout_ms(config: BrokerConfig, place: Place) -> int:
     """The term of a broker's session; ZooKeeper's servers may grant another one."""
-    if isinstance(place, SqlitePlace):
+    if isinstance(place, SqliteAddress):
         return config.broker_session_timeout_ms
     return config.zookeeper_session_timeout_ms
 
 
-def open_place(
+def open_store(
     place: Place,
     *,
     session_timeout_ms: int,
@@ -104,7 +104,7 @@ def open_place(
 ) -> Session:
     """A session with the store; StoreClosed where there can be none. `create`: it may be a new one. `folder` is the
     broker's own and locked: a session that it left in ZooKeeper when it was killed is ended by that (`last_life`)."""
-    if isinstance(place, ZookeeperPlace):
+    if isinstance(place, ZookeeperAddress):
         zookeeper_store, store_refused = _zookeeper()
         try:
             return zookeeper_store(

@@ -9,12 +9,12 @@ from tidelog.lab.play import Play
 Run = Callable[[Play, Command], None]
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """How the command is written, and what carries it out."""
 
     verb: Verb
     run: Run
 
 
-def entry(usage: str, run: Run, least: int = 0, most: int | None = 0, *options: str) -> Entry:
-    return Entry(Verb(usage, least, most, frozenset(options)), run)
+def entry(usage: str, run: Run, least: int = 0, most: int | None = 0, *options: str) -> CommandEntry:
+    return CommandEntry(Verb(usage, least, most, frozenset(options)), run)
