@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.wire.codec import decode_response, encode_request
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

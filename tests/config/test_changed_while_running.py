@@ -13,7 +13,7 @@ from tidelog.client.admin import Coordinator
 from tidelog.shell.transport import Admin
 from tidelog.testing import Cluster
 from tidelog.wire.codec import decode_response, encode_request
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 TOPIC, BROKER = ConfigResource.Type.TOPIC, ConfigResource.Type.BROKER

@@ -6,9 +6,9 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.controller.commands import configs
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster import alter_configs, incremental_alter_configs
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
-from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.configs import alter_configs, incremental_alter_configs
+from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
+from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 SET, DELETE, APPEND = 0, 1, 2
 TOPIC, BROKER = configs.TOPIC, configs.BROKER

@@ -6,8 +6,8 @@ from tests.node.one_broker import OneBroker, values
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.option import Dynamic
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

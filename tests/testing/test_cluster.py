@@ -11,7 +11,7 @@ from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.log_dir_lock import Refusal
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 

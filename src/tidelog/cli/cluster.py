@@ -16,7 +16,7 @@ from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import addresses
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.describe_topic_partitions import (
     Cursor,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tidelog.config.alter import Operation
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -38,11 +38,11 @@ from tidelog.errors import ErrorCode
 from tidelog.model import Time, earliest
 from tidelog.ports import Delete, Read, StoreResult
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
+from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
+from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest

@@ -10,21 +10,21 @@ from tidelog.wire.messages.cluster.alter_client_quotas import (
     EntityDataResponse,
     EntryDataResponse,
 )
-from tidelog.wire.messages.cluster.alter_configs import (
+from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from tidelog.wire.messages.configs.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResourceResponse,
 )
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

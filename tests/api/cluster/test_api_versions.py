@@ -1,6 +1,6 @@
 import pytest
 
-from tests.api.cluster.fake_context import context
+from tests.api.fake_context import context
 from tidelog.api.cluster import api_versions
 from tidelog.api.registry import APIS
 from tidelog.errors import ErrorCode

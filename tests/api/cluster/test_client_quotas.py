@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.api.cluster.fake_context import context
+from tests.api.fake_context import context
 from tidelog.api.cluster import describe_client_quotas
 from tidelog.api.security import describe_user_scram_credentials
 from tidelog.errors import ErrorCode

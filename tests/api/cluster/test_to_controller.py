@@ -5,33 +5,33 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.api.cluster.fake_context import context
+from tests.api.fake_context import context
 from tidelog.api.cluster import describe_log_dirs
+from tidelog.api.configs import incremental_alter_configs
 from tidelog.api.context import PENDING
-from tidelog.api.topics import incremental_alter_configs
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 
 REQUESTS = {
-    "topics.alter_configs": AlterConfigsRequest,
-    "topics.incremental_alter_configs": IncrementalAlterConfigsRequest,
+    "configs.alter_configs": AlterConfigsRequest,
+    "configs.incremental_alter_configs": IncrementalAlterConfigsRequest,
 }
 MODULES = (
     "cluster.alter_partition",
     "cluster.controlled_shutdown",
-    "cluster.elect_leaders",
+    "topics.elect_leaders",
     "topics.create_topics",
     "topics.delete_topics",
     "topics.create_partitions",
-    "topics.alter_configs",
-    "topics.incremental_alter_configs",
+    "configs.alter_configs",
+    "configs.incremental_alter_configs",
 )
 
 

@@ -1,8 +1,8 @@
 """DescribeCluster (60): the cluster's id, its controller and its brokers (KIP-700)."""
 
 from tidelog.api.cluster import operations
-from tidelog.api.cluster.metadata import alive, shown_controller
 from tidelog.api.context import Context
+from tidelog.api.topics.metadata import alive, shown_controller
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.describe_cluster import (
     DescribeClusterBroker,

@@ -5,8 +5,8 @@ Where the internal topic does not exist yet, the controller is asked to create i
 
 from typing import NamedTuple
 
-from tidelog.api.cluster.auto_create import auto_create
 from tidelog.api.context import Context
+from tidelog.api.topics.auto_create import auto_create
 from tidelog.coordinator.placement import partition_for
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint

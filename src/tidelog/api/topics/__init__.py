@@ -1,1 +1,1 @@
-"""Topics and configurations: what admin clients ask for."""
+"""Handlers of the APIs about topics, a file per API."""

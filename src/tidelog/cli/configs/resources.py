@@ -11,7 +11,7 @@ from tidelog.client.admin import ANY
 from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.list_config_resources import ListConfigResourcesRequest
+from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
 DEFAULT_BROKERS_SOURCE = 3

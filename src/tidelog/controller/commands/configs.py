@@ -18,9 +18,9 @@ from tidelog.controller.journal import Group, Steps, submit
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
 from tidelog.ports import Create, Delete, Write
-from tidelog.wire.messages.cluster import alter_configs, incremental_alter_configs
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs import alter_configs, incremental_alter_configs
+from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

@@ -26,8 +26,8 @@ from tidelog.shell.auditing.hearing import unclean
 from tidelog.shell.auditing.pieces import Piece
 from tidelog.shell.auditing.plan import PIECE_BYTES, Plan, Replica, Subject, Wanted, of_folder, width_of
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 

@@ -19,7 +19,7 @@ from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.producer import Producer
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
-from tidelog.wire.messages.cluster import alter_configs as legacy
+from tidelog.wire.messages.configs import alter_configs as legacy
 from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

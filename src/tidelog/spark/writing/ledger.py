@@ -15,7 +15,7 @@ from tidelog.shell.blocking.sockets import now
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.spark.writing.entries import LedgerEntry, decoded
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest

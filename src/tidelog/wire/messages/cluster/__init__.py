@@ -1,1 +1,1 @@
-"""Messages about brokers, their options and the cluster; between brokers too."""
+"""Messages about brokers and the cluster; between brokers too."""

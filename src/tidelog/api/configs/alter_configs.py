@@ -1,8 +1,8 @@
 """AlterConfigs (33): options of topics, brokers and groups replaced."""
 
+from tidelog.api.configs.broker_options import hand_over_here
 from tidelog.api.context import Context, Pending
-from tidelog.api.topics.broker_options import hand_over_here
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
 def handle(request: AlterConfigsRequest, context: Context) -> Pending | AlterConfigsResponse:

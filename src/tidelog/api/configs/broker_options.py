@@ -7,8 +7,8 @@ from tidelog.api.context import Context
 from tidelog.config.resources import BROKER
 from tidelog.controller.refusals import refuse
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.alter_configs import AlterConfigsRequest
-from tidelog.wire.messages.cluster.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
+from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 

@@ -6,8 +6,8 @@ Eligible leader replicas are answered empty: they are not kept (docs/differences
 from collections.abc import Iterable
 
 from tidelog.api.cluster import operations
-from tidelog.api.cluster.metadata import unreachable
 from tidelog.api.context import Context
+from tidelog.api.topics.metadata import unreachable
 from tidelog.controller import names
 from tidelog.controller.image import TopicImage
 from tidelog.errors import ErrorCode

@@ -3,7 +3,7 @@
 from tidelog.api.context import Context
 from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, TYPES
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.list_config_resources import (
+from tidelog.wire.messages.configs.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,

@@ -1,7 +1,8 @@
 import pytest
 
-from tests.api.cluster.fake_context import add_topic, context, image
-from tidelog.api.cluster import describe_cluster, describe_topic_partitions, metadata
+from tests.api.fake_context import add_topic, context, image
+from tidelog.api.cluster import describe_cluster
+from tidelog.api.topics import describe_topic_partitions, metadata
 from tidelog.effects import CONTROLLER, Ask
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID

@@ -5,8 +5,8 @@ request is UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
 """
 
 from tidelog.api.cluster import operations
-from tidelog.api.cluster.auto_create import auto_create
 from tidelog.api.context import Context
+from tidelog.api.topics.auto_create import auto_create
 from tidelog.controller import names
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode

@@ -1,10 +1,10 @@
 import pytest
 
-from tests.api.cluster.fake_context import add_topic, context, image
-from tidelog.api.topics import describe_configs, list_config_resources
+from tests.api.fake_context import add_topic, context, image
+from tidelog.api.configs import describe_configs, list_config_resources
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tidelog.wire.messages.cluster.list_config_resources import ListConfigResourcesRequest
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
 
 
 def ask(kind, name, keys=None, overrides=None, **fields):

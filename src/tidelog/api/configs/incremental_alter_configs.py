@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (44): options of topics, brokers, groups and loggers set, deleted, appended to (KIP-339)."""
 
+from tidelog.api.configs.broker_options import hand_over_here
+from tidelog.api.configs.loggers import alter_levels, concern_loggers
 from tidelog.api.context import Context, Pending
-from tidelog.api.topics.broker_options import hand_over_here
-from tidelog.api.topics.loggers import alter_levels, concern_loggers
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

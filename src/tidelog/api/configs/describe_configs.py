@@ -4,14 +4,14 @@
 A broker answers for itself, for the cluster-wide dynamic options (the broker named ''), and for every topic.
 """
 
+from tidelog.api.configs import loggers
 from tidelog.api.context import Context
-from tidelog.api.topics import loggers
 from tidelog.config import describe
 from tidelog.config.describe import Described
 from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.controller import names
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.cluster.describe_configs import (
+from tidelog.wire.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

@@ -6,7 +6,7 @@ from tidelog.config.alter import Change
 from tidelog.config.describe import Described, Source
 from tidelog.config.resources import BROKER_LOGGER
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.cluster.incremental_alter_configs import (
+from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

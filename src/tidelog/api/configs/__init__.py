@@ -1,0 +1,1 @@
+"""Configurations of topics, brokers, groups and loggers: described, listed, altered."""
