@@ -5,7 +5,7 @@ leader epoch, so "am I the leader of this epoch?" is asked in `leading` alone.
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
@@ -34,6 +34,12 @@ class Assignment(NamedTuple):
     partition_epoch: int
     replicas: tuple[int, ...]
     adding: tuple[int, ...] | None = None
+
+
+class DirtyPartitions(Protocol):
+    """The partitions of a fetch session that changed since it was answered: an insertion-ordered set."""
+
+    def __setitem__(self, name: TopicPartition, value: None) -> None: ...
 
 
 class Traffic:
@@ -86,7 +92,7 @@ class Partition:
         self.failed = self.flush_pending = False
         self.full = False  # its folder has no room: nothing is appended, all is served
         self.traffic = Traffic()
-        self.sessions: dict[int, dict[TopicPartition, None]] = {}
+        self.sessions: dict[int, DirtyPartitions] = {}
         """Fetch sessions that read this partition: session id → its set of dirty partitions."""
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import MOVED, find, present_leader
-from tidelog.api.records.sessions import Wanted
+from tidelog.api.records.sessions import UnknownPartition, Wanted
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
@@ -24,6 +24,8 @@ def refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData:
         aborted_transactions=[] if code in NOT_READ else None,
         records=b"",
     )
+    if isinstance(wanted.name, UnknownPartition):
+        return answer
     if code == ErrorCode.OFFSET_OUT_OF_RANGE and context.listener == context.broker.inter_broker_listener:
         partition = find(context.broker, *wanted.name)
         answer.log_start_offset = partition.log.log_start_offset

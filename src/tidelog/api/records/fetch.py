@@ -12,7 +12,14 @@ from tidelog.api.records import answers, closest
 from tidelog.api.records.allowance import allowed_bytes
 from tidelog.api.records.asking import asked_partitions, session_of
 from tidelog.api.records.leaders import MOVED, endpoints, find
-from tidelog.api.records.sessions import INITIAL_EPOCH, NO_SESSION, Session, Wanted
+from tidelog.api.records.sessions import (
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    Session,
+    UnknownPartition,
+    Wanted,
+)
 from tidelog.effects import Deferred, FileSlice, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
@@ -47,14 +54,14 @@ class Reader:
     committed_only: bool
     rack: str
     session: Session | None
-    wanted: dict[TopicPartition, Wanted]
-    fresh: dict[TopicPartition, None]
+    wanted: dict[FetchedPartition, Wanted]
+    fresh: dict[FetchedPartition, None]
 
     @property
     def is_follower(self) -> bool:
         return self.replica >= 0
 
-    def candidates(self) -> Iterable[TopicPartition]:
+    def candidates(self) -> Iterable[FetchedPartition]:
         """What can have changed: for a session what is dirty or was asked, otherwise everything. What was answered
         last comes last, so that a partition with many records does not starve the others."""
         return {**self.session.dirty, **self.fresh} if self.session else self.fresh
@@ -65,8 +72,8 @@ class Outcome:
     """The answers so far; `urgent` when they must not wait for more bytes, `short` names those with records left.
     `throttled`: the bytes of throttled partitions among `size`."""
 
-    answers: dict[TopicPartition, PartitionData] = field(default_factory=dict)
-    short: set[TopicPartition] = field(default_factory=set)
+    answers: dict[FetchedPartition, PartitionData] = field(default_factory=dict)
+    short: set[FetchedPartition] = field(default_factory=set)
     size: int = 0
     throttled: int = 0
     urgent: bool = False
@@ -112,6 +119,8 @@ def _record_progress(reader: Reader, context: Context) -> None:
         session.broker_epoch = reader.broker_epoch
         names = dict.fromkeys(session.wanted)
     for name in names:
+        if isinstance(name, UnknownPartition):
+            continue
         wanted = reader.wanted[name]
         partition = broker.replicas.get(*name)
         if partition is None:
@@ -142,7 +151,8 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferre
     if reader.session is not None:
         patient = reader.is_follower and not context.broker.config.replica_selector_class
         return Deferred((Signal(reader.session.dirty_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
-    return Deferred([Readable(name) for name in reader.wanted], deadline, _answer_or_wait, (reader,))
+    conditions = [Readable(name) for name in reader.wanted if isinstance(name, TopicPartition)]
+    return Deferred(conditions, deadline, _answer_or_wait, (reader,))
 
 
 def _collect(context: Context, reader: Reader) -> Outcome:
@@ -165,7 +175,7 @@ def _collect(context: Context, reader: Reader) -> Outcome:
 
 
 def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) -> PartitionData:
-    if wanted.name.topic.startswith("/"):
+    if isinstance(wanted.name, UnknownPartition):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     partition = find(context.broker, *wanted.name)
     if wanted.topic_id not in (NO_ID, partition.log.topic_id):
@@ -211,10 +221,10 @@ def _read_as_follower(
     diverging = _divergence(partition, wanted, outcome)
     if diverging is not None:
         return diverging
-    is_behind = wanted.told_high_watermark < partition.high_watermark
-    if is_behind and (wanted.told_high_watermark < 0 or context.broker.config.replica_selector_class):
+    is_behind = wanted.sent_high_watermark < partition.high_watermark
+    if is_behind and (wanted.sent_high_watermark < 0 or context.broker.config.replica_selector_class):
         outcome.urgent = True
-    if wanted.told_log_start < partition.log.log_start_offset:
+    if wanted.sent_log_start < partition.log.log_start_offset:
         outcome.urgent = True
     return _data(partition, _pace(context, partition, reader, wanted, outcome))
 
@@ -299,12 +309,13 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
     leaders: set[int] = set()
     for name, answer in outcome.answers.items():
         wanted = reader.wanted[name]
-        if not _told(reader, wanted, answer, short=name in outcome.short) and incremental:
+        is_named = not incremental or _has_changed(wanted, answer)
+        _note_sent(session, wanted, answer, short=name in outcome.short)
+        if not is_named:
             continue
-        key = (name.topic, wanted.topic_id)
+        key = ("" if isinstance(name, UnknownPartition) else name.topic, wanted.topic_id)
         if key not in topics:
-            topic = "" if name.topic.startswith("/") else name.topic
-            topics[key] = FetchableTopicResponse(topic=topic, topic_id=wanted.topic_id, partitions=[])
+            topics[key] = FetchableTopicResponse(topic=key[0], topic_id=wanted.topic_id, partitions=[])
         topics[key].partitions.append(answer)
         if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
             leaders.add(answer.current_leader.leader_id)
@@ -319,29 +330,31 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
     return response
 
 
-def _told(reader: Reader, wanted: Wanted, answer: PartitionData, *, short: bool) -> bool:
-    """Whether an incremental answer must name this partition. It is clean again when nothing is left to read where its
-    fetcher is, which is where it was until it says otherwise."""
-    session = reader.session
-    if answer.error_code:
-        wanted.told_high_watermark = -1
-        if session is not None:
-            session.dirty[wanted.name] = None
-        return True
-    changed = (
-        bool(answer.records)
-        or answer.high_watermark != wanted.told_high_watermark
-        or answer.log_start_offset != wanted.told_log_start
+def _has_changed(wanted: Wanted, answer: PartitionData) -> bool:
+    """Whether an incremental answer must name this partition."""
+    return (
+        bool(answer.error_code)
+        or bool(answer.records)
+        or answer.high_watermark != wanted.sent_high_watermark
+        or answer.log_start_offset != wanted.sent_log_start
         or answer.preferred_read_replica >= 0
         or answer.diverging_epoch.epoch >= 0
         or answer.diverging_epoch.end_offset >= 0
     )
-    diverges = answer.diverging_epoch.end_offset >= 0  # then the fetcher takes nothing else of the answer
-    wanted.told_high_watermark = -1 if diverges else answer.high_watermark
-    wanted.told_log_start = -1 if diverges else answer.log_start_offset
-    if session is not None:
-        if short:
-            session.dirty.setdefault(wanted.name)
-        else:
-            session.dirty.pop(wanted.name, None)
-    return changed
+
+
+def _note_sent(session: Session | None, wanted: Wanted, answer: PartitionData, *, short: bool) -> None:
+    """What the fetcher knows from now on. A partition is clean when nothing is left to read where its fetcher is, which
+    is where it was until it says otherwise; one that was refused stays dirty."""
+    if answer.error_code:
+        wanted.sent_high_watermark = -1
+    else:
+        diverges = answer.diverging_epoch.end_offset >= 0  # then the fetcher takes nothing else of the answer
+        wanted.sent_high_watermark = -1 if diverges else answer.high_watermark
+        wanted.sent_log_start = -1 if diverges else answer.log_start_offset
+    if session is None:
+        return
+    if answer.error_code or short:
+        session.dirty.setdefault(wanted.name)
+    else:
+        session.dirty.pop(wanted.name, None)

@@ -7,6 +7,7 @@ closes, each following request raises the epoch by one, and an unexpected one is
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
@@ -21,19 +22,29 @@ EVICTION_MS = 120_000
 _LARGEST = 2**31 - 1
 
 
+class UnknownPartition(NamedTuple):
+    """One of a topic whose id this broker does not know, or not yet. It has its place in the session and in answers."""
+
+    topic_id: bytes
+    partition: int
+
+
+FetchedPartition = TopicPartition | UnknownPartition
+
+
 @dataclass(slots=True)
 class Wanted:
     """One partition as its fetcher last asked for it, and the watermarks it was last told (-1: tell again)."""
 
-    name: TopicPartition
+    name: FetchedPartition
     topic_id: bytes
     offset: int
     max_bytes: int
     leader_epoch: int
     last_epoch: int
     log_start: int
-    told_high_watermark: int = -1
-    told_log_start: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start: int = -1
 
 
 @dataclass(slots=True)
@@ -46,8 +57,8 @@ class Session:
     replica: int
     used_at: int
     broker_epoch: int = -1
-    wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)
-    dirty: dict[TopicPartition, None] = field(default_factory=dict)
+    wanted: dict[FetchedPartition, Wanted] = field(default_factory=dict)
+    dirty: dict[FetchedPartition, None] = field(default_factory=dict)
 
     def dirty_key(self, *, patient: bool) -> tuple[str, int]:
         """What its waiting fetch waits for; the patient one hears of a high watermark with what comes next."""
