@@ -1,12 +1,10 @@
 """Where a follower cuts, by generation (rule 5)."""
 
-from tidelog.partition.truncation import KIP_101, KIP_279, KIP_320, Cut, EpochEnd, cut_point
+from tidelog.partition.truncation import KIP_101, KIP_279, KIP_320, Cut, EpochEnd
 
 
 def cut(leader, own, generation, end=10, start=0, high_watermark=3):
-    return cut_point(
-        EpochEnd(*leader), EpochEnd(*own), end=end, start=start, high_watermark=high_watermark, generation=generation
-    )
+    return generation.cut_point(EpochEnd(*leader), EpochEnd(*own), end=end, start=start, high_watermark=high_watermark)
 
 
 def test_the_same_epoch_cuts_at_the_earlier_end_and_is_settled():

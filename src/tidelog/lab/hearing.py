@@ -105,7 +105,7 @@ class Hearing:
             return ErrorCode(mine.error_code).name
         if mine.end_offset < 0:
             return "I know no such epoch"
-        if not self.stage.generation.trusts_epoch:
+        if not self.stage.generation.uses_answered_epoch:
             return f"it ends at {mine.end_offset}"
         return f"epoch {mine.leader_epoch} ends at {mine.end_offset}"
 

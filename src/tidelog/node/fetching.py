@@ -232,15 +232,16 @@ class Fetching:
             partition = following.partition
             following.epoch = partition.epoch
             following.in_session = True
-            log, fenced = partition.log, partition.generation.fenced
+            log = partition.log
+            leader_epoch, last_epoch = partition.generation.fetched_epochs(partition.epoch, log.epochs.latest)
             if log.topic_id not in topics:
                 topics[log.topic_id] = FetchTopic(topic=name.topic, topic_id=log.topic_id, partitions=[])
             topics[log.topic_id].partitions.append(
                 FetchPartition(
                     partition=name.partition,
-                    current_leader_epoch=partition.epoch if fenced else NO_EPOCH,
+                    current_leader_epoch=leader_epoch,
                     fetch_offset=log.log_end_offset,
-                    last_fetched_epoch=log.epochs.latest if fenced else NO_EPOCH,
+                    last_fetched_epoch=last_epoch,
                     log_start_offset=log.log_start_offset,
                     partition_max_bytes=self._config.replica_fetch_max_bytes,
                 )

@@ -17,7 +17,7 @@ from tidelog.model import Time as Moment
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.progress import LONG_AGO, Progress
-from tidelog.partition.truncation import KIP_320, Cut, EpochEnd, Generation, cut_point
+from tidelog.partition.truncation import KIP_320, Cut, EpochEnd, Generation
 from tidelog.ports import Buffer
 
 ACKS_ALL = -1
@@ -151,9 +151,10 @@ class Partition:
         if isinstance(self.role, Follower) and not new_epoch:
             self.role.leader = leader
             return
-        if self.generation.to_high_watermark and leader != NO_LEADER:
-            self.truncate_to(self.high_watermark)
-        self.role = Follower(leader, asking=self.generation.asks and self.log.epochs.latest >= 0)
+        cut = self.generation.cut_on_following(self.high_watermark)
+        if cut is not None and leader != NO_LEADER:
+            self.truncate_to(cut)
+        self.role = Follower(leader, asking=self.generation.asks_before_fetching(self.log.epochs.latest))
 
     def fail(self) -> None:
         """The folder refused: no role until a restart. A leader that no follower can fetch from would otherwise take
@@ -358,13 +359,12 @@ class Partition:
 
     def reconcile(self, leader: EpochEnd) -> Cut:
         """Cut this log where the leader's answer says (rule 5)."""
-        cut = cut_point(
+        cut = self.generation.cut_point(
             leader,
             self.epoch_end(leader.epoch),
             end=self.log.log_end_offset,
             start=self.log.log_start_offset,
             high_watermark=self.high_watermark,
-            generation=self.generation,
         )
         self.truncate_to(cut.offset)
         return cut

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log before it follows a new leader: four generations of Kafka behind one switch.
+"""Where a follower cuts its log before it follows a new leader: four generations of Kafka, a class each.
 
 Production runs KIP_320 only. The older ones exist for the lab and as mutants of the simulator: they lose acknowledged
 records or let logs diverge (REPLICATION: truncation, by generation). The oldest brings the controller of its time,
@@ -6,6 +6,8 @@ which looks at who is there and not at whether it is the same process as before.
 """
 
 from typing import NamedTuple
+
+from tidelog.model import NO_EPOCH
 
 UNDEFINED = -1
 
@@ -17,30 +19,6 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-class Generation(NamedTuple):
-    """`to_high_watermark`: cut to HW on becoming a follower. `asks`: send OffsetsForLeaderEpoch before fetching.
-    `trusts_epoch`: use the epoch in its answer (KIP-279). `fenced`: requests carry the current leader epoch, and a
-    fetch carries the last fetched one (KIP-320). `trusts_restarts`: a broker that is back at once keeps its place in
-    the ISR (before broker epochs, KIP-903)."""
-
-    name: str
-    to_high_watermark: bool
-    asks: bool
-    trusts_epoch: bool
-    fenced: bool
-    trusts_restarts: bool = False
-
-
-HIGH_WATERMARK = Generation(
-    "high_watermark", to_high_watermark=True, asks=False, trusts_epoch=False, fenced=False, trusts_restarts=True
-)
-KIP_101 = Generation("kip_101", to_high_watermark=False, asks=True, trusts_epoch=False, fenced=False)
-KIP_279 = Generation("kip_279", to_high_watermark=False, asks=True, trusts_epoch=True, fenced=False)
-KIP_320 = Generation("kip_320", to_high_watermark=False, asks=False, trusts_epoch=True, fenced=True)
-
-GENERATIONS = {generation.name: generation for generation in (HIGH_WATERMARK, KIP_101, KIP_279, KIP_320)}
-
-
 class Cut(NamedTuple):
     """Truncate to `offset`; `settled` when the logs then agree, else ask again with the epoch that is left."""
 
@@ -48,14 +26,77 @@ class Cut(NamedTuple):
     settled: bool
 
 
-def cut_point(
-    leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int, generation: Generation
-) -> Cut:
-    """Rule 5: where to cut, given the leader's answer and this log's own (epoch, end) for the answered epoch."""
-    if leader.end_offset == UNDEFINED:
-        return Cut(min(high_watermark, end), settled=True)
-    if not generation.trusts_epoch or own.epoch == UNDEFINED:
-        return Cut(max(min(leader.end_offset, end), start), settled=True)
-    if own.epoch != leader.epoch:
-        return Cut(max(min(own.end_offset, end), start), settled=False)
-    return Cut(max(min(leader.end_offset, own.end_offset, end), start), settled=True)
+class Generation:
+    """One method for each decision; the base is production, KIP-320: requests carry the current leader epoch, and a
+    fetch carries the last fetched one, so the leader finds where the logs part."""
+
+    name = "kip_320"
+    trusts_restarts = False
+    """The controller lets a broker that is back at once keep its place in the ISR (before broker epochs, KIP-903)."""
+    uses_answered_epoch = True
+    """The epoch in an answer to OffsetsForLeaderEpoch counts (KIP-279), not only the offset."""
+
+    def __repr__(self) -> str:
+        return f"<generation {self.name}>"
+
+    def cut_on_following(self, high_watermark: int) -> int | None:  # noqa: ARG002
+        """Where to cut as soon as a leader is known, or None."""
+        return None
+
+    def asks_before_fetching(self, latest_epoch: int) -> bool:  # noqa: ARG002
+        """Whether OffsetsForLeaderEpoch comes before the first fetch."""
+        return False
+
+    def fetched_epochs(self, leader_epoch: int, latest_epoch: int) -> tuple[int, int]:
+        """(current leader epoch, last fetched epoch) of a fetch."""
+        return leader_epoch, latest_epoch
+
+    def cut_point(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Cut:
+        """Rule 5: where to cut, given the leader's answer and this log's own (epoch, end) for the answered epoch."""
+        if leader.end_offset == UNDEFINED:
+            return Cut(min(high_watermark, end), settled=True)
+        if own.epoch == UNDEFINED:
+            return Cut(max(min(leader.end_offset, end), start), settled=True)
+        if own.epoch != leader.epoch:
+            return Cut(max(min(own.end_offset, end), start), settled=False)
+        return Cut(max(min(leader.end_offset, own.end_offset, end), start), settled=True)
+
+
+class _Kip279(Generation):
+    """Asks where the leader's epoch ends, and compares epochs; requests are not fenced yet."""
+
+    name = "kip_279"
+
+    def asks_before_fetching(self, latest_epoch: int) -> bool:
+        return latest_epoch >= 0
+
+    def fetched_epochs(self, leader_epoch: int, latest_epoch: int) -> tuple[int, int]:  # noqa: ARG002
+        return NO_EPOCH, NO_EPOCH
+
+
+class _Kip101(_Kip279):
+    """Takes only the offset of the answer."""
+
+    name = "kip_101"
+    uses_answered_epoch = False
+
+    def cut_point(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Cut:
+        nothing_known = own._replace(epoch=UNDEFINED)
+        return super().cut_point(leader, nothing_known, end=end, start=start, high_watermark=high_watermark)
+
+
+class _HighWatermark(_Kip101):
+    """Cuts to its own high watermark, and asks nobody."""
+
+    name = "high_watermark"
+    trusts_restarts = True
+
+    def cut_on_following(self, high_watermark: int) -> int | None:
+        return high_watermark
+
+    def asks_before_fetching(self, latest_epoch: int) -> bool:  # noqa: ARG002
+        return False
+
+
+HIGH_WATERMARK, KIP_101, KIP_279, KIP_320 = _HighWatermark(), _Kip101(), _Kip279(), Generation()
+GENERATIONS = {generation.name: generation for generation in (HIGH_WATERMARK, KIP_101, KIP_279, KIP_320)}
