@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from tidelog.api.context import PENDING, Context, Pending, Push
 from tidelog.api.records.sessions import Sessions
@@ -45,6 +45,21 @@ from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 
+class Reactions(Protocol):
+    """What the node does when a part of the broker found that something changed."""
+
+    def role_changed(self, partition: Partition) -> None: ...
+
+    def registered(self, epoch: int) -> None: ...
+
+    def broker_moved(self, broker_id: int) -> None: ...
+
+    def config_changed(self, config: BrokerConfig) -> None: ...
+
+    def signal(self, key: tuple[Any, ...]) -> None:
+        """Deferred answers that wait for the key go on."""
+
+
 class BrokerState:
     """Puts a broker's parts together. `effects` is the list that all of them put their wishes into."""
 
@@ -60,10 +75,7 @@ class BrokerState:
         directories: Mapping[str, bytes],
         effects: list[Effect],
         store: StoreCalls,
-        on_role: Callable[[Partition], None],
-        on_registered: Callable[[int], None],
-        on_moved: Callable[[int], None],
-        wake: Callable[[tuple[Any, ...]], None],
+        node: Reactions,
     ) -> None:
         self.broker_id = config.broker_id
         self.config = config
@@ -97,11 +109,11 @@ class BrokerState:
             on_broker=self._broker_changed,
             on_quotas=self._quotas_changed,
         )
-        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: wake(("producer-ids",)))
+        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: node.signal(("producer-ids",)))
         self.forwarding = Forwarding(effects)
         self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image, group_config=self.group_config)
         self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.give)
-        self.verifying = Verifying(self.image, effects, lambda producer_id: wake(("verified", producer_id)))
+        self.verifying = Verifying(self.image, effects, lambda producer_id: node.signal(("verified", producer_id)))
         self.controller = Controller(
             self.broker_id, config, entropy=entropy, trusts_restarts=generation.trusts_restarts
         )
@@ -112,18 +124,17 @@ class BrokerState:
             store.submit,
             effects,
             entropy=entropy,
-            on_registered=on_registered,
+            on_registered=node.registered,
             directories=lambda: [id_ for folder, id_ in directories.items() if folder in self.replicas.live_folders],
             now=lambda: self.now,
         )
         given = (self.replicas, self.fetching, self.configs, self.image, self.membership)
-        self.assignments = Assignments(self.broker_id, *given, effects, on_role=on_role)
+        self.assignments = Assignments(self.broker_id, *given, effects, on_role=node.role_changed)
         self.pushes = PushOrder(store.submit, self.controller)
         self.now = Time(0, 0)
         self._orphans: list[Partition] | None = None
         self._told_by = -1
-        self._on_moved = on_moved
-        self.on_config: Callable[[BrokerConfig], None] = lambda _: None
+        self._node = node
         self._entropy = entropy
         self._submit = store.submit
         self._topic_configs: dict[str, TopicConfig] = {}
@@ -189,7 +200,7 @@ class BrokerState:
             partition.mark_dirty()
         self.throttles.configure(self.config, self.now.mono)
         self._tell_admission()
-        self.on_config(self.config)
+        self._node.config_changed(self.config)
 
     def _quotas_changed(self) -> None:
         self.quotas.change(self.configs.quotas())
@@ -281,7 +292,7 @@ class BrokerState:
             known = self.image.brokers.get(broker)
             listener = self.inter_broker_listener
             if known is None or known.endpoints.get(listener) != old.endpoints.get(listener):
-                self._on_moved(broker)
+                self._node.broker_moved(broker)
 
     def look_for_strays(self) -> None:
         """Once all is told, by a controller not older than the one that led when this broker registered: an older one

@@ -65,10 +65,7 @@ class Node:
             directories=directories or {},
             effects=self._effects,
             store=self.store,
-            on_role=self._role_changed,
-            on_registered=self._registered,
-            on_moved=self._broker_moved,
-            wake=self.purgatory.signal,
+            node=self,
         )
         broker = self.broker
         self.replicas = broker.replicas
@@ -76,7 +73,6 @@ class Node:
         self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, config.request_timeout_ms)
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
-        broker.on_config = self.upkeep.configure
         self.stopping = Stopping(self._effects)
         of_topics: Mapping[str, Any] = {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}
         self.coordinating = Coordinating(of_topics, broker.replicas, self._effects, broker.examine)
@@ -341,7 +337,7 @@ class Node:
                 continue
             if partition.failed:
                 self._tell_gone(partition)
-                self._role_changed(partition)
+                self.role_changed(partition)
                 continue
             leads = isinstance(partition.role, Leader)
             if leads:  # a change of the ISR may let both go on
@@ -369,18 +365,26 @@ class Node:
 
     # Roles and membership.
 
-    def _role_changed(self, partition: Partition) -> None:
+    # broker_state.Reactions: what parts of the broker found to have changed.
+
+    def signal(self, key: tuple[Any, ...]) -> None:
+        self.purgatory.signal(key)
+
+    def config_changed(self, config: BrokerConfig) -> None:
+        self.upkeep.configure(config)
+
+    def role_changed(self, partition: Partition) -> None:
         self.coordinating.role_changed(partition, self.now)
         partition.advance(self.now, self.broker.eligible)
 
-    def _registered(self, epoch: int) -> None:
+    def registered(self, epoch: int) -> None:
         broker = self.broker
         broker.fetching.broker_epoch = epoch
         broker.image.cluster_id = broker.cluster_id
         broker.producer_ids.restart()
         self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
 
-    def _broker_moved(self, broker_id: int) -> None:
+    def broker_moved(self, broker_id: int) -> None:
         self.peers.drop(broker_id)  # no answer will come from where it was
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
