@@ -6,7 +6,6 @@ node is broker and controller) with the heap and JVM flags of its start script; 
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from tests.ports import free_ports
 from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.readiness import is_complete, view_of
 
@@ -41,14 +41,6 @@ def java(heap: Sequence[str], *command: str) -> list[str]:
     return ["java", *heap, *JVM_FLAGS, "-cp", f"{libs}/*", *command]
 
 
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
 @dataclass
 class Side:
     """A cluster of one kind. `start` returns when every broker lists all and a controller leads."""
@@ -69,8 +61,12 @@ class Side:
         self.prepare()
 
     def __enter__(self) -> Self:
-        self.start()
-        self.wait_ready()
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,6 +111,7 @@ class Side:
                 self.processes[number] = subprocess.Popen(self.command(number), stdout=log, stderr=log)
 
     def wait_ready(self) -> None:
+        """RuntimeError, with the last lines of its log, where a broker ended or is not ready in time."""
         deadline = time.monotonic() + READY_S
         wanted = frozenset(range(self.brokers))
         for number, port in enumerate(self.ports):
