@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 
 from tidelog.controller import tree
-from tidelog.controller.journal import CHUNK, MAX_ATTEMPTS, SLICE, Command, Journal, pack, submit
+from tidelog.controller.journal import CHUNK, MAX_ATTEMPTS, MOST_OVERTAKEN, SLICE, Command, Journal, pack, submit
 from tidelog.ports import Check, Create, Delete, Read, StoreResult, Write
 from tidelog.sim.store import Tree
 
@@ -160,7 +160,7 @@ def test_any_other_conflict_means_that_the_image_is_stale():
     for attempt in range(1, MAX_ATTEMPTS):
         assert runner.run() == []
         assert runner.journal.stale
-        assert runner.journal.urgent[0].attempts == attempt
+        assert runner.journal.first[0].attempts == attempt
         runner.journal.stale = False
     ((command, answer),) = runner.run()
     assert (command.name, answer) == ("a", None)
@@ -187,3 +187,25 @@ def test_groups_are_packed_whole():
     assert all(len(multi) <= CHUNK for multi in packed)
     assert all(len(multi) % 3 == 0 for multi in packed)
     assert len(packed) == -(-len(groups) // (CHUNK // 3))
+
+
+def test_what_an_operator_asks_waits_for_a_few_urgent_commands_only():
+    """Seed 1002574: on a slow store in-sync sets changed without end, and no topic could be created."""
+    journal, ran = Journal(0), []
+
+    def named(name, again=False):
+        def start():
+            ran.append(name)
+            if again and len(ran) < 50:
+                journal.submit(Command("urgent", named("urgent", again=True)), urgent=True)
+            return
+            yield
+
+        return start
+
+    journal.submit(Command("asked", named("asked")))
+    journal.submit(Command("urgent", named("urgent", again=True)), urgent=True)
+    journal.submit(Command("reaction", named("reaction")), first=True)
+    journal.take()
+    assert ran.index("reaction") == 0
+    assert ran.index("asked") == 1 + MOST_OVERTAKEN

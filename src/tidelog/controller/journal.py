@@ -32,6 +32,8 @@ PAUSE: Sequence[Operation] = []
 SLICE = 200
 """Partitions, topics or the like that a command computes between two pauses, and commands between two pauses: some ten
 milliseconds."""
+MOST_OVERTAKEN = 4
+"""So many urgent commands go before one in the queue."""
 RETRY_MS = 100
 MAX_ATTEMPTS = 5
 
@@ -54,9 +56,13 @@ class Journal:
 
     def __init__(self, epoch_version: int) -> None:
         self.epoch_version = epoch_version
+        self.first: deque[Command] = deque()
+        """Reactions, the image that is read anew, and what starts over: before everything else."""
         self.urgent: deque[Command] = deque()
         """They go before those in the queue: behind a slow store, replication must not wait for what operators ask."""
         self.queue: deque[Command] = deque()
+        self._overtaken = 0
+        """How many urgent commands in a row went before one that waits in the queue."""
         self.current: Command | None = None
         self.steps: Steps[Any] | None = None
         self.wish: Sequence[Operation] | None = None
@@ -71,31 +77,44 @@ class Journal:
 
     def __repr__(self) -> str:
         current = self.current.name if self.current else "idle"
-        return f"Journal({current}, {len(self.urgent) + len(self.queue)} queued)"
+        return f"Journal({current}, {len(self.first) + len(self.urgent) + len(self.queue)} queued)"
 
     def submit(self, command: Command, *, first: bool = False, urgent: bool = False) -> None:
         if first:
-            self.urgent.appendleft(command)
+            self.first.appendleft(command)
         else:
             (self.urgent if urgent else self.queue).append(command)
 
     def has(self, name: str) -> bool:
-        return any(command.name == name for command in (*self.urgent, *self.queue))
+        return any(command.name == name for command in (*self.first, *self.urgent, *self.queue))
 
     def take(self) -> Sequence[Operation] | None:
         """The next operations to submit to the store, or None while it works or nothing is to do."""
-        while self.sent is None and self.wish is None and not self.is_paused and (self.urgent or self.queue):
+        while (
+            self.sent is None and self.wish is None and not self.is_paused and (self.first or self.urgent or self.queue)
+        ):
             self._begun += 1
             if self._begun > SLICE:  # many that need no store wait behind one that did: other inputs come first
                 self.is_paused = True
                 return None
-            self.current = (self.urgent or self.queue).popleft()
+            self.current = self._lane().popleft()
             self.steps = self.current.start()
             self._advance(None)
         if self.sent is not None or self.wish is None or self.retry_at is not None:
             return None
         self.sent, self.wish = self.wish, None
         return self.sent
+
+    def _lane(self) -> deque[Command]:
+        """Where the next command comes from. In-sync sets that change without end, as on a slow store, must not keep an
+        operator's command for ever."""
+        if self.first:
+            return self.first
+        if self.urgent and (not self.queue or self._overtaken < MOST_OVERTAKEN):
+            self._overtaken = self._overtaken + 1 if self.queue else 0
+            return self.urgent
+        self._overtaken = 0
+        return self.queue
 
     def wake(self, now: int) -> None:
         if self.retry_at is not None and now >= self.retry_at:
@@ -139,7 +158,7 @@ class Journal:
         assert command is not None
         command.attempts += 1
         if command.attempts < MAX_ATTEMPTS:
-            self.urgent.appendleft(command)
+            self.first.appendleft(command)
         else:
             self.finished.append((command, None))
 
