@@ -8,7 +8,7 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME, NoCopy, OffsetLookup
+from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME, NoCopy, CopiedOffsets
 from tidelog.spark.pipelines.mirror.offsets import committed, translate
 from tidelog.spark.pipelines.mirror.pipeline import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption
@@ -140,7 +140,7 @@ def test_a_record_of_others_is_told(tides):
     topic = create(tides, "foreign", **OLD)
     send(tides.bootstrap, topic, numbers(0, 3))
     with Consumer(tides.bootstrap) as consumer, pytest.raises(NoCopy, match=f"{topic}-0 has a record at 1 without"):
-        OffsetLookup(consumer).of(TopicPartition(topic, 0), 1)
+        CopiedOffsets(consumer).of(TopicPartition(topic, 0), 1)
 
 
 def test_a_topic_with_too_few_partitions_is_refused(tides, tmp_path):

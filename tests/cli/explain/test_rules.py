@@ -6,7 +6,7 @@ from tidelog.cli.explain.brokers import broker_findings, cluster_findings
 from tidelog.cli.explain.everything import all_findings
 from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Folder, PartitionSeen
 from tidelog.cli.explain.finding import amount, commands, numbered, span
-from tidelog.cli.explain.groups import GroupSeen, Place, group_findings
+from tidelog.cli.explain.groups import GroupSeen, GroupPosition, group_findings
 from tidelog.cli.explain.partitions import partition_findings
 from tidelog.cli.explain.topics import topic_findings
 from tidelog.cli.groups.knowledge import GroupState, Member
@@ -198,7 +198,7 @@ MEMBER = Member("id", "/1.2.3.4", "app", None, [NAME])
 
 
 def place(*, before=5, position=5, start=0, end_before=9, end=9, stable=9, member=MEMBER):
-    return Place(NAME, before, position, start, end_before, end, stable, member)
+    return GroupPosition(NAME, before, position, start, end_before, end, stable, member)
 
 
 @pytest.mark.parametrize(

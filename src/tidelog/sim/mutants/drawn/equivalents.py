@@ -21,8 +21,8 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: tuple[Equivalent, ...] = (
     Equivalent(
-        "tidelog.api.records.fetch:_told",
-        "wanted.told_log_start = -1 if diverges else answer.log_start_offset",
+        "tidelog.api.records.fetch:_note_sent",
+        "wanted.sent_log_start = -1 if diverges else answer.log_start_offset",
         "drop branch: second only",
         "The high watermark of -1 alone makes the next answer name the partition, with all its fields.",
     ),
