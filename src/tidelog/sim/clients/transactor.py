@@ -306,9 +306,9 @@ class Auditor:
 
     def _failed(self, event: Failed) -> None:
         """A partition that never had a leader, for its first one is without the log folder, has no first offset: the
-        look-up runs out of time, and begins again."""
+        look-up runs out of time, and begins again. The last fault was of a leader that nobody reached, or of none."""
         fresh = all(not self.found[name] for name in event.partitions)
-        assert event.error in RETRIABLE and fresh, event  # noqa: PT018
+        assert event.error in {*RETRIABLE, ErrorCode.BROKER_NOT_AVAILABLE} and fresh, event  # noqa: PT018
         self.process.after(0, partial(self._begin, event.partitions))
 
     def _begin(self, names: Sequence[TopicPartition]) -> None:
