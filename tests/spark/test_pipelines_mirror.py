@@ -8,7 +8,7 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME, NoCopy, CopiedOffsets
+from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME, CopiedOffsets, NoCopy
 from tidelog.spark.pipelines.mirror.offsets import committed, translate
 from tidelog.spark.pipelines.mirror.pipeline import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption

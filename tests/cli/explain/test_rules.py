@@ -6,7 +6,7 @@ from tidelog.cli.explain.brokers import broker_findings, cluster_findings
 from tidelog.cli.explain.everything import all_findings
 from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Folder, PartitionSeen
 from tidelog.cli.explain.finding import amount, commands, numbered, span
-from tidelog.cli.explain.groups import GroupSeen, GroupPosition, group_findings
+from tidelog.cli.explain.groups import GroupPosition, GroupSeen, group_findings
 from tidelog.cli.explain.partitions import partition_findings
 from tidelog.cli.explain.topics import topic_findings
 from tidelog.cli.groups.knowledge import GroupState, Member
