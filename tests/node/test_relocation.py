@@ -128,6 +128,18 @@ def test_a_copy_knows_where_epochs_began_whose_first_records_compaction_took():
     assert list(again.partition().log.epochs) == epochs
 
 
+def test_a_leader_that_moves_still_knows_its_own_epoch_of_which_it_has_no_record_yet():
+    """Seed 1009414. A follower with records of the epoch before was told OFFSET_OUT_OF_RANGE, and never cut them off."""
+    broker = broker_of(count=2)
+    broker.lead(isr=(0,), replicas=(0,), epoch=3, partition_epoch=3)
+    assert list(broker.partition().log.epochs) == [(0, 0), (3, 2)]
+    move(broker, "/b")
+    goes_on(broker)
+    assert home(broker) == "/b"
+    assert list(broker.partition().log.epochs) == [(0, 0), (3, 2)]
+    assert broker.partition().diverging(2, 5) == (0, 2)
+
+
 def test_it_stays_moved_after_a_restart():
     broker = broker_of()
     before = held(broker)

@@ -59,6 +59,7 @@ WHOLE = {
     3002052: "a log's start within a batch, to which its high watermark was raised: what is deleted is not compared",
     3007110: "a follower keeps what it has below its leader's start, of a leader whose records were lost",
     1002574: "in-sync sets that changed without end at a slow store kept a topic from being created",
+    1009414: "a leader whose replica had moved to another folder forgot its own epoch, and a follower was never cut",
     1004095: "a partition that nobody led has no offsets, and nobody was reached who could say so",
     3007302: "an unclean election while a member was away again was held to what that one has",
     3007037: "a leader that nobody had told of its successor went on with all its followers, and they compacted",

@@ -252,6 +252,7 @@ class HeldReplicas:
             self._disk.sync_folder(folder)
             marks = Marks({}, {name: copy.recovery_point}, {name: copy.log_start_offset}, {})
             log = self._open(own, name, old.topic_id, now, marks, clean=True)
+            log.take_epochs(old.epochs)  # a leader's own, too, that has no record yet: one that is opened has none
         except DiskFailed as failure:
             partition.fail()
             raise DiskFailed(failure.folder, failure.reason) from failure
