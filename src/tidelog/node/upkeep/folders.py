@@ -113,10 +113,12 @@ def remove_deleted(disk: Disk, folders: Sequence[str]) -> None:
 
 def finish_moves(disk: Disk, folder: str, folders: Sequence[str]) -> None:
     """A copy in `folder` whose mark is also that of a deleted folder in one of `folders` has taken the replica's place,
-    but for its name."""
+    but for its name. What is nobody's replica must not keep that from it."""
     for name, path, mark in list(futures(disk, folder)):
-        own = f"{folder}/{name}"
-        if any(disk.exists(f"{other}/{name}.{mark}{DELETING}") for other in folders) and not disk.exists(own):
+        finished = any(disk.exists(f"{other}/{name}.{mark}{DELETING}") for other in folders)
+        if finished and name not in {held for held, _, _ in partitions(disk, folder)}:
+            own = f"{folder}/{name}"
+            set_aside(disk, own)
             disk.rename(path, own)
             disk.sync_folder(folder)
 
