@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from tidelog.errors import DiskFailed
+from tidelog.log.checkpoints import format_partition_metadata
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import GO_ON, KILL, POWER, REFUSE, Fault
 
@@ -199,7 +200,13 @@ def two_folders():
         file = d.open(f"{path}/0.log", create=True)
         file.write(0, path.encode())
         file.sync()
+        identify(d, path)
     return d
+
+
+def identify(disk, path):
+    """The broker finds a replica there."""
+    disk.replace(f"{path}/partition.metadata", format_partition_metadata(b"T" * 16), durable=False)
 
 
 def test_a_log_folder_under_another_path_is_the_same_one():
@@ -226,9 +233,36 @@ def test_what_was_made_anew_while_a_log_folder_was_away_takes_the_place_of_the_o
     assert d.mounted == ["/data/two"]
     assert (d.holds(one), d.shows(one)) == (True, False)
     d.make_folder("/data/two/t-0")
+    identify(d, "/data/two/t-0")
+    assert d.held_in(*d.mounted) == {("t", 0), ("t", 1)}
     d.mount()
     assert (d.list("/data/one"), d.list("/data/two")) == ([], ["t-0", "t-1"])
     assert d.shows(one)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_loss_of_power_brings_back_no_replica_that_an_operator_removed(seed):
+    d = SimDisk(["/data/one", "/data/two"], Random(seed))
+    for folder in d.roots:
+        d.make_folder(f"{folder}/t-0", durable=False)
+        identify(d, f"{folder}/t-0")
+    d.away.add("/data/one")
+    d.mount()
+    d.lose_power()
+    assert d.list("/data/one") == []
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_what_a_loss_of_power_left_takes_the_place_of_no_replica(torn):
+    """Seed 1004913. `torn`: of its topic id only a part was kept."""
+    d = two_folders()
+    d.away.add("/data/one")
+    d.make_folder("/data/two/t-0")
+    if torn:
+        d.replace("/data/two/t-0/partition.metadata", b"version: 0\n")
+    d.mount()
+    assert d.read("/data/one/t-0/0.log") == b"/data/one/t-0"
+    assert d.held_in(*d.roots) == {("t", 0), ("t", 1)}
 
 
 @pytest.mark.parametrize("seed", range(20))

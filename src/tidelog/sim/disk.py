@@ -11,10 +11,12 @@ from hashlib import sha256
 from random import Random
 
 from tidelog.errors import DiskFailed, DiskFull
+from tidelog.model import TopicPartition
+from tidelog.node.upkeep.folders import partitions
 from tidelog.ports import Buffer
 from tidelog.sim.faults import KILL, POWER, REFUSE, Fault
 from tidelog.sim.inode import Inode
-from tidelog.sim.names import Changes, Entry, Names, below, carry_out, moved, parent_of, within
+from tidelog.sim.names import Changes, Entry, Names, below, carry_out, moved, parent_of
 
 NO_ROOM = "ENOSPC"
 GROWING = frozenset({"write", "create", "folder"})
@@ -180,13 +182,17 @@ class SimDisk:
     def erase(self, folder: str = "") -> None:
         """A replaced disk: nothing of before is left, of this log folder or of all; what ailed it neither."""
         self.faults.clear()
+        self._discard(folder)
+        self.replaced.append(self.origins.get(folder, folder))
+        for root in self.roots if not folder else [folder]:
+            self.make_folder(root)
+
+    def _discard(self, folder: str) -> None:
+        """No loss of power brings back what was in it."""
         self.names, self.durable = (
             {p: e for p, e in at.items() if not below(p, folder)} for at in (self.names, self.durable)
         )
         self.pending = [change for change in self.pending if not below(change[1], folder)]
-        self.replaced.append(self.origins.get(folder, folder))
-        for root in self.roots if not folder else [folder]:
-            self.make_folder(root)
 
     def directory_id(self, folder: str) -> bytes:
         """As in its meta.properties; no fault touches it."""
@@ -212,12 +218,18 @@ class SimDisk:
         """All log folders are there again. A replica that was made anew meanwhile is kept, and the old one goes, as
         Kafka asks its operators to do it; no broker does that itself."""
         for folder in sorted(self.away):
-            made = {name for root in self.mounted for name in self.list(root)}
-            for name in made & {name for name in self.list(folder) if self.names[f"{folder}/{name}"] is None}:
-                for at in (self.names, self.durable):
-                    for path in within(at, f"{folder}/{name}"):
-                        del at[path]
+            for name in sorted(self.held_in(*self.mounted) & self.held_in(folder)):
+                self._discard(f"{folder}/{name}")
         self.away.clear()
+
+    def held_in(self, *folders: str) -> set[TopicPartition]:
+        """The replicas that a broker would find there, whatever its disk refuses now: what a loss of power left without
+        a topic id is none."""
+        quiet, self.quiet = self.quiet, True
+        try:
+            return {name for folder in folders for name, _, _ in partitions(self, folder)}
+        finally:
+            self.quiet = quiet
 
     def remount(self, places: Mapping[str, str]) -> None:
         """Log folders are found under other paths from now on, with all that they hold; no process runs."""

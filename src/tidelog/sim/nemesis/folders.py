@@ -4,11 +4,9 @@ The broker ends by wish, or is killed, or loses its power; what it finds is deci
 was in a folder counts as lost where it is empty, and also where it is away: its replicas may be made anew meanwhile.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from tidelog.model import TopicPartition
-from tidelog.node.upkeep.folders import partitions
 from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.processes import end_in_order
@@ -92,20 +90,11 @@ def _rename(strike: Strike, host: Host) -> None:
 
 def _may_miss(strike: Strike, host: Host, folder: str) -> bool:
     """Whether what the folder holds may go; then the ghosts know that it does."""
-    names = held_in(host, folder)
+    names = host.disk.held_in(folder)
     if not strike.atlas.may_lose(host, names):
         return False
     strike.atlas.ghosts.lost_power(host.broker_id, names)
     return True
-
-
-def held_in(host: Host, folder: str) -> Collection[TopicPartition]:
-    disk = host.disk
-    disk.quiet = True
-    try:
-        return {name for name, _, _ in partitions(disk, folder)}
-    finally:
-        disk.quiet = False
 
 
 def _tell(strike: Strike, host: Host, kind: str, folder: str) -> None:
