@@ -103,6 +103,8 @@ ALL = {
     110069: "a success came when its leader was a follower already, with a lower high watermark",
     110189: "a partition that never had a leader has no first offset, and a consumer's look-up runs out of time",
     111311: "a leader that had deleted the beginning of a transaction was more stable than the next one",
+    1004741: "a replica made anew beside a log folder that was away, in a step nobody saw the end of, was no prefix of it",
+    1004913: "an operator took a nameless leftover of a loss of power for a replica, and removed the real one for it",
 }
 """Found with all parts and kinds that there were."""
 

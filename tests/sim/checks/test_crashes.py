@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.sim.checks.support import NAME, batch, ghosts, replica
+from tidelog.log.checkpoints import format_partition_metadata
 from tidelog.sim.checks.crashes import CHECKPOINTS, Crashes, check_checkpoints, check_durable
 from tidelog.sim.disk import SimDisk
 
@@ -119,6 +120,32 @@ def test_a_replaced_disk_has_nothing():
     host.disk.erase()
     crashes.check_gone(ghosts(), host)
     assert (1, NAME) not in crashes.remains
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_what_was_made_anew_within_a_step_while_its_log_folder_was_away_is_no_prefix_of_the_old(made):
+    """Seed 1004741: the life that made it died within that step, so nobody saw it."""
+    host = SimpleNamespace(broker_id=1, disk=SimDisk(["/data", "/other"], Random(1)))
+    crashes = crashed("kill", host=host)
+    host.disk.away.add("/data")
+    host.disk.make_folder(f"/other/{NAME}")
+    if made:
+        host.disk.replace(f"/other/{NAME}/partition.metadata", format_partition_metadata(b"T" * 16))
+    crashes.end_life(host, "kill")
+    if made:
+        recover(crashes, host=host)
+        return
+    crashes.check_gone(ghosts(), host)  # it may be there next time
+    host.disk.mount()
+    with pytest.raises(AssertionError, match=r"^I30:"):
+        crashes.check_gone(ghosts(), host)
+
+
+def test_a_life_that_saw_nothing_of_an_older_one_loses_what_that_had_not_synced():
+    host = machine()
+    crashes = crashed("kill", host=host)
+    crashes.end_life(host, "power loss")
+    recover(crashes, OLD[0], host=host)
 
 
 @pytest.mark.parametrize("content", [b"", b"0", b"0\n2\nt 0 5\n", b"0\n1\nt 0 5"])

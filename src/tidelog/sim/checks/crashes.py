@@ -118,11 +118,16 @@ class Crashes:
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 
-    def end_life(self, broker: int, how: str) -> None:
-        """A life that ended by a loss of power before it had recovered what an older one left has lost it, too."""
-        for (held_by, _), remains in self.remains.items():
-            if held_by == broker and how == POWER_LOSS:
+    def end_life(self, host: Host, how: str) -> None:
+        """A life that ended by a loss of power before it had recovered what an older one left has lost it, too. What
+        it made anew while the folder of the old was away is kept instead, also where it died within that step: then
+        nobody saw the new one."""
+        made = host.disk.held_in(*host.disk.mounted)
+        for key, remains in [(key, remains) for key, remains in self.remains.items() if key[0] == host.broker_id]:
+            if how == POWER_LOSS:
                 remains.how = how
+            if key[1] in made and not host.disk.shows(remains.directory):
+                del self.remains[key]
 
 
 def check_epochs(replica: Replica, old: Remains) -> None:

@@ -147,7 +147,7 @@ class Suite:
             replica = self.replicas.pop(key)
             self.crashes.end(self.ghosts, host, how, replica, failed=replica.partition.failed)
             self._numbering.pop(replica, None)
-        self.crashes.end_life(broker, how)
+        self.crashes.end_life(host, how)
         stillborn = broker in self._fresh
         self.registrations.ended(broker, host.lives, how, stopping=host.was_stopping, stillborn=stillborn)
         self.wire_tap.forget(broker)
