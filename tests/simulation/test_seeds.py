@@ -58,9 +58,6 @@ WHOLE = {
     3007787: "a compacted log was cut between two of its records, and ends there, as Kafka's does",
     3002052: "a log's start within a batch, to which its high watermark was raised: what is deleted is not compared",
     3007110: "a follower keeps what it has below its leader's start, of a leader whose records were lost",
-    1002574: "in-sync sets that changed without end at a slow store kept a topic from being created",
-    1009414: "a leader whose replica had moved to another folder forgot its own epoch, and a follower was never cut",
-    1004095: "a partition that nobody led has no offsets, and nobody was reached who could say so",
     3007302: "an unclean election while a member was away again was held to what that one has",
     3007037: "a leader that nobody had told of its successor went on with all its followers, and they compacted",
     3000347: "a log whose records were all deleted forgot its last epoch with a kill, and one that lacked its end led",
@@ -95,6 +92,10 @@ NEWEST = {
 
 
 ALL = {
+    1002574: "in-sync sets that changed without end at a slow store kept a topic from being created",
+    1004095: "a partition that nobody led has no offsets, and nobody was reached who could say so",
+    1009414: "a leader whose replica had moved to another folder forgot its own epoch, and a follower was never cut",
+    1009640: "with one log folder nobody looked after a partition whose only in-sync disk had been replaced",
     100033: "a copy of a compacted replica in another log folder took its epochs to begin where its records do",
     110128: "who missed another log folder was not asked, and a log that a loss of power had shortened led",
     300113: "a replica whose log folder had failed was taken back into the in-sync set, and failed within a step",
