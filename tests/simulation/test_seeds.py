@@ -96,6 +96,7 @@ ALL = {
     1004095: "a partition that nobody led has no offsets, and nobody was reached who could say so",
     1009414: "a leader whose replica had moved to another folder forgot its own epoch, and a follower was never cut",
     1009640: "with one log folder nobody looked after a partition whose only in-sync disk had been replaced",
+    1003593: "the same, where the disk had been replaced with the loss of power after a log end was reported",
     100033: "a copy of a compacted replica in another log folder took its epochs to begin where its records do",
     110128: "who missed another log folder was not asked, and a log that a loss of power had shortened led",
     300113: "a replica whose log folder had failed was taken back into the in-sync set, and failed within a step",

@@ -167,8 +167,9 @@ class Cluster:
             for name in reader.positions:
                 self.seen_records.check(name, self.suite.ghosts.of(name).true_high_watermark)
 
-    def relieve(self, seconds: float = 30, *, replaced: bool = False) -> None:
-        """Where log folders may be missing, or were `replaced`, an operator looks for partitions that wait for them."""
+    def relieve(self, seconds: float = 30) -> None:
+        """Where log folders may be missing, or were replaced, an operator looks for partitions that wait for them."""
+        replaced = any(host.disk.replaced for host in self.world.hosts)
         if (replaced or len(self.folders) > 1) and not self.world.run(int(seconds * SECOND), self.is_led):
             self.elect_forsaken()
 

@@ -111,7 +111,7 @@ class Nemesis:
         """The faults are over: all is healed, or all but a few brokers, without which the rest must do for a while."""
         self.over = True
         self.cluster.heal()
-        self.cluster.relieve(replaced="new_disk" in self.struck.values())
+        self.cluster.relieve()
         if self.leaves_some_out:
             self.core.lives_on()
 
