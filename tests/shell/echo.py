@@ -25,6 +25,7 @@ class EchoNode:
 
     def __init__(self):
         self.next_deadline = None
+        self.knows_cluster = True
         self.inputs = []
         self.told = threading.Condition()
         self.answer = lambda connection, frame: [Send(connection, (framed(bytes(frame)),))]
@@ -105,9 +106,10 @@ class Running:
 
 
 @contextmanager
-def serving(options=None, *, folder="/", store=None, exit_code=0):
+def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=True):
     """A server with one listener on a free port, until the block ends."""
     node = EchoNode()
+    node.knows_cluster = knows_cluster
     loop = uvloop.new_event_loop()
     config = BrokerConfig({"node.id": "0", **(options or {})})
     submit = store or (lambda token, operations: None)

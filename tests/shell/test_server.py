@@ -48,6 +48,21 @@ def test_frames_come_back_in_order_however_the_stream_is_cut():
         assert [receive_frame(client) for _ in frames] == frames
 
 
+def test_clients_are_served_once_the_node_knows_the_cluster():
+    """A broker that had just started told librdkafka of a cluster without brokers, which then asked nobody any more."""
+    with serving(knows_cluster=False) as running, running.connect() as client:
+        client.sendall(framed(b"early"))
+        running.wish()
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        assert running.node.inputs == []
+        client.settimeout(PATIENCE_S)
+        running.node.knows_cluster = True
+        running.wish()
+        assert receive_frame(client) == b"early"
+
+
 def test_a_large_frame_between_small_ones():
     large = bytes(range(256)) * 12_000
     with serving() as running, running.connect() as client:

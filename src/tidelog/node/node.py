@@ -215,6 +215,11 @@ class Node:
         return self._finish()
 
     @property
+    def knows_cluster(self) -> bool:
+        """Whether a controller has said in this life which brokers and topics there are."""
+        return bool(self.broker.image.brokers)
+
+    @property
     def next_deadline(self) -> int | None:
         """The monotonic millisecond at which `wake` is due."""
         first = self._alarms.first

@@ -47,6 +47,9 @@ class Actor(Protocol):
     @property
     def next_deadline(self) -> int | None: ...
 
+    @property
+    def knows_cluster(self) -> bool: ...
+
     def connected(self, connection: int, listener: str, peer: str, principal: str, now: Time) -> Sequence[Effect]: ...
 
     def connect_failed(self, connection: int, reason: str, now: Time) -> Sequence[Effect]: ...
@@ -88,6 +91,8 @@ class Server:
         self._logger = logger
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0
+        self._not_yet_served: list[tuple[str, socket.socket]] = []
+        """Listeners of clients, whose connections wait in the kernel."""
         self._thread_pool = ThreadPool()
         self._traffic = Traffic(loop, config, logger, self._thread_pool, self)
         self._dialer = Dialer(loop, self._thread_pool, config.socket_connection_setup_timeout_ms)
@@ -115,8 +120,20 @@ class Server:
     # For whoever runs the loop
 
     def listen(self, listener: str, sock: socket.socket, *, limited: bool) -> None:
-        """Serve connections to this bound socket. `limited`: max.connections holds here."""
-        self._traffic.acceptor.open(listener, sock, limited=limited)
+        """Serve connections to this bound socket. `limited`: it is for clients, and max.connections holds here. Clients
+        are served once the node knows the cluster, as by Kafka (`SocketServer.enableRequestProcessing`): one that is
+        told of a cluster without brokers may give up all that it knew, as librdkafka does, for good."""
+        if limited:
+            self._not_yet_served.append((listener, sock))
+            self._serve_clients()
+        else:
+            self._traffic.acceptor.open(listener, sock, limited=False)
+
+    def _serve_clients(self) -> None:
+        if self._node.knows_cluster:
+            for listener, sock in self._not_yet_served:
+                self._traffic.acceptor.open(listener, sock, limited=True)
+            self._not_yet_served.clear()
 
     def tell(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """Give the node an input, and carry out what it wishes. On the loop only."""
@@ -180,6 +197,8 @@ class Server:
         for effect in effects:
             carriers[type(effect)](effect)
         self._traffic.flush()
+        if self._not_yet_served:
+            self._serve_clients()
         self._set_timer()
 
     def _set_timer(self) -> None:
