@@ -53,9 +53,8 @@ class Pending(NamedTuple):
 
 def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Deferred | None:
     if request.transactional_id is not None:
-        held: ProduceResponse | Deferred | None = transactional.verify(request, context, _append_all)
-        if held is not None:
-            return held
+        answer: ProduceResponse | Deferred | None = transactional.verify(request, context, _append_all)
+        return answer
     return _append_all(context, request, {})
 
 

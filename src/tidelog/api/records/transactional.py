@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from tidelog.api.context import Context
 from tidelog.api.transactions import verification
 from tidelog.api.transactions.verification import Asked
-from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.producers import RAISES_EPOCH
 from tidelog.model import TopicPartition
@@ -42,29 +41,25 @@ class Batch(NamedTuple):
 
 
 def verify(request: ProduceRequest, context: Context, proceed: Proceed) -> Any:
-    """None where nothing has to be waited for, else what the request waits for, or the answer."""
-    found = list(_transactional(request, context))
-    producers = {batch.header.producer_id for batch in found}
+    """What `proceed` gives, or what the request waits for before that."""
+    return _go_on(context, request, proceed, context.now.mono + max(request.timeout_ms, 0))
+
+
+def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
+    broker, found = context.broker, list(_transactional(request, context))
     if not found:
-        return None
-    if len(producers) > 1:
+        return proceed(context, request, {})
+    if len({batch.header.producer_id for batch in found}) > 1:
         error = ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of more than one producer")
         return proceed(context, request, {batch.name: error for batch in found})
-    deadline = context.now.mono + max(request.timeout_ms, 0)
-    return _hold_back(context, request, found, proceed, deadline)
-
-
-def _hold_back(
-    context: Context, request: ProduceRequest, found: list[Batch], proceed: Proceed, deadline: int
-) -> Deferred | None:
-    broker, first = context.broker, found[0].header
+    first = found[0].header
     if broker.verifying.is_busy(first.producer_id):
         _own(request)
-        return verification.wait(first.producer_id, deadline, _again, (request, found, proceed, deadline))
+        return verification.wait(first.producer_id, deadline, _again, (request, proceed, deadline))
     adds = context.version >= ADDS_SINCE
     unknown = [partition for batch in found if (partition := _unverified(context, batch)) is not None]
     if not unknown or not (adds or broker.config.transaction_partition_verification_enable):
-        return None
+        return proceed(context, request, {})
     transactional_id = request.transactional_id or ""
     asked = verification.ask(
         context, transactional_id, first.producer_id, first.producer_epoch, unknown, verify_only=not adds
@@ -73,17 +68,17 @@ def _hold_back(
     return verification.wait(first.producer_id, deadline, _verified, (request, proceed, asked))
 
 
-def _again(context: Context, request: ProduceRequest, found: list[Batch], proceed: Proceed, deadline: int) -> Any:
+def _again(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
     """The question before this request was answered, or it took too long."""
-    if context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):
+    found = list(_transactional(request, context))
+    if found and context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):
         error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified in time")
         return proceed(context, request, {batch.name: error for batch in found})
-    held = _hold_back(context, request, found, proceed, deadline)
-    return proceed(context, request, {}) if held is None else held
+    return _go_on(context, request, proceed, deadline)
 
 
 def _verified(context: Context, request: ProduceRequest, proceed: Proceed, asked: Asked) -> Any:
-    refused: Refused = {}
+    refused = _not_asked(context, request, asked)
     for name in asked.guards:
         try:
             asked.check(name, abortable=context.version >= ABORTABLE_SINCE)
@@ -91,6 +86,14 @@ def _verified(context: Context, request: ProduceRequest, proceed: Proceed, asked
             is_early = error.code == ErrorCode.CONCURRENT_TRANSACTIONS and context.version < ADDS_SINCE
             refused[name] = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, error.message) if is_early else error
     return proceed(context, request, refused)
+
+
+def _not_asked(context: Context, request: ProduceRequest, asked: Asked) -> Refused:
+    """The batches that would begin a transaction only now: when the question was asked this broker did not lead their
+    partition, or the transaction was open there. They are to come again, for a question of their own."""
+    found = _transactional(request, context)
+    names = [batch.name for batch in found if batch.name not in asked.guards and _unverified(context, batch)]
+    return {name: ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction was not verified here") for name in names}
 
 
 def _own(request: ProduceRequest) -> None:
