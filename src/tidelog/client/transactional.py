@@ -339,8 +339,9 @@ class TransactionalProducer(Producer):
             self._tell_end(ticket, code)
             self._fail(code)
             self.phase = Phase.FAILED
-        elif self.version >= VERSION_2 and response is not None:
-            self._take_numbers(response.producer_id, response.producer_epoch)
+        elif self.version >= VERSION_2:
+            if response is not None:  # else nothing was sent in this epoch, and it goes on
+                self._take_numbers(response.producer_id, response.producer_epoch)
             self._tell_end(ticket, code)
         elif self.failure or self._numbers.unsettled:
             self._is_asking_end = True
