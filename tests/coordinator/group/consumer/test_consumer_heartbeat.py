@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat of members of the consumer protocol: who may join, what they are told, how they go."""
 
+from base64 import urlsafe_b64decode
+
 import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People
@@ -41,6 +43,7 @@ def test_before_version_1_the_coordinator_names_who_joins():
     people = People()
     answer = people.beat(version=0, **JOIN)
     assert answer.error_code == ErrorCode.NONE
+    assert len(urlsafe_b64decode(answer.member_id + "==")) == 16, "a UUID, as Kafka writes them"
     assert answer.member_id in people.consumer_group().members
     assert people.beat(version=0, member_id="", member_epoch=1).error_code == ErrorCode.INVALID_REQUEST
 

@@ -28,9 +28,39 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.api.records.transactional:_again",
-        "if context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):",
+        "if found and context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):",
         "constant: 0 to -1",
         "All batches of a request that waits are of one producer; `verify` refuses others.",
+    ),
+    Equivalent(
+        "tidelog.controller.active_controller:ActiveController.store_event",
+        "if _at_or_below(path, tree.BROKER_IDS):",
+        "swap: path and tree.BROKER_IDS",
+        "Whether one of two paths is the other or below it does not depend on their order.",
+    ),
+    Equivalent(
+        "tidelog.controller.active_controller:ActiveController.store_event",
+        "elif _at_or_below(path, tree.LOG_DIR_EVENTS):",
+        "swap: path and tree.LOG_DIR_EVENTS",
+        "Whether one of two paths is the other or below it does not depend on their order.",
+    ),
+    Equivalent(
+        "tidelog.controller.active_controller:ActiveController.store_event",
+        "elif _at_or_below(path, tree.REASSIGN_PARTITIONS):",
+        "swap: path and tree.REASSIGN_PARTITIONS",
+        "Whether one of two paths is the other or below it does not depend on their order.",
+    ),
+    Equivalent(
+        "tidelog.controller.active_controller:ActiveController.store_event",
+        "elif _at_or_below(path, tree.PREFERRED_ELECTION):",
+        "swap: path and tree.PREFERRED_ELECTION",
+        "Whether one of two paths is the other or below it does not depend on their order.",
+    ),
+    Equivalent(
+        "tidelog.controller.active_controller:ActiveController.store_event",
+        "elif _at_or_below(path, tree.DELETE_TOPICS):",
+        "swap: path and tree.DELETE_TOPICS",
+        "Whether one of two paths is the other or below it does not depend on their order.",
     ),
     Equivalent(
         "tidelog.controller.journal:Journal._changed",
