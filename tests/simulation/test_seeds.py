@@ -109,6 +109,7 @@ ALL = {
     1004913: "an operator took a nameless leftover of a loss of power for a replica, and removed the real one for it",
     1005554: "a batch for a partition that came to be led while the coordinator was asked for others began a transaction",
     1007374: "a producer that had sent nothing asked for a new epoch, again at a coordinator that forgot, and was fenced",
+    1004516: "a static member whose double was dead had its place back under its old id, and was held to be replaced",
 }
 """Found with all parts and kinds that there were."""
 

@@ -228,6 +228,47 @@ def test_a_static_member_that_has_a_double_goes(cluster):
     assert len(first.replaced) == 1
 
 
+def has_a_double(group):
+    """A member of the consumer protocol stands still, longer than it may, and one of the classic protocol takes its
+    place."""
+    group.dice = Random(1)  # the first speaks the consumer protocol, the second the classic one
+    group.join()
+    world, first = group.world, group.members[0]
+    assert world.run(30 * SECOND, lambda: group.is_settled() and bool(first._committed))
+    first.process.pause(6 * SECOND)
+    group._begin(first.instance)
+    assert [member.options.group_protocol for member in group.members] == ["consumer", "classic"]
+    assert world.run(5 * SECOND, lambda: first.admission in first.replaced)
+    return first
+
+
+def test_a_static_member_whose_double_went_has_its_place_back_under_its_old_id(cluster):
+    """Seed 1004516."""
+    group = group_of(cluster, 0, StaticGroup, 0.5, enable_auto_commit=False)
+    cluster.produce(FIRST, SECOND_ONE)
+    first = has_a_double(group)
+    before, had = first.member_id, dict(first._committed)
+    cluster.run(4)
+    group.members[1].process.kill()
+    cluster.expect(lambda: bool(first._committed) and first._committed != had, 20, "it commits again")
+    cluster.run(2)
+    assert first.process.alive
+    assert first.member_id == before
+    assert first.replaced
+    assert first.admission not in first.replaced
+
+
+def test_what_a_static_member_commits_in_the_place_of_its_double_is_found_out(cluster):
+    group = group_of(cluster, 0, StaticGroup, 0.5, enable_auto_commit=False)
+    cluster.produce(FIRST, SECOND_ONE)
+    first = has_a_double(group)
+    first.positions = dict.fromkeys((FIRST, SECOND_ONE), 1)
+    first.commit()
+    *_, asked = first._asked.values()
+    with pytest.raises(AssertionError, match=r"^I29: .* another process is instance-0"):
+        first._check(asked)
+
+
 @pytest.mark.parametrize("habits", [Habits(ends_empty=True), Habits(skips=True)], ids=["ends empty", "skips"])
 def test_transactions_of_other_libraries(cluster, habits):
     """What ends before it began is no reason to fence anybody; whose first batch is lost commits nothing."""

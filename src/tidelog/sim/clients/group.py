@@ -160,7 +160,7 @@ class StaticGroup(Group):
         """A process of this instance; there may be others yet."""
         others = [member for member in self.members if member.instance == instance and member.process.alive]
         member = self._made(instance)
-        member.replaces = [(other, other.member_id) for other in others if other.generation >= 0]
+        member.replaces = [(other, other.admission) for other in others if other.generation >= 0]
         self.enter(member)
 
     def ended(self, member: Member) -> None:

@@ -3,7 +3,7 @@
 I22 (S): what it is given follows on what it was given before, and reads the same as for everybody else.
 I29 (S): what it owns nobody else owns in the same generation, and what it commits counts only in its generation; in a
 group of the consumer protocol, until somebody else has had the partition in a later epoch. A process that another one
-took the place of, under its instance id, commits nothing.
+took the place of, under its instance id, commits nothing, until it has its place back.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tidelog.client.consumer import Consumer
+from tidelog.client.group.consumer_protocol import ConsumerMembership
 from tidelog.client.group.member import Stage
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import (
@@ -41,12 +42,23 @@ REPLACED = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANC
 """Another process has the instance id, or has it still."""
 
 
+class Admission(NamedTuple):
+    """Of a member to its group: its member id, and how often it had gone before. Only a member of the consumer protocol
+    keeps its id when it goes. It may take its place back under it, as in Kafka: where the process that had taken the
+    place went, too, or is one of the classic protocol."""
+
+    member_id: str
+    departures: int
+
+
 class Asked(NamedTuple):
-    """A commit under way: its generation, the group's newest then, and how many connections had ended. `outranked` are
-    partitions that others had in a later epoch; `is_replaced`: another process had taken this one's place."""
+    """A commit under way: its generation, how often the member had gone, the group's newest then, and how many
+    connections had ended. `outranked` are partitions that others had in a later epoch; `is_replaced`: another process
+    had taken this one's place."""
 
     commits: dict[TopicPartition, Commit]
     generation: int
+    departures: int
     newest: int
     breaks: int
     outranked: list[TopicPartition]
@@ -56,8 +68,8 @@ class Asked(NamedTuple):
 class Member:
     """`positions` are the offsets of the next records, by partition. `share` is the part of the group's members that
     speak the consumer protocol. `over` is called where the member cannot go on, and may not be expected to. `replaces`
-    are the processes whose place this one takes, with the member ids that they had; `replaced`: ids of its own that are
-    void."""
+    are the processes whose place this one takes, with the admissions that they had; `replaced`: admissions of its own
+    that are void."""
 
     def __init__(
         self,
@@ -84,8 +96,10 @@ class Member:
         self.leaving = False
         self.has_epochs, self.is_mixed = share > 0, 0 < share < 1
         self.over = over
-        self.replaces: list[tuple[Member, str]] = []
-        self.replaced: set[str] = set()
+        self.replaces: list[tuple[Member, Admission]] = []
+        self.replaced: set[Admission] = set()
+        self._departures = 0
+        self._is_in = False
         self._asked: dict[int, Asked] = {}
         self._committed: dict[TopicPartition, int] = {}
 
@@ -104,6 +118,10 @@ class Member:
     def member_id(self) -> str:
         assert self.machine.group is not None
         return self.machine.group.membership.member_id
+
+    @property
+    def admission(self) -> Admission:
+        return Admission(self.member_id, self._departures)
 
     @property
     def generation(self) -> int:
@@ -153,8 +171,8 @@ class Member:
         commits = {name: self.commits.begin(self.group, name, at, moment) for name, at in known.items()}
         newest = self.commits.generations.get(self.group, NOTHING)
         outranked = self.commits.outranked(self.group, self.generation, self.instance or self.process.name, known)
-        is_replaced = self.member_id in self.replaced
-        asked = Asked(commits, self.generation, newest, self.process.breaks, outranked, is_replaced)
+        is_replaced = self.admission in self.replaced
+        asked = Asked(commits, self.generation, self._departures, newest, self.process.breaks, outranked, is_replaced)
         offsets = {name: CommittedOffset(at) for name, at in known.items()}
         ticket, effects = self.machine.commit(self.process.now(), offsets)
         self._asked[ticket] = asked
@@ -179,12 +197,14 @@ class Member:
             self.commits.committed_in(self.group, asked.generation, asked.newest)
         right = not (asked.outranked and self.has_epochs) or self.commits.is_void
         assert right, f"I29: {self!r} committed in epoch {asked.generation} what others had later: {asked.outranked}"
-        right = not asked.is_replaced or self.commits.is_void
+        stayed = asked.departures == self._departures  # else it may have its place back, and the commit came after that
+        right = not (asked.is_replaced and stayed) or self.commits.is_void
         assert right, f"I29: {self!r} committed though another process is {self.instance} by now"
 
     # What the machine tells.
 
     def _turned(self) -> None:
+        self._count_departures()
         for done in self.machine.take_results():
             self._done(done)
         for event in self.machine.take_events():
@@ -205,6 +225,13 @@ class Member:
                     if not partitions:
                         self._failed(error, message)
 
+    def _count_departures(self) -> None:
+        """To go and to come back takes more than one turn, so none is missed."""
+        assert self.machine.group is not None
+        was_in, self._is_in = self._is_in, self.generation >= 0
+        if was_in and not self._is_in and isinstance(self.machine.group.membership, ConsumerMembership):
+            self._departures += 1
+
     def _failed(self, error: ErrorCode, message: str) -> None:
         """It cannot be a member any more. A group of both kinds that becomes a classic one has forgotten members of the
         consumer protocol who were away."""
@@ -221,8 +248,8 @@ class Member:
             self.commits.begin_anew(self.group)
             groups.begin_anew(self.group)
         self.commits.reached(self.group, generation)
-        for other, member_id in self.replaces:
-            other.replaced.add(member_id)
+        for other, admission in self.replaces:
+            other.replaced.add(admission)
         if not self.commits.is_void:
             name, instance, owned = self.process.name, self.instance, self.machine.assignment
             self.commits.owns(self.group, generation, instance or name, owned)
