@@ -47,7 +47,7 @@ FORMER_FOUND = {
     "missing-folders-ignored": 781,
     "coordinator-loads-rot": 45,
     "log-ends-of-earlier-lives": 13,
-    "positions-of-an-earlier-topic": 24,
+    "positions-of-an-earlier-topic": 44,
     "several-unacknowledged": 0,
     "transaction-begins-anywhere": 217,
     "early-end-is-fenced": 29,
