@@ -110,6 +110,7 @@ ALL = {
     1005554: "a batch for a partition that came to be led while the coordinator was asked for others began a transaction",
     1007374: "a producer that had sent nothing asked for a new epoch, again at a coordinator that forgot, and was fenced",
     1004516: "a static member whose double was dead had its place back under its old id, and was held to be replaced",
+    1006689: "a group became a classic one while a member still waited for a partition, which it was never given",
 }
 """Found with all parts and kinds that there were."""
 

@@ -280,6 +280,21 @@ def test_a_static_member_goes_back_to_the_classic_protocol_and_takes_the_group_a
     assert people.heartbeat(old.member_id, old.generation, instance="i") == ErrorCode.NONE
 
 
+def test_who_still_waits_for_partitions_when_the_group_becomes_a_classic_one_is_told_to_join_again():
+    """Seed 1006689: a stable classic group wrote it down as their owner, and never told it."""
+    people = People()
+    people.member("new", instance="i").join()
+    waiting = Classic(people, instance="j")
+    waiting.join()
+    assert waiting.has == set()
+    came = Classic(people, instance="i")
+    assert came.join() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert people.listed() == {"g": ("classic", "PreparingRebalance")}
+    for group in (people, people.failover()):
+        code = group.heartbeat(waiting.member_id, waiting.generation, instance="j")
+        assert code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_static_member_goes_over_to_the_new_protocol_and_keeps_what_it_has():
     people = People()
     (name,) = classic_group(people, (0, 1, 2, 3), instances=["i"])

@@ -118,8 +118,9 @@ def _joined(member: Member) -> JoinGroupResponse:
 def _join_and_downgrade(
     machine: GroupMachine, draft: Draft, member: Member, said: Subscription, owned: frozenset[Place]
 ) -> Result:
-    """The static member was the last of the consumer protocol. If nothing changed by it, the classic group goes on with
-    what everybody has."""
+    """The static member was the last of the consumer protocol. If nothing changed by it, and everybody has what it is
+    to have, the classic group goes on with that. Who still waits for partitions of another member would never be told
+    of them by a stable classic group, which has it down as their owner."""
     changed = subscriptions.update(machine, draft, member, said)
     member = member._replace(subscription=said)
     is_stale = draft.group.target.epoch < draft.group.epoch
@@ -127,10 +128,11 @@ def _join_and_downgrade(
         member = step(machine, draft, member, owned, changed=changed)
     group = draft.group
     members = group.members.values()
-    changes = [*draft.changes, *conversion.downgrade(machine, group, members, rebalance_now=is_stale)]
+    rebalance_now = not all(member.current.is_reconciled(group.epoch) for member in members)
+    changes = [*draft.changes, *conversion.downgrade(machine, group, members, rebalance_now=rebalance_now)]
 
     def settled(code: ErrorCode) -> Result:
-        return conversion.downgraded(machine, group.group_id, code, rebalance_now=is_stale)
+        return conversion.downgraded(machine, group.group_id, code, rebalance_now=rebalance_now)
 
     return Result(_joined(member), changes, settled)
 
