@@ -110,6 +110,8 @@ ALL = {
     1005554: "a batch for a partition that came to be led while the coordinator was asked for others began a transaction",
     1007374: "a producer that had sent nothing asked for a new epoch, again at a coordinator that forgot, and was fenced",
     1004516: "a static member whose double was dead had its place back under its old id, and was held to be replaced",
+    1005566: "a copier was away until all members of its group were fenced, and the group without positions was deleted",
+    1005629: "the same, of members that asked who had been their coordinator, until the positions had expired",
     1006689: "a group became a classic one while a member still waited for a partition, which it was never given",
 }
 """Found with all parts and kinds that there were."""

@@ -4,6 +4,7 @@ import pytest
 
 from tests.sim.checks.support import NAME
 from tidelog.effects import Event
+from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TopicPartition
 from tidelog.sim.checks.suite import Suite
 
@@ -42,6 +43,17 @@ def test_two_processes_of_one_static_member():
     suite.groups.joined("g", 2, "two", [NAME], "instance")
     with pytest.raises(AssertionError, match=r"^I29:"):
         suite.groups.joined("g", 2, "three", [NAME], "another")
+
+
+def test_a_group_that_is_gone_when_the_time_of_its_members_was_over():
+    """Seeds 1005566 and 1005629."""
+    groups, error = Suite().groups, ErrorCode.GROUP_ID_NOT_FOUND
+    assert not groups.may_be_gone("g", "one", error)
+    groups.happened(Event("group.member_fenced", {"group": "g", "member": "one", "reason": "its session is over"}))
+    assert groups.may_be_gone("g", "one", error)
+    assert not groups.may_be_gone("g", "two", error)
+    assert not groups.may_be_gone("another", "one", error)
+    assert not groups.may_be_gone("g", "one", ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 def test_a_group_of_both_protocols_that_was_empty_counts_from_the_start():

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tidelog.effects import Event
+from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
 
-GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned")
+GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned", "group.member_fenced")
 
 
 class Groups:
@@ -24,6 +25,8 @@ class Groups:
         expired, or there never were any."""
         self._empty: set[str] = set()
         """Classic groups without members."""
+        self._fenced: set[tuple[str, str]] = set()
+        """Members, with their groups, whose time was over."""
         self._seen: Counter[str] = Counter()
         self._last: dict[tuple[str, str], int] = {}
         self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
@@ -34,7 +37,9 @@ class Groups:
     def happened(self, event: Event) -> None:
         """A group without members becomes one of the other kind, which counts from the start, as in Kafka."""
         group = str(event.fields["group"])
-        if event.kind == "group.rebalance":
+        if event.kind == "group.member_fenced":
+            self._fenced.add((group, str(event.fields["member"])))
+        elif event.kind == "group.rebalance":
             is_new = not event.fields["generation"]
             self._began[group] += is_new
             self._forgotten[group] += is_new and group in self._empty
@@ -45,6 +50,11 @@ class Groups:
             self._empty.discard(group)
         else:
             self._empty.add(group)
+
+    def may_be_gone(self, group: str, member: str, error: ErrorCode) -> bool:
+        """Whether a member that was away may be told that there is no such group. When the time of all members was
+        over, its own, too, and nothing else is left of the group, that is deleted, as in Kafka."""
+        return error is ErrorCode.GROUP_ID_NOT_FOUND and (group, member) in self._fenced
 
     def is_anew(self, group: str, *, is_mixed: bool) -> bool:
         """Whether it began since this was asked last, as a group may: one with members of both kinds at any time."""

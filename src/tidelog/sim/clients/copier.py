@@ -25,7 +25,7 @@ from tidelog.client.results import (
 )
 from tidelog.client.transactional import TransactionalProducer, Versions
 from tidelog.effects import Effect
-from tidelog.errors import ApiError
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.commits import NOTHING, Commit
 from tidelog.sim.clients.other_producers import Habits, producer
@@ -301,10 +301,15 @@ class Copier:
                     self._kept.discard(name)
                 case Failed(error, message, partitions):
                     self.world.count(f"copier: {error.name}")
-                    right = partitions or self.commits.is_void
+                    right = partitions or self.commits.is_void or self._may_be_gone(error)
                     assert right, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
                     if not partitions:
                         self.consumer.after(0, self.die)
+
+    def _may_be_gone(self, error: ErrorCode) -> bool:
+        assert self.reader.group is not None
+        member_id = self.reader.group.membership.member_id
+        return self.cluster.suite.groups.may_be_gone(self.group, member_id, error)
 
     def _joined(self, generation: int) -> None:
         groups = self.cluster.suite.groups

@@ -238,6 +238,7 @@ class Member:
         may_be = (self.instance is not None and error in REPLACED) or (
             error is ErrorCode.GROUP_ID_NOT_FOUND and self.is_mixed
         )
+        may_be = may_be or self.seen_records.suite.groups.may_be_gone(self.group, self.member_id, error)
         assert may_be or self.commits.is_void, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
         if self.over is not None:
             self.process.after(0, partial(self.over, self))
