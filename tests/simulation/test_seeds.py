@@ -86,6 +86,7 @@ NEWEST = {
     30094: "an empty consumer group became a classic one, and counted its generations from the start, as in Kafka",
     10407: "a core was waited for though an operator was, too: no in-sync replica had the log directories that it had",
     20071: "static members went on with what a rebalance in two steps had left them, as in Kafka",
+    1007069: "a static leader assigned before it heard of the topic, and who came back for it goes on so, as in Kafka",
     381: "of an old producer only a marker was replayed, and what the log knows of it was held against that",
 }
 """Found with all parts."""

@@ -20,6 +20,7 @@ from tidelog.sim.faults import SECOND
 from tidelog.sim.parts import members
 from tidelog.sim.parts.copies import MODES, Copies
 from tidelog.sim.parts.transactions import Transactions
+from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 TOPIC = "t"
@@ -211,6 +212,23 @@ def test_a_static_member_comes_back_to_what_it_had(cluster, share):
     cluster.expect(group.is_settled, 10, "the group is stable again")
     assert sorted(group.members[2].machine.assignment) == had
     assert group.members[2].generation == generation
+
+
+def test_a_static_leader_that_comes_back_goes_on_until_somebody_joins(cluster):
+    """Seed 1007069: it knows of new partitions at once, and takes them for those that were assigned."""
+    group = group_of(cluster, 1, StaticGroup)
+    cluster.expect(group.is_settled, 30, "the group is stable")
+    assert not group.members[0].goes_on
+    group.members[0].leave()
+    wanted = CreatePartitionsTopic(name=TOPIC, count=3, assignments=None)
+    cluster.admin.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=3_000), CONTROLLER, lambda response: None)
+    cluster.run(2)
+    group._begin(group.members[0].instance)
+    cluster.expect(lambda: group.members[1].goes_on, 10, "it leads again")
+    cluster.run(10)
+    assert not group.is_settled()
+    group.finish()
+    cluster.expect(group.is_settled, 10, "everything is had by somebody")
 
 
 def test_a_static_member_that_has_a_double_goes(cluster):

@@ -24,7 +24,7 @@ class Leading:
     ) -> None:
         self._cluster = cluster
         self._assignor = assignor
-        self._skips = skips
+        self.skips = skips
         self._members: Mapping[str, Subscription] = {
             member.member_id: decode_subscription(assignor, member.metadata, member.group_instance_id)
             for member in members
@@ -47,7 +47,7 @@ class Leading:
 
     def assign(self) -> Assignments:
         self._seen = self._partitions()
-        return {} if self._skips else self._assignor.assign(self._seen, self._members)
+        return {} if self.skips else self._assignor.assign(self._seen, self._members)
 
     def must_assign_again(self) -> bool:
         """Whether topics came, went or grew since; told once."""

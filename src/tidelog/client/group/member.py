@@ -55,6 +55,11 @@ class Member(ABC):
         """Whether partitions are about to go, and what was processed is to be committed first."""
         return self._revocation.step is Step.WANTED
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it leads its group by what an earlier process of its instance assigned."""
+        return False
+
     # What the consumer says.
 
     @abstractmethod

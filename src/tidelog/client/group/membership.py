@@ -54,6 +54,10 @@ class Membership(Member):
         self._heartbeat_is_out = False
         self._session_until = 0
 
+    @property
+    def goes_on(self) -> bool:
+        return self._leading is not None and self._leading.skips
+
     # What the consumer says.
 
     def subscribe(self, topics: Collection[str]) -> None:

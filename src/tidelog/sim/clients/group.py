@@ -185,8 +185,10 @@ class StaticGroup(Group):
 
     def finish(self) -> None:
         """Where partitions are given up in one generation to be had by others in the next, that one may be lost with a
-        coordinator; static members that come back then go on with what they had, as in Kafka, until somebody joins."""
-        if are_cooperative(self.options.partition_assignment_strategy):
+        coordinator; and a leader may have assigned before it heard of all topics, and have been killed when it did.
+        Static members that come back then go on with what they had, as in Kafka, until somebody joins."""
+        goes_on = any(member.goes_on for member in self.living)
+        if goes_on or are_cooperative(self.options.partition_assignment_strategy):
             self.join()
 
     # Churn.

@@ -134,6 +134,12 @@ class Member:
         assert self.machine.group is not None
         return self.generation if self.machine.group.membership.stage is Stage.STABLE else NOTHING
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it leads its group by what an earlier process of its instance assigned."""
+        assert self.machine.group is not None
+        return self.machine.group.membership.goes_on
+
     def start(self) -> None:
         self.process.carry_out(self.machine.subscribe(self.topics, self.process.now()))
         self.poll()
