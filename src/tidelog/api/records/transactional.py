@@ -42,10 +42,10 @@ class Batch(NamedTuple):
 
 def verify(request: ProduceRequest, context: Context, proceed: Proceed) -> Any:
     """What `proceed` gives, or what the request waits for before that."""
-    return _go_on(context, request, proceed, context.now.mono + max(request.timeout_ms, 0))
+    return _go_on(context, request, proceed, context.now.mono + max(request.timeout_ms, 0), is_late=False)
 
 
-def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
+def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int, *, is_late: bool) -> Any:
     broker, found = context.broker, list(_transactional(request, context))
     if not found:
         return proceed(context, request, {})
@@ -54,6 +54,9 @@ def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline
         return proceed(context, request, {batch.name: error for batch in found})
     first = found[0].header
     if broker.verifying.is_busy(first.producer_id):
+        if is_late:
+            error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified in time")
+            return proceed(context, request, {batch.name: error for batch in found})
         _own(request)
         return verification.wait(first.producer_id, deadline, _again, (request, proceed, deadline))
     adds = context.version >= ADDS_SINCE
@@ -70,11 +73,7 @@ def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline
 
 def _again(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
     """The question before this request was answered, or it took too long."""
-    found = list(_transactional(request, context))
-    if found and context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):
-        error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified in time")
-        return proceed(context, request, {batch.name: error for batch in found})
-    return _go_on(context, request, proceed, deadline)
+    return _go_on(context, request, proceed, deadline, is_late=context.now.mono >= deadline)
 
 
 def _verified(context: Context, request: ProduceRequest, proceed: Proceed, asked: Asked) -> Any:

@@ -27,10 +27,10 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "The high watermark of -1 alone makes the next answer name the partition, with all its fields.",
     ),
     Equivalent(
-        "tidelog.api.records.transactional:_again",
-        "if found and context.now.mono >= deadline and context.broker.verifying.is_busy(found[0].header.producer_id):",
+        "tidelog.api.records.transactional:_go_on",
+        "first = found[0].header",
         "constant: 0 to -1",
-        "All batches of a request that waits are of one producer; `verify` refuses others.",
+        "All batches of a request that comes so far are of one producer.",
     ),
     Equivalent(
         "tidelog.controller.active_controller:ActiveController.store_event",
