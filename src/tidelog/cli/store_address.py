@@ -15,8 +15,8 @@ from tidelog.ports import Children, Node, Read
 from tidelog.shell.broker import load_config
 from tidelog.shell.readiness import view_of
 from tidelog.shell.store.addresses import (
-    Place,
     SqliteAddress,
+    StoreAddress,
     StoreClosed,
     address_of,
     open_store,
@@ -39,7 +39,7 @@ def bootstrap_of(text: str) -> str:
         raise Refused(str(error)) from None
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> StoreAddress:
     if text.startswith(("sqlite:", "zookeeper:")):
         return parse_address(text, "--zookeeper")
     path = Path(text)
@@ -50,7 +50,7 @@ def _place(text: str) -> Place:
     return parse_connect(text, "--zookeeper")
 
 
-def place_in(folder: Path) -> Place:
+def place_in(folder: Path) -> StoreAddress:
     """The memory of the cluster that `tidelog up` runs, or ran, in this folder."""
     files = sorted(folder.glob("broker-*/server.properties"))
     return address_of(load_config(files[0])) if files else SqliteAddress((folder / "metadata.sqlite").absolute())
@@ -61,7 +61,7 @@ def _is_broker(text: str) -> bool:
     return bool(host) and port.isdigit() and 0 < int(port) <= 65_535 and bool(view_of(host, int(port)).brokers)
 
 
-def _brokers_in(place: Place) -> str:
+def _brokers_in(place: StoreAddress) -> str:
     store = open_store(place, session_timeout_ms=SESSION_MS, connection_timeout_ms=CONNECT_MS, create=False)
     try:
         listed = store.apply([Children(tree.BROKER_IDS)])

@@ -12,7 +12,7 @@ from typing import Any
 from tidelog.controller import tree
 from tidelog.controller.commands import configs
 from tidelog.controller.commands.deletion import Deletions, delete_topics, remove_topics
-from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_wish, rebalance
+from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_request, rebalance
 from tidelog.controller.commands.extension import create_partitions
 from tidelog.controller.commands.isr import alter_partitions
 from tidelog.controller.commands.liveness import (
@@ -91,7 +91,7 @@ class ActiveController:
                 "alter configs",
                 lambda r: configs.alter_incrementally(term, self.logs, r),
             ),
-            ElectLeadersRequest: ("elect leaders", lambda r: elect_on_wish(term, self.logs, r)),
+            ElectLeadersRequest: ("elect leaders", lambda r: elect_on_request(term, self.logs, r)),
             AlterPartitionReassignmentsRequest: (
                 "reassign",
                 lambda r: alter_reassignments(term, self.logs, self.deletions, r),
@@ -128,7 +128,7 @@ class ActiveController:
         elif _at_or_below(path, tree.LOG_DIR_EVENTS):
             self._run_once("log folders", lambda: notice_log_folders(self.term))
         elif _at_or_below(path, tree.REASSIGN_PARTITIONS):
-            self._run_once("wishes", lambda: begin_requested(self.term))
+            self._run_once("reassignment requests", lambda: begin_requested(self.term))
         elif _at_or_below(path, tree.PREFERRED_ELECTION):
             self._run_once("preferred", lambda: elect_as_written(self.term, self.logs))
         elif _at_or_below(path, tree.DELETE_TOPICS):

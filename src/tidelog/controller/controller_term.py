@@ -40,7 +40,7 @@ class ControllerTerm:
         self.loaded = False
         self.arrived: dict[Partition, None] = {}
         """Reassignments that may have come to their end."""
-        self.has_wishes = False
+        self.has_requests = False
         """Whether `/admin/reassign_partitions` was there when last looked at."""
         self.effects: list[Effect] = []
 

@@ -65,7 +65,7 @@ class Journal:
         """How many urgent commands in a row went before one that waits in the queue."""
         self.current: Command | None = None
         self.steps: Steps[Any] | None = None
-        self.wish: Sequence[Operation] | None = None
+        self.unsent: Sequence[Operation] | None = None
         self.sent: Sequence[Operation] | None = None
         self.doubted: Sequence[Change] | None = None
         self.retry_at: int | None = None
@@ -91,7 +91,10 @@ class Journal:
     def take(self) -> Sequence[Operation] | None:
         """The next operations to submit to the store, or None while it works or nothing is to do."""
         while (
-            self.sent is None and self.wish is None and not self.is_paused and (self.first or self.urgent or self.queue)
+            self.sent is None
+            and self.unsent is None
+            and not self.is_paused
+            and (self.first or self.urgent or self.queue)
         ):
             self._begun += 1
             if self._begun > SLICE:  # many that need no store wait behind one that did: other inputs come first
@@ -100,9 +103,9 @@ class Journal:
             self.current = self._lane().popleft()
             self.steps = self.current.start()
             self._advance(None)
-        if self.sent is not None or self.wish is None or self.retry_at is not None:
+        if self.sent is not None or self.unsent is None or self.retry_at is not None:
             return None
-        self.sent, self.wish = self.wish, None
+        self.sent, self.unsent = self.unsent, None
         return self.sent
 
     def _lane(self) -> deque[Command]:
@@ -139,7 +142,7 @@ class Journal:
         if result.outcome == "ok":
             self._advance(result.values)
         else:
-            self.wish, self.retry_at = sent, now + RETRY_MS
+            self.unsent, self.retry_at = sent, now + RETRY_MS
 
     def _changed(self, sent: Sequence[Operation], result: StoreResult, now: int) -> None:
         if result.outcome == "ok":
@@ -164,7 +167,7 @@ class Journal:
 
     def _read_again(self, at: int) -> None:
         assert self.doubted is not None
-        self.wish = [Read(tree.CONTROLLER_EPOCH), *(Read(operation.path) for operation in self.doubted)]
+        self.unsent = [Read(tree.CONTROLLER_EPOCH), *(Read(operation.path) for operation in self.doubted)]
         self.retry_at = at
 
     def _resolve(self, doubted: Sequence[Change], result: StoreResult, now: int) -> None:
@@ -176,7 +179,7 @@ class Journal:
         if happened(doubted[0], nodes[0]):
             self._advance([_value(operation, node) for operation, node in zip(doubted, nodes, strict=True)])
         elif isinstance(epoch, Node) and epoch.version == self.epoch_version:
-            self.wish = self._checked(doubted)
+            self.unsent = self._checked(doubted)
         else:
             self._conflict(0)
 
@@ -184,7 +187,7 @@ class Journal:
         return [Check(tree.CONTROLLER_EPOCH, self.epoch_version), *changes]
 
     def _advance(self, values: Sequence[Any] | None) -> None:
-        """Run the command to its next wish, or to its end."""
+        """Run the command to its next operations, or to its end."""
         assert self.steps is not None
         assert self.current is not None
         try:
@@ -198,7 +201,7 @@ class Journal:
         if operations is PAUSE:
             self.is_paused = True
             return
-        self.wish = operations if isinstance(operations[0], Query) else self._checked(operations)
+        self.unsent = operations if isinstance(operations[0], Query) else self._checked(operations)
 
 
 def happened(change: Change, node: Any) -> bool:

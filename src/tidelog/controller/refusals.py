@@ -78,11 +78,13 @@ def _create_partitions(
 
 
 def _delete_topics(request: DeleteTopicsRequest, code: ErrorCode, message: str | None) -> DeleteTopicsResponse:
-    wishes = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    requests = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     return DeleteTopicsResponse(
         responses=[
-            DeletableTopicResult(name=wish.name, topic_id=wish.topic_id, error_code=code, error_message=message)
-            for wish in wishes
+            DeletableTopicResult(
+                name=requested.name, topic_id=requested.topic_id, error_code=code, error_message=message
+            )
+            for requested in requests
         ]
     )
 

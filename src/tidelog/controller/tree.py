@@ -260,9 +260,9 @@ def _parse_replicas(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, 
     return {int(partition): tuple(replicas) for partition, replicas in sorted(value.items(), key=lambda kv: int(kv[0]))}
 
 
-def format_reassignment(wishes: Sequence[RequestedReplicas]) -> bytes:
+def format_reassignment(requests: Sequence[RequestedReplicas]) -> bytes:
     """Kafka's JSON, as tools take it from a file, too."""
-    return _dump({"version": 1, "partitions": [wish._asdict() for wish in wishes]})
+    return _dump({"version": 1, "partitions": [requested._asdict() for requested in requests]})
 
 
 def parse_reassignment(data: bytes) -> list[RequestedReplicas]:

@@ -43,7 +43,7 @@ WITHOUT_LOG_START = {
 """Every other refusal by the log tells where the log starts, so that a producer can tell why it is not known."""
 
 
-class Pending(NamedTuple):
+class PendingAppend(NamedTuple):
     """A partition's answer that still waits for its records to be safe below `end`."""
 
     partition: Partition
@@ -63,7 +63,7 @@ def _append_all(
 ) -> ProduceResponse | Deferred | None:
     """Append what may be appended; `unverified` are partitions that the transaction's coordinator refused."""
     response = ProduceResponse(responses=[])
-    pending: list[Pending] = []
+    pending: list[PendingAppend] = []
     refused = None
     for topic in request.topic_data:
         name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
@@ -97,7 +97,7 @@ def _append_all(
 
 def _append(
     context: Context, request: ProduceRequest, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse
-) -> Pending | None:
+) -> PendingAppend | None:
     """Append one partition's batch and fill in its answer; what it has to wait for."""
     acks, records = request.acks, data.records
     if acks not in KNOWN_ACKS:
@@ -126,7 +126,7 @@ def _append(
     answer.log_start_offset = partition.log.log_start_offset
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
-    return None if acks == ACKS_NONE or safe_end(partition, acks) >= end else Pending(partition, end, answer)
+    return None if acks == ACKS_NONE or safe_end(partition, acks) >= end else PendingAppend(partition, end, answer)
 
 
 def safe_end(partition: Partition, acks: int) -> int:
@@ -145,10 +145,10 @@ def _check_attributes(request: ProduceRequest, version: int, records: Buffer) ->
 
 
 def _finish(
-    context: Context, response: ProduceResponse, pending: list[Pending], deadline: int, acks: int
+    context: Context, response: ProduceResponse, pending: list[PendingAppend], deadline: int, acks: int
 ) -> ProduceResponse | Deferred:
     """Answer what is safe by now; the rest waits on, or timed out."""
-    waiting: list[Pending] = []
+    waiting: list[PendingAppend] = []
     conditions: list[Condition] = []
     for wait in pending:
         partition, topic = wait.partition, wait.partition.name.topic

@@ -4,7 +4,7 @@ The mark is `/admin/delete_topics/T`; from then on the topic is gone for clients
 at once, those on dead brokers when they return: until then the topic stays marked, its name is taken, its nodes stand.
 A new controller finds the mark and goes on. A topic under reassignment waits for its end.
 
-The wish to delete is answered when all is done, or when only dead brokers hold it up.
+A request to delete is answered when all is done, or when only dead brokers hold it up.
 """
 
 from collections import Counter
@@ -111,9 +111,9 @@ def delete_topics(
     """Mark the topics. (The answer waits until the pushes that follow have settled.)"""
     if not term.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED
-        wishes = [(t.name, t.topic_id) for t in request.topics] or [(name, NO_ID) for name in request.topic_names]
+        requested = [(t.name, t.topic_id) for t in request.topics] or [(name, NO_ID) for name in request.topic_names]
         return DeleteTopicsResponse(
-            responses=[DeletableTopicResult(name=name, topic_id=id_, error_code=code) for name, id_ in wishes]
+            responses=[DeletableTopicResult(name=name, topic_id=id_, error_code=code) for name, id_ in requested]
         )
     results, topics = resolve(term, request)
     for chunk in chunks(topics):
@@ -128,8 +128,8 @@ def resolve(term: ControllerTerm, request: DeleteTopicsRequest) -> tuple[list[De
     """Each name or id once; the answers of all, and the topics that go."""
     results: list[DeletableTopicResult] = []
     topics: dict[Topic, DeletableTopicResult] = {}
-    wishes = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_ID) for name in request.topic_names]
-    counted = Counter(wishes)
+    requested = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_ID) for name in request.topic_names]
+    counted = Counter(requested)
     for (name, topic_id), times in counted.items():
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         results.append(result)

@@ -1,4 +1,4 @@
-"""Elections: on brokers that come and go, on failed log folders, on a wish, and by preference every few minutes."""
+"""Elections: on brokers that come and go, on failed log folders, on request, and by preference every few minutes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -173,7 +173,7 @@ def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequenc
     yield from term.commit(list(changes.items()), "most complete log")
 
 
-def elect_on_wish(term: ControllerTerm, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
+def elect_on_request(term: ControllerTerm, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         refusal: ElectLeadersResponse = refuse(
@@ -189,7 +189,7 @@ def elect_on_wish(term: ControllerTerm, logs: LogEnds, request: ElectLeadersRequ
     changes: Changes = {}
     results = []
     for topic, indexes in asked:
-        verdicts = [(index, _wish(term, topic, index, request.election_type, changes)) for index in indexes]
+        verdicts = [(index, _elect_requested(term, topic, index, request.election_type, changes)) for index in indexes]
         shown = [(i, code) for i, code in verdicts if wanted is not None or code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(
             ReplicaElectionResult(
@@ -216,7 +216,7 @@ def _result(topic: str, index: int, code: ErrorCode) -> PartitionResult:
     return PartitionResult(partition_id=index, error_code=code, error_message=message)
 
 
-def _wish(term: ControllerTerm, topic: str, index: int, kind: int, changes: Changes) -> ErrorCode:
+def _elect_requested(term: ControllerTerm, topic: str, index: int, kind: int, changes: Changes) -> ErrorCode:
     partition = term.cluster.partition(topic, index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

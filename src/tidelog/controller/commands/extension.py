@@ -30,19 +30,19 @@ from tidelog.wire.messages.topics.create_partitions import (
 
 
 def create_partitions(term: ControllerTerm, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
-    if exceeds_count(_added(term, wish) for wish in request.topics):
+    if exceeds_count(_added(term, requested) for requested in request.topics):
         refusal: CreatePartitionsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
         return refusal
     results = []
     plans: list[Plan] = []
     slices = Slices()
     counted = Counter(topic.name for topic in request.topics)
-    for wish in {topic.name: topic for topic in request.topics}.values():
-        result = CreatePartitionsTopicResult(name=wish.name)
+    for requested in {topic.name: topic for topic in request.topics}.values():
+        result = CreatePartitionsTopicResult(name=requested.name)
         results.append(result)
         try:
-            check_once(counted[wish.name])
-            plan = yield from plan_extension(term, wish, slices)
+            check_once(counted[requested.name])
+            plan = yield from plan_extension(term, requested, slices)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
@@ -52,9 +52,9 @@ def create_partitions(term: ControllerTerm, request: CreatePartitionsRequest) ->
     return CreatePartitionsResponse(results=results)
 
 
-def _added(term: ControllerTerm, wish: CreatePartitionsTopic) -> int:
-    topic = term.cluster.topics.get(wish.name)
-    return 0 if topic is None else max(0, wish.count - len(topic.assignment.replicas))
+def _added(term: ControllerTerm, requested: CreatePartitionsTopic) -> int:
+    topic = term.cluster.topics.get(requested.name)
+    return 0 if topic is None else max(0, requested.count - len(topic.assignment.replicas))
 
 
 def extend(term: ControllerTerm, plans: Sequence[Plan], slices: Slices) -> Steps[None]:
@@ -71,15 +71,15 @@ def extend(term: ControllerTerm, plans: Sequence[Plan], slices: Slices) -> Steps
         term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
 
 
-def plan_extension(term: ControllerTerm, wish: CreatePartitionsTopic, slices: Slices) -> Steps[Plan]:
-    topic = term.cluster.topics.get(wish.name)
+def plan_extension(term: ControllerTerm, requested: CreatePartitionsTopic, slices: Slices) -> Steps[Plan]:
+    topic = term.cluster.topics.get(requested.name)
     if topic is None or topic.marked:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.assignment.replicas)
-    if wish.count <= present:
-        message = f"Topic {wish.name} has {present} partition(s); {wish.count} would not be an increase."
+    if requested.count <= present:
+        message = f"Topic {requested.name} has {present} partition(s); {requested.count} would not be an increase."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    added = yield from _added_replicas(term, wish, topic, present, slices)
+    added = yield from _added_replicas(term, requested, topic, present, slices)
     assignment = topic.assignment._replace(replicas={**topic.assignment.replicas, **added})
     future = Topic(topic.name, assignment, topic.version)
     head: Group = [Write(tree.topic_path(topic.name), tree.format_assignment(assignment), topic.version)]
@@ -87,18 +87,18 @@ def plan_extension(term: ControllerTerm, wish: CreatePartitionsTopic, slices: Sl
 
 
 def _added_replicas(
-    term: ControllerTerm, wish: CreatePartitionsTopic, topic: Topic, present: int, slices: Slices
+    term: ControllerTerm, requested: CreatePartitionsTopic, topic: Topic, present: int, slices: Slices
 ) -> Steps[dict[int, tuple[int, ...]]]:
     first = topic.partitions[0].target if 0 in topic.partitions else topic.assignment.replicas[0]
-    count = wish.count - present
-    if wish.assignments is None:
+    count = requested.count - present
+    if requested.assignments is None:
         racks = term.usable_racks()
         order = order_of(racks)
         index = order.index(first[0]) if first[0] in order else 0
         return (yield from placed(racks, count, len(first), Start(index, index), slices, present))
-    if len(wish.assignments) != count:
-        message = f"{count} partition(s) would be added, but {len(wish.assignments)} are assigned."
+    if len(requested.assignments) != count:
+        message = f"{count} partition(s) would be added, but {len(requested.assignments)} are assigned."
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    for offset, given in enumerate(wish.assignments):
+    for offset, given in enumerate(requested.assignments):
         check_hand_made(term, present + offset, given.broker_ids, len(first))
-    return {present + offset: tuple(given.broker_ids) for offset, given in enumerate(wish.assignments)}
+    return {present + offset: tuple(given.broker_ids) for offset, given in enumerate(requested.assignments)}

@@ -1,7 +1,7 @@
 """AlterPartition (KIP-497, 841, 903): a leader changes its in-sync set, by compare-and-set on both epochs.
 
-A retry whose wish already holds succeeds with the current partition epoch. A replica may not join with another broker
-epoch than its own, nor while it shuts down, nor while its log folder is offline.
+A retry of a change that already holds succeeds with the current partition epoch. A replica may not join with another
+broker epoch than its own, nor while it shuts down, nor while its log folder is offline.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ def alter_partitions(term: ControllerTerm, request: AlterPartitionRequest) -> St
     response = AlterPartitionResponse()
     for topic in request.topics:
         answers = []
-        for wish in topic.partitions:
-            code, partition = _decide(term, request.broker_id, topic.topic_id, wish, changes)
-            answer = PartitionDataResponse(partition_index=wish.partition_index, error_code=code)
+        for proposed in topic.partitions:
+            code, partition = _decide(term, request.broker_id, topic.topic_id, proposed, changes)
+            answer = PartitionDataResponse(partition_index=proposed.partition_index, error_code=code)
             answers.append(answer)
             if partition is not None:
                 accepted.append((answer, partition))
@@ -54,60 +54,64 @@ def _fill(answer: PartitionDataResponse, partition: Partition) -> None:
 
 
 def _decide(
-    term: ControllerTerm, broker: int, topic_id: bytes, wish: PartitionData, changes: dict[Partition, LeadershipState]
+    term: ControllerTerm,
+    broker: int,
+    topic_id: bytes,
+    proposed: PartitionData,
+    changes: dict[Partition, LeadershipState],
 ) -> tuple[ErrorCode, Partition | None]:
-    """The partition where the wish holds, already or with the change that is added to `changes`."""
+    """The partition where the proposed in-sync set holds, already or with the change that is added to `changes`."""
     topic = term.cluster.topic_ids.get(topic_id)
     if topic is None or topic.deleted:
         return ErrorCode.UNKNOWN_TOPIC_ID, None
-    partition = topic.partitions.get(wish.partition_index)
+    partition = topic.partitions.get(proposed.partition_index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     if partition in changes:
         return ErrorCode.INVALID_REQUEST, None
-    code = check_epochs(partition.state, partition.version, broker, wish)
+    code = check_epochs(partition.state, partition.version, broker, proposed)
     lives, state = term.cluster.lives, partition.state
     # An answer that was lost is given again, but only over that one change: the leader takes our version with it, and
     # would refuse what it was told of the others, new replicas among them, as old.
-    again = code == ErrorCode.INVALID_UPDATE_VERSION and wish.partition_epoch == partition.version - 1
-    if (again or not code) and _holds(state, wish.new_isr_with_epochs):
+    again = code == ErrorCode.INVALID_UPDATE_VERSION and proposed.partition_epoch == partition.version - 1
+    if (again or not code) and _holds(state, proposed.new_isr_with_epochs):
         return ErrorCode.NONE, partition
-    code = code or check_isr(state, partition.replicas, wish, lives)
-    code = code or check_online(partition, wish)
+    code = code or check_isr(state, partition.replicas, proposed, lives)
+    code = code or check_online(partition, proposed)
     if code:
         return code, None
-    # The controller's order: the epochs recorded are those of the registrations, which the wish was checked against.
-    isr = tuple(member.broker_id for member in wish.new_isr_with_epochs)
+    # The controller's order: the epochs recorded are those of the registrations, which the request was checked against.
+    isr = tuple(member.broker_id for member in proposed.new_isr_with_epochs)
     changes[partition] = state._replace(isr=isr, isr_epochs=tuple(lives[member].epoch for member in isr))
     return ErrorCode.NONE, partition
 
 
-def check_epochs(state: LeadershipState, version: int, broker: int, wish: PartitionData) -> ErrorCode:
+def check_epochs(state: LeadershipState, version: int, broker: int, proposed: PartitionData) -> ErrorCode:
     """Epochs ahead of ours mean that we were deposed and do not know it yet."""
-    if wish.leader_epoch > state.leader_epoch or wish.partition_epoch > version:
+    if proposed.leader_epoch > state.leader_epoch or proposed.partition_epoch > version:
         return ErrorCode.NOT_CONTROLLER
-    if wish.leader_epoch < state.leader_epoch:
+    if proposed.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker != state.leader:
         return ErrorCode.INVALID_REQUEST
-    return ErrorCode.INVALID_UPDATE_VERSION if wish.partition_epoch < version else ErrorCode.NONE
+    return ErrorCode.INVALID_UPDATE_VERSION if proposed.partition_epoch < version else ErrorCode.NONE
 
 
 def check_isr(
-    state: LeadershipState, replicas: Sequence[int], wish: PartitionData, lives: dict[int, Life]
+    state: LeadershipState, replicas: Sequence[int], proposed: PartitionData, lives: dict[int, Life]
 ) -> ErrorCode:
-    isr = [member.broker_id for member in wish.new_isr_with_epochs]
+    isr = [member.broker_id for member in proposed.new_isr_with_epochs]
     if not isr or len(set(isr)) < len(isr) or not set(isr) <= set(replicas) or state.leader not in isr:
         return ErrorCode.INVALID_REQUEST
-    if wish.leader_recovery_state != 0:
+    if proposed.leader_recovery_state != 0:
         return ErrorCode.INVALID_REQUEST
-    eligible = all(_eligible(member, lives) for member in wish.new_isr_with_epochs)
+    eligible = all(_eligible(member, lives) for member in proposed.new_isr_with_epochs)
     return ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA
 
 
-def check_online(partition: Partition, wish: PartitionData) -> ErrorCode:
+def check_online(partition: Partition, proposed: PartitionData) -> ErrorCode:
     """Whose log folder failed does not fetch any more, and would hold up whatever is committed until it is late."""
-    joining = {member.broker_id for member in wish.new_isr_with_epochs} - set(partition.state.isr)
+    joining = {member.broker_id for member in proposed.new_isr_with_epochs} - set(partition.state.isr)
     return ErrorCode.INELIGIBLE_REPLICA if joining & partition.offline else ErrorCode.NONE
 
 

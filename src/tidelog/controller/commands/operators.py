@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
-from tidelog.controller.commands.elections import PREFERRED, LogEnds, elect_on_wish
+from tidelog.controller.commands.elections import PREFERRED, LogEnds, elect_on_request
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.model import id_text
@@ -28,7 +28,7 @@ def elect_as_written(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
     except (ValueError, TypeError, KeyError) as error:
         term.tell("election.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
     wanted = [TopicPartitions(topic=topic, partitions=list(indexes)) for topic, indexes in topics.items()]
-    yield from elect_on_wish(term, logs, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted))
+    yield from elect_on_request(term, logs, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted))
     yield [Delete(tree.PREFERRED_ELECTION, node.version)]
 
 

@@ -48,25 +48,25 @@ def _entity(entry: EntryData) -> dict[str, str | None]:
     return {part.entity_type: part.entity_name for part in entry.entity}
 
 
-def _judge(term: ControllerTerm, entity: quotas.Entity, wishes: Iterable[OpData], times: int) -> Alteration:
+def _judge(term: ControllerTerm, entity: quotas.Entity, ops: Iterable[OpData], times: int) -> Alteration:
     try:
         allowed = quotas.check_entity(entity)
         if times > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "An entity may be named once in a request.")
         place = quotas.place(entity)
-        return Alteration(ENTITY, "", place, _altered(term.cluster.configs.get(place, {}), list(wishes), allowed))
+        return Alteration(ENTITY, "", place, _altered(term.cluster.configs.get(place, {}), list(ops), allowed))
     except ApiError as error:
         return Alteration(ENTITY, "", error=error)
 
 
-def _altered(current: Current, wishes: list[OpData], allowed: quotas.Allowed) -> Current:
-    if len({wish.key for wish in wishes}) < len(wishes):
+def _altered(current: Current, ops: list[OpData], allowed: quotas.Allowed) -> Current:
+    if len({op.key for op in ops}) < len(ops):
         raise ApiError(ErrorCode.INVALID_REQUEST, "A quota may be named once for an entity.")
     altered = dict(current)
-    for wish in wishes:
-        if wish.remove:
-            altered.pop(wish.key, None)
+    for op in ops:
+        if op.remove:
+            altered.pop(op.key, None)
         else:
-            quotas.check_value(allowed, wish.key, wish.value)
-            altered[wish.key] = quotas.show(wish.key, wish.value)
+            quotas.check_value(allowed, op.key, op.value)
+            altered[op.key] = quotas.show(op.key, op.value)
     return altered

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
-from tidelog.controller.commands.reassignment_requests import forget_requests
+from tidelog.controller.commands.reassignment_node import forget_requests
 from tidelog.controller.commands.throttling import release
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import CHUNK, Steps, chunks
@@ -48,16 +48,16 @@ def alter_reassignments(
     wanted: dict[Partition, tuple[int, ...]] = {}
     for topic in request.topics:
         answers = []
-        for wish in topic.partitions:
-            answer = ReassignablePartitionResponse(partition_index=wish.partition_index, error_message=None)
+        for requested in topic.partitions:
+            answer = ReassignablePartitionResponse(partition_index=requested.partition_index, error_message=None)
             answers.append(answer)
             try:
-                partition = find(term, topic.name, wish.partition_index)
+                partition = find(term, topic.name, requested.partition_index)
                 named[partition] = None
-                if wish.replicas is None:
+                if requested.replicas is None:
                     moves[partition] = _cancelled(term, partition)
                     continue
-                move = wished(term, partition, wish.replicas, free=request.allow_replication_factor_change)
+                move = planned_move(term, partition, requested.replicas, free=request.allow_replication_factor_change)
                 wanted[partition] = partition.replicas
                 if move is not None:
                     moves[partition] = move
@@ -93,7 +93,9 @@ def _cancelled(term: ControllerTerm, partition: Partition) -> Move:
     return move
 
 
-def wished(term: ControllerTerm, partition: Partition, target: Sequence[int], *, free: bool = True) -> Move | None:
+def planned_move(
+    term: ControllerTerm, partition: Partition, target: Sequence[int], *, free: bool = True
+) -> Move | None:
     """The beginning of the move, or None where the partition is there. Without `free` it must keep its number of
     replicas."""
     if partition.topic.marked:

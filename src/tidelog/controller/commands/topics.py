@@ -57,17 +57,19 @@ def create_topics(term: ControllerTerm, request: CreateTopicsRequest) -> Steps[C
     slices = Slices()
     unified = {names.unified(name): name for name in term.cluster.topics}
     shown = _Shown(broker)
-    for wish in {topic.name: topic for topic in request.topics}.values():
+    for requested in {topic.name: topic for topic in request.topics}.values():
         try:
-            check_once(counted[wish.name])
-            check_name(term, wish.name, unified)
-            plan, configs = yield from plan_topic(term, wish, slices)
+            check_once(counted[requested.name])
+            check_name(term, requested.name, unified)
+            plan, configs = yield from plan_topic(term, requested, slices)
         except ApiError as error:
             results.append(
-                CreatableTopicResult(name=wish.name, error_code=error.code, error_message=error.message, configs=[])
+                CreatableTopicResult(
+                    name=requested.name, error_code=error.code, error_message=error.message, configs=[]
+                )
             )
             continue
-        planned[wish.name] = plan, configs
+        planned[requested.name] = plan, configs
         results.append(_created(plan, shown(configs)))
     if not request.validate_only:
         plans = [plan for plan, _ in planned.values()]
@@ -117,9 +119,9 @@ def exceeds_count(partitions: Iterable[int]) -> bool:
     return False
 
 
-def _count_of(wish: CreatableTopic, broker: BrokerConfig) -> int:
+def _count_of(requested: CreatableTopic, broker: BrokerConfig) -> int:
     """How many partitions are wanted; 0 for a number that is refused."""
-    return broker.num_partitions if wish.num_partitions == -1 else max(0, wish.num_partitions)
+    return broker.num_partitions if requested.num_partitions == -1 else max(0, requested.num_partitions)
 
 
 def _created(plan: Plan, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
@@ -165,19 +167,19 @@ def check_name(term: ControllerTerm, name: str, unified: dict[str, str]) -> None
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
-def plan_topic(term: ControllerTerm, wish: CreatableTopic, slices: Slices) -> Steps[tuple[Plan, dict[str, str]]]:
-    """What creating the topic takes; ApiError where its wish is not sound."""
-    configs = _configs(term, wish)
-    if wish.assignments:
-        replicas = _assigned(term, wish)
+def plan_topic(term: ControllerTerm, requested: CreatableTopic, slices: Slices) -> Steps[tuple[Plan, dict[str, str]]]:
+    """What creating the topic takes; ApiError where the request is not sound."""
+    configs = _configs(term, requested)
+    if requested.assignments:
+        replicas = _assigned(term, requested)
         yield from slices.did(len(replicas))
     else:
-        replicas = yield from _placed(term, wish, slices)
-    topic = Topic(wish.name, Assignment(new_topic_id(term), replicas, {}, {}), -1)
+        replicas = yield from _placed(term, requested, slices)
+    topic = Topic(requested.name, Assignment(new_topic_id(term), replicas, {}, {}), -1)
     head: Group = [
-        _config_node(term, wish.name, configs),
-        Create(tree.topic_path(wish.name), tree.format_assignment(topic.assignment)),
-        Create(tree.partitions_path(wish.name)),
+        _config_node(term, requested.name, configs),
+        Create(tree.topic_path(requested.name), tree.format_assignment(topic.assignment)),
+        Create(tree.partitions_path(requested.name)),
     ]
     return Plan(topic, head, replicas.keys()), configs
 
@@ -191,23 +193,23 @@ def _config_node(term: ControllerTerm, name: str, configs: dict[str, str]) -> Ch
     return Write(tree.topic_config_path(name), data, version)
 
 
-def _configs(term: ControllerTerm, wish: CreatableTopic) -> dict[str, str]:
-    missing = [config.name for config in wish.configs if config.value is None]
+def _configs(term: ControllerTerm, requested: CreatableTopic) -> dict[str, str]:
+    missing = [config.name for config in requested.configs if config.value is None]
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"These topic configs have no value: {', '.join(missing)}.")
-    configs = {config.name: config.value for config in wish.configs if config.value is not None}
+    configs = {config.name: config.value for config in requested.configs if config.value is not None}
     check_topic(configs, term.broker_config())
     return configs
 
 
-def _assigned(term: ControllerTerm, wish: CreatableTopic) -> dict[int, tuple[int, ...]]:
+def _assigned(term: ControllerTerm, requested: CreatableTopic) -> dict[int, tuple[int, ...]]:
     """The replicas as given by hand."""
-    if wish.replication_factor != -1 or wish.num_partitions != -1:
-        which = "a replication factor" if wish.replication_factor != -1 else "a number of partitions"
+    if requested.replication_factor != -1 or requested.num_partitions != -1:
+        which = "a replication factor" if requested.replication_factor != -1 else "a number of partitions"
         raise ApiError(ErrorCode.INVALID_REQUEST, f"A manual partition assignment excludes {which}.")
     replicas: dict[int, tuple[int, ...]] = {}
     factor = None
-    for given in wish.assignments:
+    for given in requested.assignments:
         if given.partition_index in replicas:
             message = f"Partition {given.partition_index} is assigned more than once."
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
@@ -227,17 +229,17 @@ def check_hand_made(term: ControllerTerm, index: int, brokers: Sequence[int], fa
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(term: ControllerTerm, wish: CreatableTopic, slices: Slices) -> Steps[dict[int, tuple[int, ...]]]:
+def _placed(term: ControllerTerm, requested: CreatableTopic, slices: Slices) -> Steps[dict[int, tuple[int, ...]]]:
     """The replicas as the round robin gives them."""
-    if wish.replication_factor < -1 or wish.replication_factor == 0:
+    if requested.replication_factor < -1 or requested.replication_factor == 0:
         message = "The replication factor must be larger than 0, or -1 for the default."
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    if wish.num_partitions < -1 or wish.num_partitions == 0:
+    if requested.num_partitions < -1 or requested.num_partitions == 0:
         message = "The number of partitions must be larger than 0, or -1 for the default."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
     config = term.broker_config()
-    partitions = _count_of(wish, config)
-    factor = config.default_replication_factor if wish.replication_factor == -1 else wish.replication_factor
+    partitions = _count_of(requested, config)
+    factor = config.default_replication_factor if requested.replication_factor == -1 else requested.replication_factor
     racks = term.usable_racks()
     start = Start(term.number(max(1, len(racks))), term.number(max(1, len(racks))))
     return (yield from placed(racks, partitions, factor, start, slices))

@@ -38,14 +38,14 @@ class ZookeeperAddress(NamedTuple):
         return f"{ZOOKEEPER}{self.hosts}{self.chroot}"
 
 
-Place = SqliteAddress | ZookeeperAddress
+StoreAddress = SqliteAddress | ZookeeperAddress
 
 
 class StoreClosed(Exception):
     """Why a store cannot be opened, as one sentence."""
 
 
-def parse_address(text: str, option: str = "metadata.store") -> Place:
+def parse_address(text: str, option: str = "metadata.store") -> StoreAddress:
     """InvalidOption names the `option` where the text is neither kind of place."""
     if text.startswith(ZOOKEEPER):
         return parse_connect(text.removeprefix(ZOOKEEPER), option)
@@ -70,7 +70,7 @@ def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperAddr
     return ZookeeperAddress(",".join(each.strip() for each in hosts.split(",")), "".join(f"/{part}" for part in parts))
 
 
-def address_of(config: BrokerConfig) -> Place:
+def address_of(config: BrokerConfig) -> StoreAddress:
     """What the options of a broker say; without any the file beside its first log folder."""
     connect, store = config.zookeeper_connect, config.metadata_store
     if connect is not None and store is not None:
@@ -85,7 +85,7 @@ def address_of(config: BrokerConfig) -> Place:
     return SqliteAddress(first.absolute().with_name(first.name + "-metadata") / "metadata.sqlite")
 
 
-def session_timeout_ms(config: BrokerConfig, place: Place) -> int:
+def session_timeout_ms(config: BrokerConfig, place: StoreAddress) -> int:
     """The term of a broker's session; ZooKeeper's servers may grant another one."""
     if isinstance(place, SqliteAddress):
         return config.broker_session_timeout_ms
@@ -93,7 +93,7 @@ def session_timeout_ms(config: BrokerConfig, place: Place) -> int:
 
 
 def open_store(
-    place: Place,
+    place: StoreAddress,
     *,
     session_timeout_ms: int,
     connection_timeout_ms: int | None = None,

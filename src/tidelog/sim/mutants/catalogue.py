@@ -244,7 +244,7 @@ FORMER = (
     ),
     Mutant(
         "early-end-is-fenced",
-        "a producer that ends its next transaction before the last one's markers are written is told it is fenced",
+        "a producer that ends its next transaction before the last one's markers are written gets PRODUCER_FENCED",
         ((f"{TRANSACTIONS}.requests:end", former.end_is_fenced_while_markers_go_out),),
         expects=("I50",),
     ),

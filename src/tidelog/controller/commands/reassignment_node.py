@@ -17,7 +17,7 @@ from tidelog.ports import Change, Delete, Node, Read, Write
 def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], Node | None]]:
     """What the node asks for; none where it is missing or is not of Kafka's form."""
     (node,) = yield [Read(tree.REASSIGN_PARTITIONS)]
-    term.has_wishes = node is not None
+    term.has_requests = node is not None
     if node is None:
         return [], None
     try:
@@ -29,13 +29,16 @@ def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], 
 
 def forget_requests(term: ControllerTerm, partitions: Collection[Partition]) -> Steps[None]:
     """These partitions are over with, as far as the node is concerned."""
-    if not term.has_wishes:
+    if not term.has_requests:
         return
     over = {partition.name for partition in partitions}
-    wishes, node = yield from read_requests(term)
+    requests, node = yield from read_requests(term)
     if node is not None:
         yield from keep_requests(
-            term, node, wishes, [wish for wish in wishes if (wish.topic, wish.partition) not in over]
+            term,
+            node,
+            requests,
+            [requested for requested in requests if (requested.topic, requested.partition) not in over],
         )
 
 
@@ -47,4 +50,4 @@ def keep_requests(
     path = tree.REASSIGN_PARTITIONS
     change: Change = Write(path, tree.format_reassignment(left), node.version) if left else Delete(path, node.version)
     yield [change]
-    term.has_wishes = bool(left)
+    term.has_requests = bool(left)
