@@ -1,5 +1,7 @@
 """What a log answers: reads, rolls, duplicates, times, truncation, durability."""
 
+from zlib import crc32
+
 import pytest
 
 from tests.log.support import NOW, WALL, after, batch, end_of, flush, open_log, options, read_batches, sim_disk
@@ -228,6 +230,16 @@ def test_a_segment_rolls_by_the_time_of_its_records():
     assert [segment.base_offset for segment in log.segments] == [0, 2, 3]
 
 
+def test_a_roll_comes_earlier_by_a_jitter_that_only_the_partition_decides():
+    """So that the partitions of a topic do not all roll at once, and a replica rolls where it did before a restart."""
+    sooner = crc32(b"t-0") % 400
+    assert sooner
+    log = open_log(sim_disk(), options(segment_ms=1_000, segment_jitter_ms=400))
+    for timestamp in (WALL, WALL + 1_000 - sooner, WALL + 1_001 - sooner):
+        log.append_as_leader(batch(timestamp=timestamp), 0, NOW)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
 def test_records_without_time_roll_by_the_clock():
     log = open_log(sim_disk(), options(segment_ms=1_000))
     log.append_as_leader(batch(timestamp=-1), 0, NOW)
@@ -375,6 +387,17 @@ def test_retention_rolls_an_active_segment_that_is_old():
     assert all(path.endswith(names.DELETED) and disk.exists(path) for path in doomed)
 
 
+def test_retention_keeps_an_old_active_segment_while_the_disk_has_no_room_for_the_next():
+    disk = sim_disk()
+    log = filled(3, options(retention_ms=1_000), disk)
+    disk.capacity = disk.used()
+    assert log.delete_old_segments(after(1_001), 3) == []
+    assert offsets(log, 0, 10_000, 3) == [0, 1, 2]
+    disk.capacity = None
+    assert log.delete_old_segments(after(1_001), 3)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+
+
 def test_retention_by_size_keeps_at_least_that_much():
     log = filled(10, TINY)
     size = log.size
@@ -468,6 +491,17 @@ def test_closing_waits_for_a_flush_under_way():
     assert log.recovery_point == 4
     disk.lose_power()
     assert len(read_batches(open_log(disk, recovery_point=4, clean=True))) == 4
+
+
+def test_closing_an_empty_log_that_is_durable_writes_nothing():
+    """A broker with thousands of empty partitions stops at once."""
+    disk = sim_disk()
+    open_log(disk).close(clean=True)
+    log = open_log(disk, clean=True)
+    touched = []
+    disk.check = lambda operation, path, *_: touched.append((operation, path))
+    log.close(clean=True)
+    assert not [operation for operation, _ in touched if operation in ("write", "sync", "replace")]
 
 
 def test_flushes_may_overlap():

@@ -32,7 +32,7 @@ class FolderFile:
         return f"<FolderFile {self.path}>"
 
     def size(self) -> int:
-        return 0
+        raise AssertionError(f"{self.path} is a folder")
 
     def read(self, position: int, length: int) -> bytes:
         raise AssertionError(f"{self.path} is a folder")

@@ -214,3 +214,11 @@ def test_who_makes_a_group_is_answered_when_it_is_written_for_its_id_would_be_un
     ground.release()
     assert ground.answers[token].error_code == ErrorCode.MEMBER_ID_REQUIRED
     ground.join(ground.answers[token].member_id)
+
+
+def test_an_operator_sees_that_a_coordinator_loads_and_that_it_has_loaded():
+    ground = Ground()
+    ground.stable(count=1)
+    after = ground.failover()
+    kinds = [event.kind for event in after.events if event.kind.startswith("coordinator.")]
+    assert kinds == ["coordinator.loading", "coordinator.loaded"]

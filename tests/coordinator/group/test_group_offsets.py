@@ -254,6 +254,15 @@ def test_positions_stay_while_the_group_subscribes_to_the_topic():
     assert ground.positions() == {("t", 0): 1}
 
 
+def test_a_group_without_positions_takes_no_memory():
+    ground = Ground()
+    for number in range(3):
+        ground.commit({("t", 0): 1}, group=f"g{number}")
+    assert repr(ground.machine.offsets) == "<OffsetTable of 3 groups>"
+    ground.pass_time(WEEK + MINUTE)
+    assert repr(ground.machine.offsets) == "<OffsetTable of 0 groups>"
+
+
 def test_an_old_clients_own_retention_time_is_kept():
     ground = Ground()
     ground.commit({("t", 0): 1}, version=4, retention=60 * MINUTE)

@@ -353,6 +353,15 @@ def test_a_pattern_and_names_count_together_and_a_pattern_that_nobody_has_is_for
     assert first.has == {("u", 0)}
 
 
+def test_a_pattern_is_forgotten_when_its_only_member_takes_another():
+    people = People(cluster=Cluster(t=1, u=1))
+    member = people.member("a", topics=(), pattern="t").join()
+    member.subscribe(pattern="u")
+    people.settle(member)
+    assert set(people.consumer_group().regexes) == {"u"}
+    assert member.has == {("u", 0)}
+
+
 def test_a_pattern_that_is_none():
     answer = People().beat(
         member_id="m",
