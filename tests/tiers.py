@@ -65,6 +65,8 @@ PLACES = (
     ("tests/testing/*", "cluster"),
     ("tests/cli/*", "cluster"),
     ("tests/shell/*", "cluster"),
+    ("tests/check/history/*", "unit"),
+    ("tests/check/*", "cluster"),
     ("tests/audit/test_busy.py", "cluster"),
     ("tests/audit/test_command.py", "cluster"),
     ("tests/audit/test_unclean.py", "cluster"),

@@ -13,9 +13,9 @@ from bench.loads.librdkafka import Librdkafka
 from bench.measure import PASSES, Measure, Target, pair
 from bench.sides import Side
 from bench.wire import NotYet, fresh_topic, patiently
-from tidelog.audit.report import Report
-from tidelog.shell.auditing import folders, plan
-from tidelog.shell.auditing.run import Run, audit, here
+from tidelog.audit.core.report import Report
+from tidelog.audit.io import folders, plan
+from tidelog.audit.io.run import Run, audit, here
 
 BROKERS = 3
 PARTITIONS = 4

@@ -1,9 +1,9 @@
 """Log folders made by hand: three brokers with the same partition, to be damaged."""
 
+from tidelog.audit.io import folders, plan, run
 from tidelog.log import checkpoints, names
 from tidelog.log.index import OffsetIndex
 from tidelog.model import TopicPartition
-from tidelog.shell.auditing import folders, plan, run
 from tidelog.wire.records import HEADER_BYTES, Record, build
 
 NAME = TopicPartition("t", 0)

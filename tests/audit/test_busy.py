@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Producer
 
-from tidelog.shell.auditing import cluster, fetching, run
+from tidelog.audit.io import cluster, fetching, run
 from tidelog.shell.transport import Admin
 from tidelog.testing import Cluster
 

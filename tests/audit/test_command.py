@@ -9,15 +9,15 @@ import pytest
 from tests.audit.gone import wait_gone
 from tests.audit.logs import batches, flip_record, segment, write_cluster, write_replica
 from tests.spark.records import in_sync
-from tidelog.audit import finding
+from tidelog.audit.core import finding
+from tidelog.audit.io import cluster as planning
+from tidelog.audit.io import fetching
 from tidelog.cli.audit import asked
 from tidelog.cli.main import run
 from tidelog.lab.disks import HISTORY, keep
 from tidelog.lab.engine import tell
 from tidelog.lab.library import find
 from tidelog.model import TopicPartition
-from tidelog.shell.auditing import cluster as planning
-from tidelog.shell.auditing import fetching
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.audit.logs import batch
-from tidelog.audit.comparing import agree_again, differences, suspicious
-from tidelog.audit.merging import Known, ReplicaLog, merge
-from tidelog.audit.scanning import ROW_BYTES, Scanner
+from tidelog.audit.core.comparing import agree_again, differences, suspicious
+from tidelog.audit.core.merging import Known, ReplicaLog, merge
+from tidelog.audit.core.scanning import ROW_BYTES, Scanner
 
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=12)
 

@@ -1,9 +1,9 @@
 """Of a cluster that runs, only what two looks agree on is broken."""
 
-from tidelog.audit import finding
-from tidelog.audit.finding import Finding
-from tidelog.audit.report import PartitionView, Report
-from tidelog.shell.auditing.run import confirmed
+from tidelog.audit.core import finding
+from tidelog.audit.core.finding import Finding
+from tidelog.audit.core.report import PartitionView, Report
+from tidelog.audit.io.run import confirmed
 
 
 def view(topic, leader=0):

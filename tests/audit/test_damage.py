@@ -16,8 +16,8 @@ from tests.audit.logs import (
     write_cluster,
     write_replica,
 )
-from tidelog.audit import finding
-from tidelog.audit.acknowledged import Acknowledged
+from tidelog.audit.core import finding
+from tidelog.audit.core.acknowledged import Acknowledged
 from tidelog.log import checkpoints
 from tidelog.model import TopicPartition
 from tidelog.wire.records import HEADER_BYTES

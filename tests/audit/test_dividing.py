@@ -18,8 +18,8 @@ from tests.audit.logs import (
     write_cluster,
     write_replica,
 )
-from tidelog.audit import finding
-from tidelog.shell.auditing import folders, plan, run
+from tidelog.audit.core import finding
+from tidelog.audit.io import folders, plan, run
 
 WIDE, NARROW = 4096, 64
 

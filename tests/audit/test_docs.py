@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.audit.finding import KINDS
+from tidelog.audit.core.finding import KINDS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "audit.md").read_text(encoding="utf-8")
 

@@ -16,10 +16,10 @@ from tests.audit.logs import (
     write_cluster,
     write_replica,
 )
-from tidelog.audit import finding
-from tidelog.audit.acknowledged import Acknowledged
+from tidelog.audit.core import finding
+from tidelog.audit.core.acknowledged import Acknowledged
+from tidelog.audit.io import folders
 from tidelog.log import checkpoints, names
-from tidelog.shell.auditing import folders
 
 END = 100 * RECORDS
 

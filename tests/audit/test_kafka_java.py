@@ -8,7 +8,7 @@ from bench import sides
 from bench.wire import fresh_topic
 from tests.audit.logs import flip_record
 from tests.kafka_tools import FLAGS
-from tidelog.audit import finding
+from tidelog.audit.core import finding
 from tidelog.cli.main import run
 from tidelog.shell.transport import Producer
 

@@ -7,11 +7,11 @@ import pytest
 from tests.audit.logs import NAME, audited, batch, found, segment, write_replica
 from tests.log.support import NOW, WALL, after, open_log, options
 from tests.log.test_compaction import clean
-from tidelog.audit import finding
-from tidelog.audit.acknowledged import Acknowledged
-from tidelog.audit.keys import BUCKETS, LastValues, differing
+from tidelog.audit.core import finding
+from tidelog.audit.core.acknowledged import Acknowledged
+from tidelog.audit.core.keys import BUCKETS, LastValues, differing
+from tidelog.audit.io import files
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
-from tidelog.shell.auditing import files
 from tidelog.shell.disk import OsDisk
 from tidelog.wire.records import TRANSACTIONAL, Marker, Record, build, build_marker
 

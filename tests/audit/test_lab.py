@@ -5,20 +5,20 @@ import itertools
 
 import pytest
 
-from tidelog.audit import finding
-from tidelog.audit.acknowledged import of_history
-from tidelog.history.text import parse
+from tidelog.audit.core import finding
+from tidelog.audit.io import folders, plan, run
+from tidelog.check.history.text import parse
+from tidelog.check.replicas import acknowledged_records
 from tidelog.lab.disks import HISTORY, keep
 from tidelog.lab.engine import tell
 from tidelog.lab.library import find, names
-from tidelog.shell.auditing import folders, plan, run
 
 
 def told(name, home, **knobs):
     """The end of a story, and the report on the folders that it leaves."""
     telling = tell(find(name), knobs, ended=lambda play: keep(play, home))
     with (home / HISTORY).open(encoding="utf-8") as lines:
-        acknowledged = of_history(parse(lines))
+        acknowledged = acknowledged_records(parse(lines))
     return telling, run.audit(plan.of_folders(folders.find([home]), acknowledged=acknowledged))
 
 
@@ -59,7 +59,7 @@ def test_the_audit_agrees_with_the_storys_verdict(tmp_path, name, knobs):
     except FileNotFoundError:
         return  # nobody holds anything any more
     with (tmp_path / HISTORY).open(encoding="utf-8") as lines:
-        acknowledged = of_history(parse(lines))
+        acknowledged = acknowledged_records(parse(lines))
     report = run.audit(plan.of_folders(given, acknowledged=acknowledged))
     assert ({finding.DIVERGENCE, finding.COMMITTED} & kinds(report) != set()) == bool(telling.verdict.differs)
     assert (finding.ACKNOWLEDGED in kinds(report)) == bool(telling.verdict.lost)

@@ -7,9 +7,9 @@ import pytest
 
 from tests.audit.logs import batches, flip_record, remove_segment, segment, write_cluster
 from tests.lab.browser import chromium, opened
-from tidelog.audit import finding
-from tidelog.audit.finding import Finding
-from tidelog.audit.report import PartitionView, ReplicaView, Report
+from tidelog.audit.core import finding
+from tidelog.audit.core.finding import Finding
+from tidelog.audit.core.report import PartitionView, ReplicaView, Report
 from tidelog.cli.audit.page import page as as_page
 from tidelog.cli.main import run
 

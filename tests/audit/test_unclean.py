@@ -5,9 +5,9 @@ import pytest
 
 from tests.audit.gone import wait_gone
 from tests.waiting import wait_for
-from tidelog.audit import finding
+from tidelog.audit.core import finding
+from tidelog.audit.io import cluster, fetching, folders, run
 from tidelog.cli.cluster import describe_topics
-from tidelog.shell.auditing import cluster, fetching, folders, run
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
 

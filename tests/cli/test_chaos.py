@@ -1,13 +1,13 @@
-"""`tidelog chaos`: its refusals, and for how long it waits for an answer; the runs themselves are in tests/shell/chaos."""
+"""`tidelog chaos`: its refusals, and for how long it waits for an answer; the runs themselves are in tests/check/chaos."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from tests.history.made import Made
-from tidelog.history.verdict import verify
-from tidelog.shell.chaos import run
-from tidelog.shell.chaos.report import Late, Report
+from tests.check.history.made import Made
+from tidelog.check.chaos import run
+from tidelog.check.chaos.report import Late, Report
+from tidelog.check.history.verdict import verify
 
 
 def test_an_unknown_fault_is_refused(tidelog):

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.history.made import Made
+from tests.check.history.made import Made
 
 
 def clean():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.shell.chaos.machine import NotAllowed, command
+from tidelog.check.chaos.machine import NotAllowed, command
 
 OWN_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.waiting import wait_for
-from tidelog.history.text import parse
-from tidelog.history.verdict import verify
-from tidelog.shell.checking import ground
-from tidelog.shell.checking.workload import Plan, Workload
+from tidelog.check.history.text import parse
+from tidelog.check.history.verdict import verify
+from tidelog.check.workload import ground
+from tidelog.check.workload.workload import Plan, Workload
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -21,16 +21,17 @@ from tests.audit.logs import (
     write_replica,
 )
 from tests.spark.records import create
-from tidelog.audit import finding
-from tidelog.audit.acknowledged import Acknowledged, of_history
+from tidelog.audit.core import finding
+from tidelog.audit.core.acknowledged import Acknowledged
+from tidelog.audit.io import cluster, fetching, folders, plan, run
+from tidelog.check.chaos import run as chaos
+from tidelog.check.chaos import schedule
+from tidelog.check.history.text import parse
+from tidelog.check.replicas import acknowledged_records
 from tidelog.cli.main import run as command
-from tidelog.history.text import parse
 from tidelog.lab.disks import HISTORY, keep
 from tidelog.lab.engine import tell
 from tidelog.lab.library import find
-from tidelog.shell.auditing import cluster, fetching, folders, plan, run
-from tidelog.shell.chaos import run as chaos
-from tidelog.shell.chaos import schedule
 from tidelog.shell.transport import Admin, Producer
 from tidelog.spark.audit import session
 from tidelog.spark.audit.session import on
@@ -165,7 +166,7 @@ def test_nothing_is_found_after_chaos(spark, tmp_path, monkeypatch):
     told = chaos.run(files, brokers=3, seconds=CHAOS_SECONDS, seed=CHAOS_SEED, rate=100, kinds=kinds, tell=said.append)
     assert told.is_good, told.problems
     with files.history.open(encoding="utf-8") as lines:
-        acknowledged = of_history(parse(lines))
+        acknowledged = acknowledged_records(parse(lines))
     asked = {"acknowledged": acknowledged, "piece_bytes": 100_000}
     reports = [
         run.audit(plan.of_folders(folders.find([files.data]), **asked), runner)

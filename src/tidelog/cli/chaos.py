@@ -12,7 +12,7 @@ from tidelog.cli.interrupting import terminated_as_interrupted
 from tidelog.cli.options import Refused, flag, usage
 
 if TYPE_CHECKING:
-    from tidelog.shell.chaos.report import Report
+    from tidelog.check.chaos.report import Report
 
 
 @click.command()
@@ -53,7 +53,7 @@ def chaos(
     network is cut as well. The exit code is 1 where something happened that Kafka's promises rule out, or a broker
     ended by itself.
     """
-    from tidelog.shell.chaos import run as chaos_run
+    from tidelog.check.chaos import run as chaos_run
     from tidelog.shell.supervisor import NotReady
 
     kinds = _kinds(faults)
@@ -74,7 +74,7 @@ def chaos(
 
 
 def _kinds(given: str | None) -> list[str]:
-    from tidelog.shell.chaos.schedule import KINDS
+    from tidelog.check.chaos.schedule import KINDS
 
     kinds = list(KINDS) if given is None else [kind.strip() for kind in given.split(",")]
     for kind in kinds:
@@ -84,8 +84,8 @@ def _kinds(given: str | None) -> list[str]:
 
 
 def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> None:
+    from tidelog.check.chaos.page import page
     from tidelog.cli.check import verdict_output
-    from tidelog.shell.chaos.page import page
 
     assert report.verdict is not None
     if keeps or not report.is_good:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tidelog.history.operation import INVOKE, OK, SEND, Header, Operation, Send
-from tidelog.history.text import end_line, header_line, operation_line
+from tidelog.check.history.operation import INVOKE, OK, SEND, Header, Operation, Send
+from tidelog.check.history.text import end_line, header_line, operation_line
 from tidelog.lab.play import ACKNOWLEDGED, Play
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
 from tidelog.sim.world import ROOT

@@ -9,10 +9,10 @@ import click
 from tidelog.cli.options import Refused
 
 if TYPE_CHECKING:
-    from tidelog.audit.acknowledged import Acknowledged
+    from tidelog.audit.core.acknowledged import Acknowledged
+    from tidelog.audit.io.folders import LogFolder
+    from tidelog.audit.io.plan import Plan
     from tidelog.model import TopicPartition
-    from tidelog.shell.auditing.folders import LogFolder
-    from tidelog.shell.auditing.plan import Plan
 
 HISTORIES = "--history is for the history.jsonl of `tidelog check`, `tidelog chaos` or `tidelog lab run --logs`."
 
@@ -20,12 +20,12 @@ HISTORIES = "--history is for the history.jsonl of `tidelog check`, `tidelog cha
 def acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Acknowledged]]":
     if history is None:
         return {}
-    from tidelog.audit.acknowledged import of_history
-    from tidelog.history.text import NotAHistory, parse
+    from tidelog.check.history.text import NotAHistory, parse
+    from tidelog.check.replicas import acknowledged_records
 
     try:
         with history.open(encoding="utf-8") as lines:
-            return of_history(parse(lines))
+            return acknowledged_records(parse(lines))
     except (NotAHistory, UnicodeDecodeError) as reason:
         raise Refused(f"{history}: {reason}. {HISTORIES}") from None
 
@@ -43,7 +43,7 @@ def check_history(
 
 
 def folders_at(given: Sequence[Path]) -> "list[LogFolder]":
-    from tidelog.shell.auditing.folders import find
+    from tidelog.audit.io.folders import find
 
     try:
         return find(given)
@@ -56,7 +56,7 @@ def folders_at(given: Sequence[Path]) -> "list[LogFolder]":
 def planned(
     given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any], topics: Sequence[str]
 ) -> "Plan":
-    from tidelog.shell.auditing.plan import of_folders
+    from tidelog.audit.io.plan import of_folders
 
     there = {name.topic for folder in given for name in folder.replicas}
     for topic in (*topics, *compacted):

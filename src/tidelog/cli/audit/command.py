@@ -12,9 +12,9 @@ import click
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Refused, flag, usage
 
 if TYPE_CHECKING:
-    from tidelog.shell.auditing.folders import LogFolder
-    from tidelog.shell.auditing.plan import Plan
-    from tidelog.shell.auditing.run import Run
+    from tidelog.audit.io.folders import LogFolder
+    from tidelog.audit.io.plan import Plan
+    from tidelog.audit.io.run import Run
 
 FETCH, FOLDERS = "fetch", "folders"
 NOT_RUNNING = "Start it, or audit what its brokers left on their disks: --folder LOG_DIR."
@@ -71,8 +71,8 @@ def audit(
     Replicas are compared by offset, leader epoch and checksum, those of compacted topics by the last value of each key.
     The exit code is 1 where something is broken; docs/audit.md says what each finding means and what to do.
     """
+    from tidelog.audit.io import fetching, run
     from tidelog.cli.audit import asked, drawing, page
-    from tidelog.shell.auditing import fetching, run
 
     bootstrap = _reached(bootstrap, zookeeper)
     if html is not None and not html.absolute().parent.is_dir():
@@ -129,10 +129,10 @@ def _looks(
     how: Mapping[str, Any],
 ) -> "Callable[[Sequence[str]], Plan]":
     """What makes a plan of topics of a running cluster."""
+    from tidelog.audit.io import cluster
     from tidelog.cli.cluster import connect, keywords
     from tidelog.client.options import AdminOptions
     from tidelog.config import properties
-    from tidelog.shell.auditing import cluster
 
     written = properties.parse(Path(config).read_text(encoding="utf-8")) if config else {}
     written.pop("bootstrap.servers", None)
@@ -157,7 +157,7 @@ def _runner(*, local: bool, master: str) -> "Iterator[Run]":
     from importlib.util import find_spec
 
     if local:
-        from tidelog.shell.auditing.run import here
+        from tidelog.audit.io.run import here
 
         yield here
         return

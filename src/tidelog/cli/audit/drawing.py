@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tidelog.audit.finding import KINDS, Finding
-from tidelog.audit.report import PartitionView, ReplicaView, Report
+from tidelog.audit.core.finding import KINDS, Finding
+from tidelog.audit.core.report import PartitionView, ReplicaView, Report
 
 WIDE = 200
 MOST_EPOCHS = 6

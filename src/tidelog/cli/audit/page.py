@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from string import Template
 
-from tidelog.audit.finding import KINDS, Finding
-from tidelog.audit.report import PartitionView, ReplicaView, Report
+from tidelog.audit.core.finding import KINDS, Finding
+from tidelog.audit.core.report import PartitionView, ReplicaView, Report
 from tidelog.cli.audit import picture
 from tidelog.cli.audit.drawing import counted, epochs, size
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from tidelog.audit import finding
-from tidelog.audit.finding import Finding
-from tidelog.audit.report import PartitionView, ReplicaView
+from tidelog.audit.core import finding
+from tidelog.audit.core.finding import Finding
+from tidelog.audit.core.report import PartitionView, ReplicaView
 
 WIDTH, LEFT, RIGHT, TOP, LANE, BAR, BOTTOM = 1100, 130, 20, 26, 30, 18, 22
 LABEL_WIDTH = 80

@@ -12,10 +12,10 @@ from tidelog.cli.check import verdict_output
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, flag
 
 if TYPE_CHECKING:
-    from tidelog.history.verdict import Verdict
-    from tidelog.shell.checking.ground import Ground
-    from tidelog.shell.checking.recorder import Recorder
-    from tidelog.shell.checking.workload import Workload
+    from tidelog.check.history.verdict import Verdict
+    from tidelog.check.workload.ground import Ground
+    from tidelog.check.workload.recorder import Recorder
+    from tidelog.check.workload.workload import Workload
 
 TICK_S = 0.25
 PLAIN_EVERY_S = 10.0
@@ -57,9 +57,9 @@ def run(
 
     The exit code is 1 where something happened that Kafka's promises rule out.
     """
+    from tidelog.check.workload import ground
+    from tidelog.check.workload.workload import Plan, Workload
     from tidelog.cli.cluster import check_reachable
-    from tidelog.shell.checking import ground
-    from tidelog.shell.checking.workload import Plan, Workload
 
     check_reachable(bootstrap)
     plan = Plan(
@@ -77,8 +77,8 @@ def run(
 
 
 def _remove(place: "Ground") -> None:
+    from tidelog.check.workload import ground
     from tidelog.errors import ApiError
-    from tidelog.shell.checking import ground
 
     try:
         ground.remove(place)
@@ -98,8 +98,8 @@ def _drive(workload: "Workload", seconds: float) -> None:
 
 
 def _judged(file: Path) -> "Verdict":
-    from tidelog.history.text import parse
-    from tidelog.history.verdict import verify
+    from tidelog.check.history.text import parse
+    from tidelog.check.history.verdict import verify
 
     with file.open(encoding="utf-8") as lines:
         return verify(parse(lines))
@@ -130,7 +130,7 @@ def progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
 
 
 def _counts(recorder: "Recorder") -> str:
-    from tidelog.history.operation import INFO, OK, POLL, SEND, TXN
+    from tidelog.check.history.operation import INFO, OK, POLL, SEND, TXN
 
     outcomes = recorder.outcomes
     unknown = sum(count for (_, type_), count in outcomes.items() if type_ == INFO)

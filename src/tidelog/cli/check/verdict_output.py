@@ -8,7 +8,7 @@ import click
 from tidelog.cli.table import Column, lines
 
 if TYPE_CHECKING:
-    from tidelog.history.verdict import Verdict
+    from tidelog.check.history.verdict import Verdict
 
 MOST_SHOWN = 5
 """So many anomalies of a kind are told; the JSON has more."""
@@ -18,7 +18,7 @@ def tell(verdict: "Verdict", *, as_json: bool, extra: dict[str, Any] | None = No
     if as_json:
         click.echo(json.dumps({**verdict.as_json(), **(extra or {})}, indent=2))
         return
-    from tidelog.history.verdict import KINDS
+    from tidelog.check.history.verdict import KINDS
 
     columns = [
         Column("ANOMALY", 8, grows=True),

@@ -13,8 +13,8 @@ from tidelog.cli.options import Refused, flag
 @flag("json", "Print the verdict as JSON.")
 def verify(file: Path, json: bool) -> None:
     """Judge a history. The exit code is 1 where something is in it that Kafka's promises rule out."""
-    from tidelog.history.text import NotAHistory, parse
-    from tidelog.history.verdict import verify as judge
+    from tidelog.check.history.text import NotAHistory, parse
+    from tidelog.check.history.verdict import verify as judge
 
     try:
         with file.open(encoding="utf-8", errors="backslashreplace") as lines:

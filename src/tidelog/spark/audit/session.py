@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidelog.shell.auditing.run import Run
+from tidelog.audit.io.run import Run
 from tidelog.spark.audit.spreading import spread
 
 APP = "tidelog audit"

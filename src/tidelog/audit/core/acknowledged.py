@@ -1,0 +1,52 @@
+"""Records that were acknowledged, looked for in a log: by their offset, and by a checksum of their value."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+from tidelog.errors import ApiError
+from tidelog.wire.records import header, records
+
+ABSENT, OTHER = "nothing", "another record"
+
+
+class Acknowledged(NamedTuple):
+    """`value` is the CRC-32 of what was sent."""
+
+    offset: int
+    value: int
+
+
+def between(wanted: Sequence[Acknowledged], start: int, end: int) -> tuple[Acknowledged, ...]:
+    """Those at offsets in [start, end)."""
+    low, high = (bisect_left(wanted, bound, key=lambda each: each.offset) for bound in (start, end))
+    return tuple(wanted[low:high])
+
+
+class Search:
+    """`look` is for a `Scanner`; what is left in `missing` at the end was not there, or was another record."""
+
+    def __init__(self, wanted: Sequence[Acknowledged]) -> None:
+        self._wanted: dict[int, list[int]] = {}
+        for offset, value in wanted:
+            self._wanted.setdefault(offset, []).append(value)
+        self._offsets = sorted(self._wanted)
+        self.missing = dict.fromkeys(wanted, ABSENT)
+
+    def look(self, batch: memoryview, base: int, end: int) -> None:
+        place = bisect_left(self._offsets, base)
+        if place == len(self._offsets) or self._offsets[place] >= end:
+            return
+        try:
+            for record in records(batch, header(batch)):
+                self._met(record.offset, self._wanted.get(record.offset, ()), record.value or b"")
+        except ApiError:
+            return  # a checksum that holds over records that cannot be read: they are not there
+
+    def _met(self, offset: int, wanted: Sequence[int], value: bytes) -> None:
+        for each in wanted:
+            if crc32(value) == each:
+                self.missing.pop(Acknowledged(offset, each), None)
+            elif (offset, each) in self.missing:
+                self.missing[Acknowledged(offset, each)] = OTHER

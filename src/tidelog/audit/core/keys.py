@@ -1,0 +1,166 @@
+"""A compacted topic by the last value of each key: replicas are compacted at moments of their own, so batches differ.
+
+A tombstone is the same as no record. What an aborted transaction wrote is none. A replica that ends before another's
+record of a key may still have an older one.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+from zlib import crc32
+
+from crc32c import crc32c
+
+from tidelog.audit.core.merging import ReplicaLog
+from tidelog.errors import ApiError
+from tidelog.wire.record_format import Outlines, outline
+from tidelog.wire.records import NO_PRODUCER_ID, header, payload_of, read_marker, records
+
+BUCKETS = 4096
+MASK = 2**64 - 1
+AT_ONCE = 1_000
+_SHOWN = 40
+
+
+class Last(NamedTuple):
+    """The last record of a key; `record` is a checksum of it, `gone` says that it is a tombstone."""
+
+    offset: int
+    record: int
+    gone: bool
+
+
+class LastValueDigests(NamedTuple):
+    """Of some keys the last records, and those of transactions that were open where the replica was read to."""
+
+    lasts: dict[bytes, Last]
+    pending: dict[bytes, set[int]]
+    """key → offsets."""
+
+
+class LastValues:
+    """`look` is for a `Scanner` over a whole replica. `cuts`, ascending, are offsets at which `seen` gets digests."""
+
+    def __init__(self, cuts: Sequence[int] = ()) -> None:
+        self.keys: dict[bytes, Last] = {}
+        self.seen: dict[int, list[int]] = {}
+        self._cuts = list(cuts)
+        self._open: dict[int, dict[bytes, Last]] = {}
+
+    def look(self, batch: memoryview, base: int, _end: int) -> None:
+        while self._cuts and base >= self._cuts[0]:
+            self.cut()
+        head = header(batch)
+        if head.is_control:
+            self._ended(batch)
+            return
+        target = self.keys
+        if head.is_transactional and head.producer_id != NO_PRODUCER_ID:
+            target = self._open.setdefault(head.producer_id, {})
+        try:
+            payload = payload_of(batch, head)
+            for each in outline(payload, head.count, AT_ONCE):
+                _enter(target, payload, each, head.base_offset)
+        except ApiError:
+            return  # the scanner tells of batches that are not sound
+
+    def _ended(self, batch: memoryview) -> None:
+        head = header(batch)
+        written = self._open.pop(head.producer_id, {})
+        marker = next((read_marker(record) for record in records(batch, head)), None)
+        if marker is None or not marker.committed:
+            return
+        for key, last in written.items():
+            before = self.keys.get(key)
+            if before is None or before.offset < last.offset:
+                self.keys[key] = last
+
+    def cut(self) -> None:
+        """What there is by now is what there is below the next cut."""
+        self.seen[self._cuts.pop(0)] = self.digests()
+
+    def finish(self) -> dict[int, list[int]]:
+        """cut → digests: nothing follows."""
+        while self._cuts:
+            self.cut()
+        return self.seen
+
+    def digests(self) -> list[int]:
+        """A sum over the keys of each bucket, with those of transactions that are open."""
+        sums = [0] * BUCKETS
+        for key, last in self.keys.items():
+            if not last.gone:
+                _sum(sums, key, b"%d %d " % last[:2] + key)
+        for written in self._open.values():
+            for key, last in written.items():
+                _sum(sums, key, b"? %d %d " % last[:2] + key)
+        return [each & MASK for each in sums]
+
+    def of(self, buckets: set[int]) -> LastValueDigests:
+        told = LastValueDigests({key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}, {})
+        for written in self._open.values():
+            for key, last in written.items():
+                if crc32(key) % BUCKETS in buckets:
+                    told.pending.setdefault(key, set()).add(last.offset)
+        return told
+
+
+def _sum(sums: list[int], key: bytes, line: bytes) -> None:
+    sums[crc32(key) % BUCKETS] += crc32c(line) * crc32(line)
+
+
+def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offset: int) -> None:
+    """A record counts from its value on: what stands before counts from its batch, whose time a delete horizon
+    replaces."""
+    for number, key in enumerate(found.keys):
+        if key is not None:
+            record = crc32c(payload[found.values_at[number] : found.bounds[number + 1]])
+            is_gone = not found.has_value(payload, number)
+            target[key] = Last(base_offset + found.deltas[number], record, is_gone)
+
+
+def differing(digests: Mapping[int, Mapping[int, Sequence[int]]], ends: Mapping[int, int]) -> list[int]:
+    """Buckets in which two replicas are not the same below the ends of both. `digests`: broker → cut → digests."""
+    found: set[int] = set()
+    for one, other in combinations(digests, 2):
+        cut = min(ends[one], ends[other])
+        pairs = zip(digests[one][cut], digests[other][cut], strict=True)
+        found |= {number for number, (ours, theirs) in enumerate(pairs) if ours != theirs}
+    return sorted(found)
+
+
+def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, LastValueDigests]) -> Iterator[str]:
+    """A sentence for each key on which two replicas cannot both be right."""
+    for one, other in combinations([log for log in logs if log.broker in told], 2):
+        ours, theirs = told[one.broker], told[other.broker]
+        for key in sorted({*ours.lasts, *theirs.lasts}):
+            mine, its = ours.lasts.get(key), theirs.lasts.get(key)
+            pending = ours.pending.get(key, set()) | theirs.pending.get(key, set())
+            if _contradict(one, other, mine, its, pending):
+                yield (
+                    f"key {_text(key)}: broker {one.broker} has {_said(mine)}, broker {other.broker} has {_said(its)}"
+                )
+
+
+def _contradict(
+    one: ReplicaLog, other: ReplicaLog, mine: Last | None, its: Last | None, pending: Collection[int]
+) -> bool:
+    """`pending`: what one of them has in a transaction whose end it was not read to."""
+    if mine is not None and its is not None and mine.offset == its.offset:
+        return mine.record != its.record
+    newer, lacking = (mine, other) if its is None or (mine is not None and mine.offset > its.offset) else (its, one)
+    older = its if newer is mine else mine
+    assert newer is not None
+    is_expected = lacking.start <= newer.offset < lacking.end and newer.offset not in pending
+    return is_expected and not (newer.gone and (older is None or older.gone))
+
+
+def _text(key: bytes) -> str:
+    shown = repr(key[:_SHOWN])[1:]
+    return shown if len(key) <= _SHOWN else f"{shown}…"
+
+
+def _said(last: Last | None) -> str:
+    if last is None:
+        return "nothing"
+    return f"{'a tombstone' if last.gone else 'a value'} at {last.offset}"

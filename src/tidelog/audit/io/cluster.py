@@ -1,0 +1,295 @@
+"""A running cluster: its partitions, their replicas, and what of them is fetched and what read from folders.
+
+Each replica is fetched from its own broker up to its high watermark, as it was when the plan was made, and the tail
+above it is read from its folder where that is on this machine. With `from_folders` such a replica is read from its
+folder alone, bytes as they are on the disk: a Tidelog broker mends a batch that went bad before it gives it out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tidelog.audit.core import finding
+from tidelog.audit.core.acknowledged import between
+from tidelog.audit.core.finding import Finding
+from tidelog.audit.core.merging import Known
+from tidelog.audit.core.scanning import UNKNOWN
+from tidelog.audit.io import fetching, folders
+from tidelog.audit.io.folders import Expected, LogFolder
+from tidelog.audit.io.hearing import unclean
+from tidelog.audit.io.pieces import Piece
+from tidelog.audit.io.plan import PIECE_BYTES, Plan, Replica, Subject, Wanted, of_folder, width_of
+from tidelog.client.admin import ANY, Leader
+from tidelog.client.results import code_of
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+TOPIC = 2
+EARLIEST = -2
+ANSWER_MS = 10_000
+POLICY = "cleanup.policy"
+
+
+@dataclass(slots=True)
+class Way:
+    """How the cluster is reached and read."""
+
+    bootstrap: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    from_folders: bool = False
+    piece_bytes: int = PIECE_BYTES
+
+
+class NotFound(Exception):
+    """A topic that is to be audited and is not there."""
+
+
+def plan(
+    admin: Admin, way: Way, *, topics: Iterable[str] = (), given: Sequence[LogFolder] = (), acknowledged: Wanted
+) -> Plan:
+    """Of all topics where none is named. `given` are log folders that were named; those that brokers tell of are found
+    where they are on this machine. NotFound, or ApiError where the cluster does not answer."""
+    told = _metadata(admin, sorted(topics))
+    held = {broker.node_id: _held(admin, broker.node_id) for broker in told.brokers}
+    found = _reachable(told.cluster_id or "", held, given)
+    every = told if not topics else _metadata(admin, ())
+    result = Plan(findings=_strangers(every, found, held, set(topics)))
+    compacted = _compacted(admin, [topic.name or "" for topic in told.topics])
+    for topic in sorted(told.topics, key=lambda each: each.name or ""):
+        for each in sorted(topic.partitions, key=lambda one: one.partition_index):
+            name = TopicPartition(topic.name or "", each.partition_index)
+            subject = Subject(name, is_compacted=name.topic in compacted, leader=each.leader_id)
+            subject.leader_epoch = each.leader_epoch
+            subject.acknowledged = acknowledged.get(name, ())
+            _replicas(admin, way, subject, each, topic.topic_id, held, found)
+            result.subjects.append(subject)
+    result.findings += unclean(admin, [broker.node_id for broker in told.brokers], {s.name for s in result.subjects})
+    return result
+
+
+def _metadata(admin: Admin, topics: Sequence[str]) -> MetadataResponse:
+    named = [MetadataRequestTopic(name=name) for name in topics] if topics else None
+    response = admin.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False), ANY)
+    assert isinstance(response, MetadataResponse)
+    for topic in response.topics:
+        if topic.error_code:
+            raise NotFound(f"Topic {topic.name} cannot be audited: {code_of(topic.error_code).name}.")
+    return response
+
+
+@dataclass(slots=True)
+class _Held:
+    """A broker's log folders: partition → (folder, bytes). `silent` says why nothing more is asked of it."""
+
+    replicas: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    silent: str = ""
+
+
+def _held(admin: Admin, broker: int) -> _Held:
+    found = _Held()
+    try:
+        response = admin.ask(DescribeLogDirsRequest(topics=None), broker, timeout_ms=ANSWER_MS)
+    except ApiError as error:
+        found.silent = f"broker {broker} does not answer ({error.code.name})"
+        return found
+    for folder in response.results:
+        found.folders += [folder.log_dir] if not folder.error_code else []
+        for topic in folder.topics if not folder.error_code else ():
+            for each in topic.partitions:
+                if not each.is_future_key:
+                    name = TopicPartition(topic.name, each.partition_index)
+                    found.replicas[name] = folder.log_dir, each.partition_size
+    return found
+
+
+def _reachable(cluster_id: str, held: Mapping[int, _Held], given: Sequence[LogFolder]) -> list[LogFolder]:
+    """Folders on this machine that are really those of the cluster's brokers, and those that were named."""
+    found = {folder.path: folder for folder in given}
+    for broker, each in held.items():
+        for text in each.folders:
+            path = Path(text)
+            if path.resolve() in found or not path.is_dir():
+                continue
+            try:
+                folder = folders.read(path.resolve())
+            except OSError:
+                continue
+            if (folder.broker, folder.cluster_id) == (broker, cluster_id):
+                found[folder.path] = folder
+    return list(found.values())
+
+
+def _strangers(
+    told: MetadataResponse, found: Sequence[LogFolder], held: Mapping[int, _Held], wanted: set[str]
+) -> list[Finding]:
+    ids = {topic.name or "": topic.topic_id for topic in told.topics}
+    brokers = {
+        TopicPartition(topic.name or "", each.partition_index): each.replica_nodes
+        for topic in told.topics
+        for each in topic.partitions
+    }
+    findings = list(folders.strangers(found, Expected(ids, brokers)))
+    read = {folder.broker for folder in found}
+    for broker, each in sorted(held.items()):
+        for name, (folder, _) in sorted(each.replicas.items() if broker not in read else ()):
+            if broker not in brokers.get(name, ()):
+                sentence = f"{folder} holds a replica that is none of the partition's"
+                findings.append(Finding(finding.ORPHAN, *name, (broker,), sentence))
+    return [each for each in findings if not wanted or each.topic in wanted or each.partition < 0]
+
+
+def _compacted(admin: Admin, names: Sequence[str]) -> set[str]:
+    resources = [
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[POLICY]) for name in names
+    ]
+    response = admin.ask(DescribeConfigsRequest(resources=resources), ANY) if resources else None
+    return {
+        result.resource_name
+        for result in (response.results if response is not None else ())
+        for each in result.configs
+        if each.name == POLICY and "compact" in (each.value or "")
+    }
+
+
+# The replicas of one partition.
+
+
+def _replicas(
+    admin: Admin,
+    way: Way,
+    subject: Subject,
+    told: Any,
+    topic_id: bytes,
+    held: Mapping[int, _Held],
+    found: Sequence[LogFolder],
+) -> None:
+    probes = {}
+    for broker in told.replica_nodes:
+        source = fetching.Source(way.bootstrap, broker, topic_id, way.options)
+        probes[broker] = (source, _probed(admin, source, subject.name, held.get(broker)))
+    bounds = [probe for _, probe in probes.values() if not probe.trouble]
+    span = max((probe.end for probe in bounds), default=0) - min((probe.start for probe in bounds), default=0)
+    subject.width = width_of(span)
+    for broker, (source, probe) in probes.items():
+        known = Known(
+            broker,
+            source="fetch",
+            high_watermark=probe.end,
+            log_start=probe.start,
+            in_sync=broker in told.isr_nodes,
+            is_leader=broker == subject.leader,
+            is_growing=broker in held,
+            trouble=probe.trouble,
+        )
+        folder = next((f for f in found if f.broker == broker and subject.name in f.replicas), None)
+        size = held[broker].replicas.get(subject.name, ("", 0))[1] if broker in held else 0
+        try:
+            subject.replicas.append(_replica(way, subject, known, source, folder, size))
+        except OSError as error:  # it went while we looked
+            subject.replicas.append(Replica(replace(known, trouble=str(error)), []))
+
+
+@dataclass(slots=True)
+class _Probe:
+    """Where a replica begins, and its high watermark."""
+
+    trouble: str = ""
+    start: int = UNKNOWN
+    end: int = UNKNOWN
+
+
+def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _Held | None) -> _Probe:
+    """A broker that once did not answer is not asked again: of a thousand partitions each would take its time."""
+    if held is None:
+        return _Probe(f"broker {source.broker} does not run")
+    if held.silent:
+        return _Probe(held.silent)
+    try:
+        return _probe(admin, source, name)
+    except fetching.Silent as error:
+        held.silent = str(error)
+        return _Probe(held.silent)
+
+
+def _probe(admin: Admin, source: fetching.Source, name: TopicPartition) -> _Probe:
+    """A fetch from the beginning; where that was deleted, from what the leader has for its beginning."""
+    try:
+        data = fetching.fetch(source, name, 0, max_bytes=1, timeout_ms=ANSWER_MS)
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            data = fetching.fetch(source, name, _beginning(admin, name), max_bytes=1, timeout_ms=ANSWER_MS)
+    except fetching.Silent:
+        raise
+    except (fetching.NotReadable, ApiError) as error:
+        return _Probe(str(error))
+    if data.error_code:
+        return _Probe(f"broker {source.broker} answers {code_of(data.error_code).name}")
+    return _Probe("", data.log_start_offset, data.high_watermark)
+
+
+def _beginning(admin: Admin, name: TopicPartition) -> int:
+    wanted = ListOffsetsPartition(partition_index=name.partition, timestamp=EARLIEST)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name.topic, partitions=[wanted])])
+    response = admin.ask(request, Leader(*name), timeout_ms=ANSWER_MS)
+    return int(response.topics[0].partitions[0].offset)
+
+
+def _replica(
+    way: Way, subject: Subject, known: Known, source: fetching.Source, folder: LogFolder | None, size: int
+) -> Replica:
+    path = folder.replicas[subject.name] if folder is not None else None
+    if folder is not None and path is not None and (way.from_folders or known.trouble):
+        own = of_folder(folder, path, subject, is_growing=known.is_growing, piece_bytes=way.piece_bytes)
+        marks = max(known.high_watermark, own.known.high_watermark)
+        start = max(known.log_start, own.known.log_start)
+        seen = replace(
+            own.known, high_watermark=marks, log_start=start, in_sync=known.in_sync, is_leader=known.is_leader
+        )
+        return Replica(seen, own.pieces, path)
+    if known.trouble:
+        return Replica(known, [])
+    pieces = _fetched(way, subject, known, source, size)
+    if folder is None or path is None:
+        return Replica(replace(known, ends_at_watermark=True), pieces)
+    tail = of_folder(folder, path, subject, start=known.high_watermark, number=len(pieces), is_growing=True)
+    seen = replace(
+        known,
+        source="fetch+folder",
+        folder=str(path),
+        recovery_point=tail.known.recovery_point,
+        segments=tail.known.segments,
+        last_base=tail.known.last_base,
+    )
+    return Replica(seen, pieces + tail.pieces, path)
+
+
+def _fetched(way: Way, subject: Subject, known: Known, source: fetching.Source, size: int) -> list[Piece]:
+    """[log start, high watermark) in pieces of about the same size, bounds at those of chunks."""
+    start, end = known.log_start, known.high_watermark
+    count = max(1, -(-size // way.piece_bytes))
+    step = max(subject.width, -(-(end - start) // count // subject.width) * subject.width)
+    bounds = [start, *range((start // step + 1) * step, end, step), end]
+    return [
+        Piece(
+            subject.name,
+            known.broker,
+            number,
+            subject.width,
+            gaps_allowed=subject.is_compacted,
+            start=low,
+            end=high,
+            is_growing=True,
+            source=source,
+            acknowledged=between(subject.acknowledged, low, high),
+            size=size // count,
+        )
+        for number, (low, high) in enumerate(pairwise(bounds))
+        if low < high
+    ]

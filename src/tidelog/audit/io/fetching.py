@@ -1,0 +1,108 @@
+"""A replica's log as its broker gives it to consumers, leader or not, up to its high watermark (KIP-392)."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidelog.audit.core.scanning import NoBatch, Scanner
+from tidelog.client.results import code_of
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from tidelog.wire.records import HEADER_BYTES
+
+STEP_BYTES = 8 * 1024 * 1024
+PATIENCE_S = 20.0
+RETRY_S = 0.2
+ANSWER_MS = 30_000
+
+_PASSING = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH})
+"""A broker that mends a batch, or has not opened the replica yet."""
+
+_kept: dict[tuple[str, tuple[tuple[str, object], ...]], Admin] = {}
+"""Connections of this process: a worker carries out many tasks."""
+
+
+class NotReadable(Exception):
+    """A replica that its broker does not give out."""
+
+
+class Silent(NotReadable):
+    """A broker that does not answer at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The broker of a replica; `options` are an admin client's."""
+
+    bootstrap: str
+    broker: int
+    topic_id: bytes
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+def admin(source: Source) -> Admin:
+    """A connection that this process keeps."""
+    key = (source.bootstrap, tuple(sorted(source.options.items())))
+    if key not in _kept:
+        _kept[key] = Admin(source.bootstrap, **source.options)
+    return _kept[key]
+
+
+def close() -> None:
+    """Give up what this process keeps."""
+    while _kept:
+        _kept.popitem()[1].close()
+
+
+def read(source: Source, name: TopicPartition, start: int, end: int, scanner: Scanner) -> None:
+    """Feed the batches that begin in [start, end). NotReadable where the broker does not give them out in time."""
+    place, until = start, time.monotonic() + PATIENCE_S
+    while place < end:
+        data = fetch(source, name, place)
+        code = code_of(data.error_code)
+        if code in _PASSING and time.monotonic() < until:
+            time.sleep(RETRY_S)
+            continue
+        if code:
+            raise NotReadable(f"broker {source.broker} answers {code.name} at offset {place}")
+        before = place
+        place = _fed(data, scanner, place)
+        if place > before:
+            until = time.monotonic() + PATIENCE_S
+        elif time.monotonic() >= until:
+            raise NotReadable(f"broker {source.broker} gives nothing at offset {place}, below {end}")
+        else:
+            time.sleep(RETRY_S)
+
+
+def _fed(data: PartitionData, scanner: Scanner, place: int) -> int:
+    """Where to go on. What begins before `place` was read already, or belongs to another piece."""
+    content = data.records
+    if content is None or len(content) < HEADER_BYTES:
+        return place
+    assert isinstance(content, bytes | bytearray | memoryview)
+    try:
+        scanner.feed(content)
+    except NoBatch as where:
+        raise NotReadable(f"what was fetched at offset {place} holds no batch at byte {where.used}") from None
+    return max(place, scanner.passed)
+
+
+def fetch(
+    source: Source, name: TopicPartition, offset: int, *, max_bytes: int = STEP_BYTES, timeout_ms: int = ANSWER_MS
+) -> PartitionData:
+    """One answer of the replica's own broker. NotReadable where it refuses, Silent where there is none in time."""
+    wanted = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topic = FetchTopic(topic=name.topic, topic_id=source.topic_id, partitions=[wanted])
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=[topic])
+    try:
+        response = admin(source).ask(request, source.broker, timeout_ms=timeout_ms)
+    except ApiError as error:
+        raise Silent(f"broker {source.broker} does not answer ({error.code.name})") from None
+    if response.error_code or not response.responses:
+        raise NotReadable(f"broker {source.broker} refuses: {code_of(response.error_code).name}")
+    found = response.responses[0].partitions[0]
+    assert isinstance(found, PartitionData)
+    return found

@@ -1,0 +1,220 @@
+"""Log folders on this machine: which replicas they hold, what their checkpoints say, and what does not belong there."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from tidelog.audit.core import finding
+from tidelog.audit.core.finding import Finding
+from tidelog.audit.core.scanning import NO_END, UNKNOWN, Scanner
+from tidelog.audit.io import files
+from tidelog.errors import CorruptLog
+from tidelog.log import checkpoints, names
+from tidelog.model import NO_ID, TopicPartition, id_text
+
+Parsed = TypeVar("Parsed")
+
+METADATA_LOG = "__cluster_metadata"
+"""Where Kafka's controllers keep the cluster's memory: in log folders, and no topic."""
+
+DEPTH = 3
+"""How far below a given folder log folders are looked for."""
+_REPLICA = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)$")
+_PASSING = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.[0-9a-f-]+-(?P<why>delete|future|stray)$")
+_WHY = {"delete": "is about to be deleted", "future": "is a copy on its way to another disk"}
+
+
+@dataclass(slots=True)
+class LogFolder:
+    """One log folder of a broker. Checkpoints that cannot be read are empty, and `troubles` says so."""
+
+    path: Path
+    broker: int
+    cluster_id: str = ""
+    replicas: dict[TopicPartition, Path] = field(default_factory=dict)
+    topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
+    passing: dict[str, tuple[TopicPartition, str]] = field(default_factory=dict)
+    high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
+    recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
+    log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    compacted: frozenset[TopicPartition] = frozenset()
+    troubles: list[str] = field(default_factory=list)
+
+
+def find(given: Iterable[Path]) -> list[LogFolder]:
+    """The log folders at these places or below them; FileNotFoundError where there is none."""
+    found: dict[Path, LogFolder] = {}
+    for place in given:
+        here = list(_log_folders(place.resolve(), DEPTH))
+        if not here:
+            raise FileNotFoundError(f"{place}: there is no log folder here or below.")
+        for path in here:
+            if path not in found:
+                found[path] = read(path, fallback=len(found))
+    return list(found.values())
+
+
+def _log_folders(place: Path, depth: int) -> Iterator[Path]:
+    if not place.is_dir():
+        return
+    inside = sorted(place.iterdir())
+    marks = {checkpoints.META_PROPERTIES, checkpoints.REPLICATION_OFFSETS}
+    if any(each.name in marks or _is_replica(each) for each in inside):
+        yield place
+    elif depth:
+        for below in inside:
+            yield from _log_folders(below, depth - 1)
+
+
+def _is_replica(path: Path) -> bool:
+    marks = (checkpoints.PARTITION_METADATA, checkpoints.LEADER_EPOCHS)
+    return _REPLICA.match(path.name) is not None and any((path / mark).exists() for mark in marks)
+
+
+def read(path: Path, *, fallback: int = UNKNOWN) -> LogFolder:
+    """`fallback` is the broker's number where the folder does not say whose it is."""
+    found = LogFolder(path, fallback)
+    meta = _checked(found, checkpoints.META_PROPERTIES, checkpoints.read_meta_properties)
+    if meta is not None:
+        found.broker, found.cluster_id = meta.node_id, meta.cluster_id
+    found.high_watermarks = _checked(found, checkpoints.REPLICATION_OFFSETS, checkpoints.read_offsets) or {}
+    found.recovery_points = _checked(found, checkpoints.RECOVERY_POINTS, checkpoints.read_offsets) or {}
+    found.log_starts = _checked(found, checkpoints.START_OFFSETS, checkpoints.read_offsets) or {}
+    found.compacted = frozenset(_checked(found, checkpoints.CLEANER_OFFSETS, checkpoints.read_offsets) or ())
+    for each in sorted(path.iterdir()):
+        if each.is_dir():
+            _enter(found, each)
+    return found
+
+
+def _checked(found: LogFolder, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
+    path = found.path / name
+    try:
+        return parse(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return None
+    except (CorruptLog, OSError) as error:
+        found.troubles.append(str(error))
+        return None
+
+
+def _enter(found: LogFolder, path: Path) -> None:
+    passing = _PASSING.match(path.name)
+    match = passing or _REPLICA.match(path.name)
+    if match is None:
+        return
+    name = TopicPartition(match["topic"], int(match["partition"]))
+    if passing is not None:
+        found.passing[path.name] = name, passing["why"]
+        return
+    found.replicas[name] = path
+    try:
+        content = (path / checkpoints.PARTITION_METADATA).read_bytes()
+        found.topic_ids[name] = checkpoints.read_partition_metadata(content, str(path))
+    except FileNotFoundError:
+        found.topic_ids[name] = NO_ID
+    except (CorruptLog, OSError) as error:
+        found.topic_ids[name] = NO_ID
+        found.troubles.append(str(error))
+
+
+def segments(path: Path) -> list[tuple[int, Path, int]]:
+    """(base offset, file, bytes) of a replica's segments, ascending. An exchange after compaction that was interrupted
+    counts as recovery ends it: with all `.swap` files there, they stand for what they replace."""
+    there = {file.name: file for file in path.iterdir()}
+    plain = {_base(name): file for name, file in there.items() if names.is_kind(name, names.LOG)}
+    swaps = {_base(name): file for name, file in there.items() if names.is_kind(name, names.LOG + names.SWAP)}
+    cleaned = [_base(name) for name in there if name.endswith(names.CLEANED) and names.offset_of(name) is not None]
+    swaps = {base: file for base, file in swaps.items() if base < min(cleaned, default=base + 1)}
+    if swaps:
+        end = max(_end(base, file) for base, file in swaps.items())
+        plain = {base: file for base, file in plain.items() if not min(swaps) <= base < end} | swaps
+    return sorted((base, file, file.stat().st_size) for base, file in plain.items())
+
+
+def _end(base: int, file: Path) -> int:
+    """The offset behind the file's last batch, or behind its base."""
+    scanner = Scanner(NO_END)
+    files.read(str(file), scanner)
+    return max(base + 1, scanner.scan.end)
+
+
+def _base(name: str) -> int:
+    return names.offset_of(name) or 0
+
+
+def kept_epochs(path: Path) -> list[tuple[int, int]] | None:
+    """The replica's leader-epoch-checkpoint, None where there is none. CorruptLog where it cannot be one."""
+    file = path / checkpoints.LEADER_EPOCHS
+    try:
+        return checkpoints.read_epochs(file.read_bytes(), str(file))
+    except FileNotFoundError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What should be there: topic ids, and the brokers of each partition, None where that is not known."""
+
+    topic_ids: Mapping[str, bytes]
+    brokers: Mapping[TopicPartition, Sequence[int]] | None = None
+
+
+def majority(found: Sequence[LogFolder]) -> Expected:
+    """What should be there where the cluster is not asked: of each topic the id that most folders have."""
+    votes: dict[str, dict[bytes, int]] = {}
+    for folder in found:
+        for (topic, _), id_ in folder.topic_ids.items():
+            counted = votes.setdefault(topic, {})
+            counted[id_] = counted.get(id_, 0) + (id_ != NO_ID)
+    return Expected({topic: max(counted, key=lambda id_: (counted[id_], id_)) for topic, counted in votes.items()})
+
+
+def strangers(found: Sequence[LogFolder], expected: Expected) -> Iterator[Finding]:
+    """Folders that belong to nobody, and replicas that are there twice."""
+    held: dict[tuple[int, TopicPartition], Path] = {}
+    for folder in found:
+        for called, (named, why) in sorted(folder.passing.items()):
+            yield _passing(folder, called, named, why)
+        for trouble in folder.troubles:
+            yield Finding(finding.UNREADABLE, str(folder.path), UNKNOWN, (folder.broker,), trouble)
+        for name, path in sorted(folder.replicas.items()):
+            before = held.setdefault((folder.broker, name), path)
+            if before != path:
+                yield Finding(finding.MISPLACED, *name, (folder.broker,), f"is in {before} and in {path}")
+    yield from _unexpected(found, expected)
+
+
+def _unexpected(found: Sequence[LogFolder], expected: Expected) -> Iterator[Finding]:
+    for folder in found:
+        for name, path in sorted(folder.replicas.items()):
+            why = _stranger(folder, name, expected)
+            if why:
+                yield Finding(finding.ORPHAN, *name, (folder.broker,), f"{path} {why}")
+
+
+def _stranger(folder: LogFolder, name: TopicPartition, expected: Expected) -> str:
+    if name.topic == METADATA_LOG:
+        return ""
+    wanted, own = expected.topic_ids.get(name.topic), folder.topic_ids[name]
+    if wanted is None:
+        return "is of a topic that does not exist"
+    if own not in (NO_ID, wanted):
+        return f"is of topic id {id_text(own)}, and the topic's is {id_text(wanted)}"
+    if expected.brokers is not None and folder.broker not in expected.brokers.get(name, ()):
+        return "is on a broker that has no replica of the partition"
+    return ""
+
+
+def is_stranger(folder: LogFolder, name: TopicPartition, expected: Expected) -> bool:
+    """Whether the replica is none of the partition's."""
+    return bool(_stranger(folder, name, expected))
+
+
+def _passing(folder: LogFolder, path: str, name: TopicPartition, why: str) -> Finding:
+    if why == "stray":
+        sentence = f"{folder.path / path} is on a broker that has no replica of the partition"
+        return Finding(finding.ORPHAN, *name, (folder.broker,), sentence)
+    return Finding(finding.LEAVING, *name, (folder.broker,), f"{folder.path / path} {_WHY[why]}")

@@ -1,0 +1,69 @@
+"""What brokers remember of unclean elections, and of what was cut off after them. Brokers that are no Tidelog tell
+nothing."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.audit.core.finding import HEARD, Finding
+from tidelog.errors import ApiError
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.insight.broker_report import BrokerReportRequest
+
+ELECTED, CUT = "partition.unclean", "log.truncate"
+ANSWER_MS = 3_000
+
+
+class _Event(NamedTuple):
+    wall_ms: int
+    broker: int
+    kind: str
+    fields: dict[str, Any]
+
+
+def unclean(admin: Admin, brokers: Sequence[int], wanted: Collection[TopicPartition]) -> list[Finding]:
+    """A finding for each unclean election of a wanted partition, with what its replicas cut off afterwards."""
+    by_name: defaultdict[str, list[_Event]] = defaultdict(list)
+    for broker in brokers:
+        for event in _events(admin, broker):
+            by_name[_name(event.fields)].append(event)
+    return [each for name in sorted(wanted) for each in _of_partition(name, sorted(by_name[str(name)]))]
+
+
+def _name(fields: dict[str, Any]) -> str:
+    """A controller tells topic and number, a replica its name."""
+    return f"{fields['topic']}-{fields['partition']}" if "topic" in fields else str(fields.get("partition"))
+
+
+def _events(admin: Admin, broker: int) -> Iterator[_Event]:
+    since = 0
+    while True:
+        try:
+            told = admin.ask(BrokerReportRequest(since=since), broker, timeout_ms=ANSWER_MS, retries=False)
+        except ApiError:
+            return
+        for each in told.events:
+            if each.kind in (ELECTED, CUT):
+                yield _Event(each.wall_ms, broker, each.kind, json.loads(each.fields))
+        if not told.events:
+            return
+        since = told.events[-1].number + 1
+
+
+def _of_partition(name: TopicPartition, events: Sequence[_Event]) -> Iterator[Finding]:
+    elections = [event for event in events if event.kind == ELECTED]
+    for number, election in enumerate(elections):
+        until = elections[number + 1].wall_ms if number + 1 < len(elections) else None
+        cuts = [
+            f"broker {event.broker} cut off offsets {event.fields['offset']} to {event.fields['before'] - 1}"
+            for event in events
+            if event.kind == CUT
+            and event.wall_ms >= election.wall_ms
+            and (until is None or event.wall_ms < until)
+            and event.fields["before"] > event.fields["offset"]
+        ]
+        leader = election.fields["leader"]
+        sentence = f"broker {leader} was elected uncleanly; {' and '.join(cuts) or 'nothing was cut off since'}"
+        yield Finding(HEARD, *name, (leader,), sentence)

@@ -1,0 +1,190 @@
+"""The cluster that the faults are done to: processes, with a network and disks of their own where they can be."""
+
+import shutil
+import signal
+import subprocess
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from tidelog.check.chaos import schedule
+from tidelog.check.chaos.disks import Disks
+from tidelog.check.chaos.machine import NotAllowed
+from tidelog.check.chaos.network import Network
+from tidelog.check.chaos.relay import BEHIND, Late, Relay
+from tidelog.model import INTER_BROKER_LISTENER
+from tidelog.shell.child import STOP_S, Child
+from tidelog.shell.supervisor import Supervisor, cluster_options
+
+OPTIONS = {
+    "broker.session.timeout.ms": "2000",
+    "request.timeout.ms": "5000",
+    "replica.lag.time.max.ms": "2500",
+    "group.initial.rebalance.delay.ms": "500",
+    "offsets.topic.num.partitions": "4",
+}
+"""Shorter terms than the defaults: a pause of seconds is to cost a broker its session and its place in the ISR, and
+those who wait for its answer are to give up."""
+
+CLEANLY = ("with exit code 0", "with signal SIGTERM")
+"""How a broker that is asked to stop ends; the signal itself ends one that has only just started."""
+
+PORT = 9092
+HOST = "127.0.0.1"
+READY_S = 60.0
+LATE_S = 15.0
+
+
+class Arena:
+    """`skipped`: fault → why the machine does not allow it. `ends`: how brokers ended that nobody had asked to, or
+    that did not end as they should. `late_s`: how long the fault `late` holds requests at most."""
+
+    def __init__(self, folder: Path, logs: Path, brokers: int, *, seed: int = 0, late_s: float = LATE_S) -> None:
+        self.folder = folder
+        self.brokers = brokers
+        self.late_s = late_s
+        self.skipped: dict[str, str] = {}
+        self.ends: list[str] = []
+        self._logs = logs
+        self._exits = ExitStack()
+        self.network: Network | None = None
+        self.disks: Disks | None = None
+        self.relays: list[Relay] = []
+        self._seed = seed
+        self._asked: set[int] = set()
+        self._full: set[int] = set()
+        self.supervisor = Supervisor(folder, brokers=brokers, port=0)
+
+    def __repr__(self) -> str:
+        return f"Arena({self.supervisor})"
+
+    def __enter__(self) -> Self:
+        with self._exits:
+            try:
+                self.network = self._exits.enter_context(Network(self.brokers))
+            except NotAllowed as reason:
+                self.skipped.update(dict.fromkeys(schedule.NETWORK_KINDS, f"no network namespaces: {reason}"))
+            try:
+                self.disks = self._exits.enter_context(Disks(self.folder, self.brokers))
+            except NotAllowed as reason:
+                self.skipped[schedule.FULL_DISK] = f"nothing can be mounted: {reason}"
+            self.relays = [self._exits.enter_context(self._relay(broker)) for broker in range(self.brokers)]
+            self.supervisor.children = [self._child(broker) for broker in range(self.brokers)]
+            self._exits.callback(self._end)
+            self.supervisor.start()
+            self._exits = self._exits.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def _relay(self, broker: int) -> Relay:
+        seed = self._seed + broker
+        if self.network is None:
+            return Relay(broker, HOST, seed=seed)
+        return Relay(broker, self.network.address(broker), seed=seed, enter=partial(self.network.enter, broker))
+
+    def _child(self, broker: int) -> Child:
+        relay = self.relays[broker]
+        options = {
+            **cluster_options(self.folder, self.brokers),
+            **OPTIONS,
+            "advertised.listeners": f"{INTER_BROKER_LISTENER}://{relay.host}:{relay.port}",
+        }
+        if self.disks is not None:
+            options["log.dirs"] = str(self.disks.folder(broker))
+        home, log = self.folder / f"broker-{broker}", self._logs / f"broker-{broker}.log"
+        behind = (f"{INTER_BROKER_LISTENER}://{BEHIND}:{relay.port}",)
+        if self.network is None:
+            return Child(broker, home, HOST, 0, options, log=log, more_listeners=behind)
+        place = (self.network.address(broker), PORT)
+        prefix = self.network.prefix(broker)
+        return Child(broker, home, *place, options, prefix=prefix, log=log, more_listeners=behind)
+
+    def _end(self) -> None:
+        for child in self.supervisor.children:
+            child.signal(signal.SIGCONT)
+            child.signal(signal.SIGTERM)
+        for child in self.supervisor.children:
+            self._await_end(child)
+
+    def _await_end(self, child: Child) -> None:
+        """One that was asked to end must do so in time and cleanly; a full disk is an excuse."""
+        if child.process is None:
+            return
+        try:
+            child.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            child.process.kill()
+        pid, ended = child.pid, child.ended()
+        if ended not in CLEANLY and child.number not in self._full:
+            self.ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
+
+    def keep_disks(self, folder: Path) -> None:
+        """Copy what is on disks that go with the arena."""
+        if self.disks is not None:
+            for broker in range(self.brokers):
+                shutil.copytree(self.disks.folder(broker), folder / f"logs-{broker}", dirs_exist_ok=True)
+
+    # What faults do.
+
+    def signal(self, broker: int, number: signal.Signals) -> None:
+        self.supervisor.children[broker].signal(number)
+
+    def kill(self, broker: int) -> None:
+        if self._runs(broker):
+            self.supervisor.kill(broker)
+
+    def stop(self, broker: int) -> None:
+        """Ask it to end; it is waited for when it is started again."""
+        self._asked.add(broker)
+        self.signal(broker, signal.SIGTERM)
+
+    def start(self, broker: int) -> None:
+        """Start it unless it runs; one that was asked to end is waited for."""
+        child = self.supervisor.children[broker]
+        self._await_end(child)
+        self._asked.discard(broker)
+        self.supervisor.start_broker(broker)
+
+    def fill(self, broker: int) -> None:
+        assert self.disks is not None
+        self._full.add(broker)
+        self.disks.fill(broker)
+
+    def free(self, broker: int) -> None:
+        assert self.disks is not None
+        self.disks.free(broker)
+        self.stop(broker)
+        self.start(broker)
+        self._full.discard(broker)
+
+    def hold(self, source: int, target: int) -> None:
+        """What `source` sends next on its connections to `target` is held."""
+        self.relays[target].hold(source, self.late_s)
+
+    def let_pass(self, source: int, target: int) -> None:
+        self.relays[target].let_pass(source)
+
+    def deliver(self) -> None:
+        """Nothing is held any longer."""
+        for relay in self.relays:
+            relay.deliver()
+
+    @property
+    def late(self) -> list[Late]:
+        """The requests that arrived late so far, in order of arrival."""
+        return sorted((each for relay in self.relays for each in relay.late), key=lambda each: each.arrived_at)
+
+    def look(self) -> None:
+        """Note, and start again, what ended though nobody had asked for it. A full disk is an excuse."""
+        for child in self.supervisor.children:
+            is_over = child.process is not None and child.process.poll() is not None
+            if is_over and child.number not in self._full | self._asked:
+                self.ends.append(f"broker {child.number} (pid {child.pid}) ended {child.ended()}")
+                self.supervisor.start_broker(child.number)
+
+    def _runs(self, broker: int) -> bool:
+        process = self.supervisor.children[broker].process
+        return process is not None and process.poll() is None

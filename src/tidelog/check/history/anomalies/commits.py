@@ -1,0 +1,57 @@
+"""A group's committed offsets. commit-beyond-poll: further than anybody had read. lost-commit: what is committed is
+none of what can have been committed last.
+"""
+
+from collections.abc import Iterator
+
+from tidelog.check.history.anomalies.anomaly import Anomaly
+from tidelog.check.history.facts import Facts
+from tidelog.check.history.operation import COMMITTED, FAIL, OK, Call
+
+BEYOND, LOST = "commit-beyond-poll", "lost-commit"
+
+
+def find(facts: Facts) -> Iterator[Anomaly]:
+    yield from _beyond(facts)
+    commits = [call for call in facts.calls if call.commits and call.outcome != FAIL]
+    for call in facts.calls:
+        if call.invoke.f == COMMITTED and call.outcome == OK and call.end is not None:
+            for key in sorted({key for commit in commits for key in commit.commits}):
+                yield from _judge(key, call.end.value.get(key), call, commits)
+
+
+def _beyond(facts: Facts) -> Iterator[Anomaly]:
+    highest = {
+        key: max((read.offset for seen in reads.values() for read in seen), default=-1)
+        for key, reads in facts.reads.items()
+    }
+    for call in facts.calls:
+        for key, offset in call.commits.items():
+            if offset > highest.get(key, -1) + 1:
+                sentence = f"offset {offset} was committed, and nobody read further than {highest.get(key, -1)}"
+                yield Anomaly(BEYOND, sentence, (call.line,), key, offset)
+
+
+def _judge(key: int, found: int | None, asked: Call, commits: list[Call]) -> Iterator[Anomaly]:
+    """What is found is legal if a commit of it began before the answer, and no other commit was begun after that one's
+    end and had succeeded before the question."""
+    of_key = [commit for commit in commits if key in commit.commits and commit.invoke.line < asked.line]
+    if any(commit.commits[key] == found and not _is_buried(commit, key, asked, of_key) for commit in of_key):
+        return
+    certain = [commit for commit in of_key if commit.outcome == OK and commit.line < asked.invoke.line]
+    if certain or found is not None:
+        last = f"{certain[-1].commits[key]} was committed last" if certain else "that was never committed"
+        lines = (certain[-1].line, asked.line) if certain else (asked.line,)
+        yield Anomaly(LOST, f"the group's offset is {found}, but {last}", lines, key, found)
+
+
+def _is_buried(commit: Call, key: int, asked: Call, commits: list[Call]) -> bool:
+    if commit.outcome != OK:
+        return False
+    return any(
+        later.outcome == OK
+        and later.invoke.line > commit.line
+        and later.line < asked.invoke.line
+        and later.commits[key] != commit.commits[key]
+        for later in commits
+    )

@@ -1,0 +1,122 @@
+"""Calls that cannot be put into one order.
+
+G0: the writes alone (ww: the next value in the log is another call's). G1c: writes and reads (wr: a call read another's
+value). With `-process` or `-realtime` the order of a process, or of the clock, is part of the cycle. Kafka isolates no
+writes, so cycles with a ww edge are told and allowed; one of reads alone (kind `wr-cycle…`) is not. No rw edges are
+drawn.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tidelog.check.history import graph
+from tidelog.check.history.anomalies.anomaly import Anomaly
+from tidelog.check.history.facts import Facts
+from tidelog.check.history.operation import INFO, MOVES_RECORDS, Call
+
+WW, WR, PROCESS, REALTIME = "ww", "wr", "process", "realtime"
+
+_Graph = dict[int, dict[int, str]]
+
+LOOKS: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("wr-cycle", (WR,)),
+    ("wr-cycle-process", (WR, PROCESS)),
+    ("wr-cycle-realtime", (WR, PROCESS, REALTIME)),
+    ("G0", (WW,)),
+    ("G0-process", (WW, PROCESS)),
+    ("G0-realtime", (WW, PROCESS, REALTIME)),
+    ("G1c", (WW, WR)),
+    ("G1c-process", (WW, WR, PROCESS)),
+    ("G1c-realtime", (WW, WR, PROCESS, REALTIME)),
+)
+"""Kind → its edges. A cycle is told once, as the first kind that has it."""
+
+
+def find(facts: Facts) -> Iterator[Anomaly]:
+    taking_part = [call for call in facts.calls if call.invoke.f in MOVES_RECORDS and facts.is_committed(call)]
+    edges = {
+        WW: _write_edges(facts, taking_part),
+        WR: _read_edges(facts, taking_part),
+        PROCESS: _process_edges(taking_part),
+        REALTIME: _realtime_edges(taking_part),
+    }
+    told: set[frozenset[int]] = set()
+    for kind, kinds in LOOKS:
+        joined: _Graph = defaultdict(dict)
+        for each in kinds:
+            for source, targets in edges[each].items():
+                for target in targets:
+                    joined[source].setdefault(target, each)
+        for component in graph.components(joined):
+            if not any(each <= frozenset(component) for each in told):
+                told.add(frozenset(component))
+                yield _anomaly(kind, facts, joined, graph.cycle(joined, component))
+
+
+def _anomaly(kind: str, facts: Facts, edges: _Graph, way: Sequence[int]) -> Anomaly:
+    steps = [
+        f"the {facts.calls[node].invoke.f} of line {facts.calls[node].line} -{edges[node][after]}->"
+        for node, after in zip(way, [*way[1:], way[0]], strict=True)
+    ]
+    sentence = " ".join([*steps, f"the first ({len(way)} calls in a circle)"])
+    return Anomaly(kind, sentence, tuple(sorted(facts.calls[node].line for node in way)))
+
+
+def _write_edges(facts: Facts, taking_part: Sequence[Call]) -> _Graph:
+    numbers = {call.number for call in taking_part}
+    found: _Graph = defaultdict(dict)
+    for key, versions in facts.versions.items():
+        writers = [facts.writes[key].get(versions.value_at(offset)) for offset in versions.offsets]
+        for before, after in pairwise(writers):
+            if before is None or after is None or before.call.number == after.call.number:
+                continue
+            if before.call.number in numbers and after.call.number in numbers:
+                found[before.call.number][after.call.number] = WW
+    return found
+
+
+def _read_edges(facts: Facts, taking_part: Sequence[Call]) -> _Graph:
+    numbers = {call.number for call in taking_part}
+    found: _Graph = defaultdict(dict)
+    for key, reads in facts.reads.items():
+        for value, seen in reads.items():
+            write = facts.writes[key].get(value)
+            if write is None or write.call.number not in numbers:
+                continue
+            for read in seen:
+                if read.call.number in numbers and read.call.number != write.call.number:
+                    found[write.call.number][read.call.number] = WR
+    return found
+
+
+def _process_edges(taking_part: Sequence[Call]) -> _Graph:
+    found: _Graph = defaultdict(dict)
+    last: dict[int, int] = {}
+    for call in taking_part:
+        before = last.get(call.invoke.process)
+        if before is not None:
+            found[before][call.number] = PROCESS
+        last[call.invoke.process] = call.number
+    return found
+
+
+def _realtime_edges(taking_part: Sequence[Call]) -> _Graph:
+    """From a call that was answered to those that were begun afterwards, without the edges that follow from others."""
+    moments: list[tuple[int, bool, Call]] = []
+    for call in taking_part:
+        moments.append((call.invoke.line, True, call))
+        if call.end is not None and call.outcome != INFO:
+            moments.append((call.end.line, False, call))
+    found: _Graph = defaultdict(dict)
+    before: dict[int, set[int]] = {}
+    frontier: set[int] = set()
+    for _, is_begin, call in sorted(moments, key=lambda moment: moment[0]):
+        if is_begin:
+            before[call.number] = set(frontier)
+            for done in frontier:
+                found[done][call.number] = REALTIME
+        else:
+            frontier -= before.pop(call.number)
+            frontier.add(call.number)
+    return found

@@ -1,0 +1,54 @@
+"""After a run: what the replicas hold, beside what clients saw."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+from tidelog.audit.core.acknowledged import Acknowledged
+from tidelog.audit.core.report import Report
+from tidelog.audit.io import cluster, fetching, run
+from tidelog.check.history.facts import Facts
+from tidelog.check.history.operation import OK, History
+from tidelog.check.history.text import parse
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+
+ANSWER_MS = 30_000
+
+
+def acknowledged_records(history: History) -> dict[TopicPartition, list[Acknowledged]]:
+    """What `tidelog check` knows to have been acknowledged, and where, by offset."""
+    facts = Facts(history)
+    found: dict[TopicPartition, list[Acknowledged]] = {}
+    for key, writes in facts.writes.items():
+        name = TopicPartition(*history.header.partitions[key])
+        found[name] = sorted(
+            Acknowledged(write.offset, crc32(str(value).encode()))
+            for value, write in writes.items()
+            if write.fate == OK and write.offset is not None
+        )
+    return found
+
+
+def audit(bootstrap: str, history: Path) -> Report:
+    """Every partition's replicas as they are on their brokers' disks. ApiError where the cluster does not answer."""
+    with history.open(encoding="utf-8") as lines:
+        acknowledged = acknowledged_records(parse(lines))
+    try:
+        with Admin(bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
+            way = cluster.Way(bootstrap, from_folders=True)
+
+            def look(topics: list[str]) -> Report:
+                return run.audit(cluster.plan(admin, way, topics=topics, acknowledged=acknowledged))
+
+            return run.confirmed(look([]), look)
+    finally:
+        fetching.close()
+
+
+def problems(report: Report) -> Iterator[str]:
+    """A sentence for each thing that is broken."""
+    for each in report.findings:
+        if each.is_broken:
+            who = f", broker {', '.join(map(str, each.brokers))}" if each.brokers else ""
+            yield f"replicas: {each.kind} in {each.place}{who}: {each.sentence}"

@@ -1,0 +1,301 @@
+"""One process of a workload: a producer and a consumer, whose calls are written down with what they saw."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidelog.check.history.operation import (
+    ASSIGN,
+    COMMIT,
+    CRASH,
+    FAIL,
+    INFO,
+    OK,
+    POLL,
+    SEND,
+    SUBSCRIBE,
+    TXN,
+    Commit,
+    Move,
+    Poll,
+    Send,
+    Value,
+)
+from tidelog.check.workload.ground import Ground
+from tidelog.check.workload.knowledge import Knowledge
+from tidelog.check.workload.recorder import Recorder
+from tidelog.client.results import NO_OFFSET, Assigned, CommittedOffset, ConsumerRecord, Delivery, Event, Lost, Revoked
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.shell.transactions import TransactionalProducer
+from tidelog.shell.transport import Consumer, Producer
+
+DELIVERIES_MS = (3_000, 8_000, 20_000)
+"""How long a producer may try: one that gives up soon leaves open what became of its records."""
+
+REQUEST_MS = 5_000
+ANSWER_MS = 15_000
+SESSION_MS = 6_000
+TRANSACTION_MS = 10_000
+POLL_S = 0.1
+ISOLATION = "read_committed"
+
+REFUSED = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_TIMESTAMP,
+    }
+)
+"""What a broker says of a batch that it has not appended and never will; after anything else nobody knows."""
+
+
+class Process:
+    """`is_retired` once a call got no clear answer: nothing more may be asked of it then."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        recorder: Recorder,
+        knowledge: Knowledge,
+        *,
+        subscribes: bool,
+        delivery_ms: int = DELIVERIES_MS[-1],
+        transactional_id: str | None = None,
+    ) -> None:
+        """With a transactional id, whoever had it is fenced; ApiError where nobody answers."""
+        self.number = knowledge.new_process()
+        self.is_retired = False
+        self._subscribes = subscribes
+        self._delivery_ms = delivery_ms
+        self._ground = ground
+        self._recorder = recorder
+        self._knowledge = knowledge
+        self._rebalanced: set[int] = set()
+        self._assigned: list[int] = []
+        self._to_commit: dict[int, int] = {}
+        self.producer = self._new_producer(transactional_id)
+        self.consumer = Consumer(
+            ground.bootstrap,
+            ground.group if subscribes else None,
+            on_event=self._happened,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level=ISOLATION,
+            request_timeout_ms=REQUEST_MS,
+            default_api_timeout_ms=ANSWER_MS,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=SESSION_MS // 6,
+            fetch_max_wait_ms=100,
+        )
+
+    def __repr__(self) -> str:
+        return f"Process({self.number}, reads {self._assigned or 'nothing'})"
+
+    def _new_producer(self, transactional_id: str | None) -> Producer:
+        bootstrap = self._ground.bootstrap
+        options: dict[str, Any] = {
+            "delivery_timeout_ms": self._delivery_ms,
+            "request_timeout_ms": min(REQUEST_MS, self._delivery_ms),
+            "max_block_ms": self._delivery_ms,
+            "linger_ms": 0,
+        }
+        if transactional_id is None:
+            return Producer(bootstrap, **options)
+        return TransactionalProducer(bootstrap, transactional_id, transaction_timeout_ms=TRANSACTION_MS, **options)
+
+    def begin(self, f: str, value: Any) -> None:
+        self._recorder.invoke(self.number, f, value)
+
+    def end(self, type_: str, f: str, value: Any) -> None:
+        rebalanced, self._rebalanced = self._rebalanced, set()
+        self._recorder.end(self.number, type_, f, value, rebalanced)
+        self.is_retired |= type_ == INFO
+
+    # Writing.
+
+    def send(self, keys: Sequence[int]) -> None:
+        """A new value to each of these keys, all on their way at once; waits until the fate of all is told."""
+        asked = self._new_values(keys)
+        self.begin(SEND, asked)
+        moves, deliveries = self._deliver(asked)
+        self._learn(moves)
+        self.end(_outcome(deliveries), SEND, moves)
+
+    def transact(self, keys: Sequence[int], *, polls: bool, aborts: bool) -> None:
+        """A transaction that sends, and polls before it if it is to. A commit without an answer leaves it open what
+        became of it; where none was ever asked for, it has failed for certain."""
+        assert isinstance(self.producer, TransactionalProducer)
+        asked = self._new_values(keys)
+        before: list[Move] = [Poll({}), Commit({})] if polls else []
+        self.begin(TXN, [*before, *asked])
+        moves: list[Send] = list(asked)
+        outcome = FAIL
+        try:
+            self.producer.begin()
+            if polls:
+                before[0] = Poll(self._read(POLL_S))
+                before[1] = Commit(self._join_positions(self.producer))
+            moves, deliveries = self._deliver(asked)
+            if aborts or _outcome(deliveries) != OK:
+                self.producer.abort()
+            else:
+                outcome = INFO
+                self.producer.commit()
+                outcome = OK
+        except ApiError:
+            self._abort_after(outcome, self.producer)
+        if outcome == OK:
+            self._learn(moves)
+        self.end(outcome, TXN, [*before, *moves])
+
+    def _join_positions(self, producer: TransactionalProducer) -> dict[int, int]:
+        """Make the group's positions part of the transaction, where there is a group; ApiError where it refuses."""
+        offsets = self._take_positions() if self._subscribes else {}
+        places: dict[tuple[str, int], int | CommittedOffset] = {
+            self._ground.partitions[key]: offset for key, offset in offsets.items()
+        }
+        if places:
+            producer.send_offsets(places, self.consumer)
+        return offsets
+
+    def _abort_after(self, outcome: str, producer: TransactionalProducer) -> None:
+        """Nobody who asked for a commit may ask for its opposite."""
+        try:
+            if outcome == FAIL:
+                producer.abort()
+        except ApiError:
+            self.is_retired = True
+
+    def _new_values(self, keys: Sequence[int]) -> list[Send]:
+        return [Send(key, None, self._knowledge.new_value(key)) for key in keys]
+
+    def _deliver(self, asked: Sequence[Send]) -> tuple[list[Send], list[Delivery | None]]:
+        """The sends with their offsets, and what was told of each; None where nothing was."""
+        told: dict[int, Delivery] = {}
+        tickets: list[int] = []
+        try:
+            for move in asked:
+                topic, partition = self._ground.partitions[move.key]
+                tickets.append(self.producer.send(topic, str(move.value).encode(), partition=partition))
+            told = {delivery.ticket: delivery for delivery in self.producer.flush(self._delivery_ms / 1000 + 1)}
+        except ApiError:
+            tickets += [-1] * (len(asked) - len(tickets))
+        deliveries = [told.get(ticket) for ticket in tickets]
+        moves = [move._replace(offset=_offset(each)) for move, each in zip(asked, deliveries, strict=True)]
+        return moves, deliveries
+
+    def _learn(self, moves: Sequence[Send]) -> None:
+        for move in moves:
+            if move.offset is not None:
+                self._knowledge.acknowledged(move.key, move.offset)
+
+    # Reading.
+
+    def assign(self, starts: Mapping[int, int]) -> None:
+        """Read these keys; one that was not read before from its offset on."""
+        self.begin(ASSIGN, sorted(starts))
+        places = self._ground.partitions
+        self.consumer.assign([places[key] for key in starts])
+        for key in set(starts) - set(self._assigned):
+            self.consumer.seek(places[key], starts[key])
+        self._assigned = sorted(starts)
+        self.end(OK, ASSIGN, self._assigned)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        keys = self._ground.keys_of(topics)
+        self.begin(SUBSCRIBE, keys)
+        self.consumer.subscribe(topics)
+        self._assigned = keys
+        self.end(OK, SUBSCRIBE, keys)
+
+    def poll(self, timeout_s: float = POLL_S) -> int:
+        """How many records came."""
+        self.begin(POLL, [Poll({})])
+        try:
+            found = self._read(timeout_s)
+        except ApiError:
+            self.end(INFO, POLL, None)  # no records are lost with it: they are handed out before anything is raised
+            return 0
+        self.end(OK, POLL, [Poll(found)])
+        return sum(map(len, found.values()))
+
+    def _read(self, timeout_s: float) -> dict[int, list[tuple[int, Value]]]:
+        found = self._by_key(self.consumer.poll(timeout_s))
+        for key, placed in found.items():
+            self._to_commit[key] = placed[-1][0] + 1
+            self._knowledge.read(key, placed[-1][0])
+        return found
+
+    def commit(self) -> None:
+        """Commit for the group what was read since the last time."""
+        offsets = self._take_positions()
+        if not offsets:
+            return
+        self.begin(COMMIT, offsets)
+        try:
+            self.consumer.commit({self._ground.partitions[key]: offset for key, offset in offsets.items()})
+        except ApiError:
+            self.end(INFO, COMMIT, offsets)
+        else:
+            self.end(OK, COMMIT, offsets)
+
+    def _take_positions(self) -> dict[int, int]:
+        """What was read since the last time, of partitions that are still owned."""
+        offsets, self._to_commit = self._to_commit, {}
+        owned = {self._ground.key_of(*partition) for partition in self.consumer.assignment}
+        return {key: offset for key, offset in offsets.items() if key in owned}
+
+    # The end.
+
+    def crash(self) -> None:
+        """As if it were killed: nobody is told."""
+        self.begin(CRASH, None)
+        self.abandon()
+        self.end(OK, CRASH, None)
+        self.is_retired = True
+
+    def abandon(self) -> None:
+        self.producer.abandon()
+        self.consumer.abandon()
+
+    def leave(self) -> None:
+        """Leave the group, so that nobody waits for this member."""
+        self.producer.abandon()
+        self.consumer.close()
+
+    def _by_key(self, records: Sequence[ConsumerRecord]) -> dict[int, list[tuple[int, Value]]]:
+        found: dict[int, list[tuple[int, Value]]] = {}
+        for record in records:
+            key = self._ground.key_of(record.topic, record.partition)
+            found.setdefault(key, []).append((record.offset, _value(record.value)))
+        return found
+
+    def _happened(self, event: Event) -> None:
+        if isinstance(event, Assigned | Revoked | Lost):
+            keys = {self._ground.key_of(*partition) for partition in event.partitions}
+            self._rebalanced |= keys
+            for key in keys:
+                self._to_commit.pop(key, None)
+
+
+def _offset(delivery: Delivery | None) -> int | None:
+    if delivery is None or not delivery.is_acknowledged or delivery.offset == NO_OFFSET:
+        return None
+    return delivery.offset
+
+
+def _outcome(deliveries: Sequence[Delivery | None]) -> str:
+    if all(delivery is not None and delivery.is_acknowledged for delivery in deliveries):
+        return OK
+    if all(delivery is not None and delivery.error in REFUSED for delivery in deliveries):
+        return FAIL
+    return INFO
+
+
+def _value(raw: bytes | None) -> Value:
+    """What a workload writes is a number; anything else is told as it is."""
+    text = (raw or b"").decode("utf-8", "backslashreplace")
+    return int(text) if text.isdecimal() else text

@@ -1,0 +1,61 @@
+"""Writes a history while it happens. The order of its lines is the order of the moments."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from tidelog.check.history.operation import FAIL, INFO, INVOKE, OK, SEND, TXN, Header, Operation
+from tidelog.check.history.text import end_line, header_line, operation_line
+
+
+class Recorder:
+    """Safe for many threads. `outcomes` counts ends by (f, type), for whoever looks on."""
+
+    def __init__(self, file: Path, header: Header) -> None:
+        self.file = file
+        self.header = header
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self._begun = time.monotonic_ns()
+        self._lock = Lock()
+        self._count = 0
+        self._out = file.open("w", encoding="utf-8")
+        self._out.write(header_line(header) + "\n")
+
+    def __repr__(self) -> str:
+        return f"Recorder({self.file}, {self._count} operations)"
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning of the history."""
+        return (time.monotonic_ns() - self._begun) / 1e9
+
+    def invoke(self, process: int, f: str, value: Any) -> None:
+        self._write(process, INVOKE, f, value, ())
+
+    def end(self, process: int, type_: str, f: str, value: Any, rebalanced: Iterable[int] = ()) -> None:
+        assert type_ in (OK, FAIL, INFO)
+        self._write(process, type_, f, value, rebalanced)
+
+    def close(self) -> None:
+        """Write the last line: without it nobody takes the file for whole."""
+        with self._lock:
+            if not self._out.closed:
+                self._out.write(end_line(self._count) + "\n")
+                self._out.close()
+
+    def _write(self, process: int, type_: str, f: str, value: Any, rebalanced: Iterable[int]) -> None:
+        with self._lock:
+            moment = time.monotonic_ns() - self._begun
+            operation = Operation(0, self._count, moment, process, type_, f, value, frozenset(rebalanced))
+            self._out.write(operation_line(operation) + "\n")
+            self._count += 1
+            if type_ != INVOKE:
+                self.outcomes[f, type_] += 1
+
+    @property
+    def acknowledged(self) -> int:
+        """Calls that sent records and were answered with success."""
+        return self.outcomes[SEND, OK] + self.outcomes[TXN, OK]

@@ -1,0 +1,133 @@
+"""A thread of the workload: one process after the other, whose calls are drawn from the seed at a bounded rate."""
+
+import random
+import time
+from threading import Event, Thread
+
+from tidelog.check.workload.ground import Ground
+from tidelog.check.workload.knowledge import Knowledge
+from tidelog.check.workload.process import DELIVERIES_MS, Process
+from tidelog.check.workload.recorder import Recorder
+from tidelog.errors import ApiError
+
+MOST_SENDS = 4
+REASSIGNS = 1 / 64
+ABORTS = 0.1
+TAKES_UNREAD = 1 / 3
+FROM_BEGINNING = 1 / 16
+BACK = 20
+"""So many records before the known end a newly assigned partition is read from, at most."""
+
+
+class Worker:
+    """`subscribes`: whether its processes are members of the group, or assign partitions by hand. With a
+    `transactional_id` all they send is in transactions; each successor takes it over. `failure` is what ended its
+    thread, if anything did that is no one's answer."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        recorder: Recorder,
+        knowledge: Knowledge,
+        *,
+        seed: int,
+        subscribes: bool,
+        transactional_id: str | None,
+        per_second: float,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._ground = ground
+        self._recorder = recorder
+        self._knowledge = knowledge
+        self._random = random.Random(seed)  # noqa: S311 (chance that can be repeated)
+        self._subscribes = subscribes
+        self._transactional_id = transactional_id
+        self._period_s = 1 / per_second
+        self._stop = Event()
+        self._crash = Event()
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def crash(self) -> None:
+        """Its process crashes before the next call."""
+        self._crash.set()
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                process = self._begin()
+                if process is not None:
+                    self._live(process)
+                    process.leave()
+        except BaseException as error:
+            self.failure = error
+
+    def _live(self, process: Process) -> None:
+        """Until it is retired, or nothing more is to be done."""
+        due = time.monotonic()
+        while not process.is_retired and not self._stop.wait(max(0.0, due - time.monotonic())):
+            due = max(due + self._period_s, time.monotonic() - 1)  # at most a second is made up for
+            self._act(process)
+
+    def _begin(self) -> Process | None:
+        """None where nobody answers a process that wants to take over the transactional id."""
+        try:
+            process = Process(
+                self._ground,
+                self._recorder,
+                self._knowledge,
+                subscribes=self._subscribes,
+                delivery_ms=self._random.choice(DELIVERIES_MS),
+                transactional_id=self._transactional_id,
+            )
+        except ApiError:
+            self._stop.wait(self._period_s)
+            return None
+        self._choose(process)
+        return process
+
+    def _act(self, process: Process) -> None:
+        if self._crash.is_set():
+            self._crash.clear()
+            process.crash()
+        elif self._random.random() < REASSIGNS:
+            self._choose(process)
+        elif self._random.random() < 0.5:
+            self._write(process)
+        else:
+            records = process.poll()
+            if records and self._subscribes and not process.is_retired:
+                process.commit()
+
+    def _write(self, process: Process) -> None:
+        number = self._random.randint(1, MOST_SENDS)
+        keys = [self._random.randrange(len(self._ground.partitions)) for _ in range(number)]
+        if self._transactional_id is None:
+            process.send(keys)
+        else:
+            polls, aborts = self._random.random() < 0.5, self._random.random() < ABORTS
+            process.transact(keys, polls=polls, aborts=aborts)
+
+    def _choose(self, process: Process) -> None:
+        """What to read from now on."""
+        if self._subscribes:
+            topics = self._ground.topics
+            process.subscribe(self._random.sample(topics, self._random.randint(1, len(topics))))
+            return
+        everything = range(len(self._ground.partitions))
+        keys = set(self._random.sample(everything, self._random.randint(1, len(everything))))
+        if self._random.random() < TAKES_UNREAD:
+            keys.update(self._knowledge.unread)
+        ends = self._knowledge.ends
+        process.assign({key: self._start(ends[key]) for key in sorted(keys)})
+
+    def _start(self, end: int) -> int:
+        return 0 if self._random.random() < FROM_BEGINNING else max(0, end - self._random.randint(0, BACK))
