@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.config import describe, kinds
+from tidelog.config import describe, option_types
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.describe import Origin, Source
 
@@ -81,7 +81,7 @@ def test_a_brokers_options(name, value, source, read_only):
 def test_what_may_be_a_secret_is_not_shown():
     unknown, password = _broker("my.own.key"), _broker("listener.name.plain.ssl.keystore.password")
     assert (unknown.value, unknown.is_sensitive, unknown.type, unknown.documentation) == (None, True, 0, None)
-    assert (password.value, password.is_sensitive, password.type) == (None, True, kinds.PASSWORD.code)
+    assert (password.value, password.is_sensitive, password.type) == (None, True, option_types.PASSWORD.code)
     assert unknown.synonyms == [Origin("my.own.key", None, Source.STATIC_BROKER)]
 
 
@@ -97,7 +97,7 @@ def test_the_broker_without_a_name_shows_what_is_set_for_all():
         ("advertised.listeners", "PLAINTEXT://host:9092"),
         ("listener.name.plain.ssl.keystore.type", "PEM"),
         ("my.own.key", None),
-        *((name, kinds.show(option.default)) for name, option in BrokerConfig.OPTIONS.items() if option.default),
+        *((name, option_types.show(option.default)) for name, option in BrokerConfig.OPTIONS.items() if option.default),
     ],
 )
 def test_whatever_the_file_gives_comes_from_the_file(name, value):

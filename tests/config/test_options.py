@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.kinds import show
+from tidelog.config.option_types import show
 from tidelog.config.topic import TopicConfig
 from tidelog.errors import InvalidOption
 

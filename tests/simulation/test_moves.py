@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.client.admin import ANY
 from tidelog.client.alteration import alteration
-from tidelog.config.resources import BROKER, TOPIC
+from tidelog.config.alter import BROKER, TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.producer import Pace

@@ -11,7 +11,7 @@ from tidelog.cli.options import Refused
 from tidelog.cli.replicas.knowledge import Ongoing, ongoing
 from tidelog.cli.topics import FILTERS, matching
 from tidelog.cli.words import listed
-from tidelog.config.resources import TOPIC
+from tidelog.config.alter import TOPIC
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.shell.transport import Admin
 

@@ -1,19 +1,22 @@
-"""What IncrementalAlterConfigs and AlterConfigs do to the given values: old values and wishes in, new values out.
+"""How IncrementalAlterConfigs and AlterConfigs change the given values: old values and changes in, new values out.
 
-A wish that cannot be granted is an ApiError with Kafka's code, and nothing of the request is applied: INVALID_CONFIG
-for a topic's or group's wrong value, INVALID_REQUEST for a broker's and for a malformed request.
+A change that is not valid raises an ApiError with Kafka's code, and nothing of the request is applied: INVALID_CONFIG
+for a wrong value of a topic or group, INVALID_REQUEST for a broker's and for a malformed request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config import kinds
+from tidelog.config import option_types
 from tidelog.config.broker import BrokerConfig, base_name
 from tidelog.config.group import GroupConfig
 from tidelog.config.option import Dynamic, Options
 from tidelog.config.topic import TopicConfig
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 class Operation(IntEnum):
@@ -87,11 +90,11 @@ def _new_value(current: Mapping[str, str], change: Change, options: type[Options
     if change.operation not in (Operation.APPEND, Operation.SUBTRACT):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.operation} is no operation on {change.name}")
     option = options.OPTIONS.get(change.name)
-    if option is None or option.kind is not kinds.LIST:
+    if option is None or option.kind is not option_types.LIST:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{change.name} is no list, which APPEND and SUBTRACT need")
     text = current.get(change.name)
     old = (option.default or []) if text is None else option.parse(text)
-    named = kinds.LIST.parse(change.value)
+    named = option_types.LIST.parse(change.value)
     if change.operation == Operation.SUBTRACT:
         return ",".join(item for item in old if item not in named)
     return ",".join(dict.fromkeys([*old, *named]))

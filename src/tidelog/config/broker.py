@@ -1,20 +1,28 @@
-"""The options of a broker: Kafka 4.3.1's by family, and Tidelog's own few."""
+"""The options of a broker: the union of all families.
+
+`InheritingOptions` is the base of the options that fall back to a broker's: a topic's and a group's.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self, TypeVar
 
-from tidelog.config.declare import string
-from tidelog.config.families.elsewhere import JavaOptions, RaftOptions, RemoteOptions, ShareOptions, StreamsOptions
-from tidelog.config.families.groups import GroupOptions
-from tidelog.config.families.log import LogOptions
-from tidelog.config.families.network import NetworkOptions
-from tidelog.config.families.quotas import QuotaOptions
-from tidelog.config.families.replication import ReplicationOptions
-from tidelog.config.families.security import AccessOptions, OauthOptions, SaslOptions, SslOptions
-from tidelog.config.families.transactions import TransactionOptions
-from tidelog.config.families.zookeeper import ZookeeperOptions
-from tidelog.config.option import Options
+from tidelog.config.families.coordinator_options import GroupOptions, TransactionOptions
+from tidelog.config.families.log_options import LogOptions
+from tidelog.config.families.network_options import NetworkOptions, QuotaOptions
+from tidelog.config.families.replication_options import ReplicationOptions
+from tidelog.config.families.security_options import AccessOptions, OauthOptions, SaslOptions, SslOptions
+from tidelog.config.families.tidelog_options import OwnOptions, ZookeeperOptions
+from tidelog.config.families.unsupported_options import (
+    JavaOptions,
+    RaftOptions,
+    RemoteOptions,
+    ShareOptions,
+    StreamsOptions,
+)
+from tidelog.config.option import Option, Options
 from tidelog.errors import InvalidOption
+
+T = TypeVar("T")
 
 LISTENER_PREFIX = "listener.name."
 _SAME = ("node.id", "broker.id")
@@ -25,18 +33,6 @@ _PER_MECHANISM = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-
-
-class OwnOptions(Options):
-    """What Kafka has no option for."""
-
-    metadata_store = string(
-        None,
-        "The cluster's memory, `sqlite:PATH` or `zookeeper://HOST:PORT/CHROOT`; without it metadata.sqlite in a folder "
-        "beside the first log folder.",
-    )
-    metrics_listener = string(None, "Where metrics are served in Prometheus' format, as host:port; nowhere without it.")
-    log_format = string("text", "How log lines are written: text or json.", choices=("text", "json"))
 
 
 class BrokerConfig(
@@ -137,3 +133,34 @@ def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
         if name in given:
             given.setdefault(other, given[name])
     return given
+
+
+class Inheriting(Options):
+    """What is given for one entity, and the broker's options that stand behind it."""
+
+    def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+        self.explicit = overrides
+        self.broker = broker
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({dict(self.explicit)!r})"
+
+    def value_of(self, option: Option[T]) -> T:
+        text = self.explicit.get(option.name)
+        return self.inherited(option) if text is None else option.parse(text)
+
+    def inherited(self, option: Option[T]) -> T:
+        """The value without an override: the first synonym given to the broker, else the default."""
+        for synonym in option.synonyms:
+            text = self.broker.explicit.get(synonym.name)
+            if text is not None:
+                value: T = _scaled(BrokerConfig.OPTIONS[synonym.name].parse(text), synonym.factor)
+                return value
+        return option.default
+
+
+def _scaled(value: Any, factor: int) -> Any:
+    """A time in the entity's unit; every negative time means no limit, as in Kafka."""
+    if factor == 1 or value is None:
+        return value
+    return value * factor if value >= 0 else -1

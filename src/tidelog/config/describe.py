@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from tidelog.config import kinds
-from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config import option_types
+from tidelog.config.broker import BrokerConfig, Inheriting, base_name
 from tidelog.config.group import GroupConfig
-from tidelog.config.inheriting import Inheriting
 from tidelog.config.option import Option
 from tidelog.config.topic import TopicConfig
 
@@ -104,12 +103,12 @@ def _with_default(described: Described) -> Described:
     """An option of a group that no broker's option stands behind names itself as its default."""
     if described.synonyms and described.synonyms[-1].source is not Source.GROUP:
         return described
-    default = Origin(described.name, kinds.show(GroupConfig.OPTIONS[described.name].default), Source.DEFAULT)
+    default = Origin(described.name, option_types.show(GroupConfig.OPTIONS[described.name].default), Source.DEFAULT)
     return described._replace(synonyms=[*described.synonyms, default])
 
 
 def _inherited(config: Inheriting, option: Option[Any], own: Source) -> Described:
-    value = kinds.show(option.__get__(config, type(config)))
+    value = option_types.show(option.__get__(config, type(config)))
     synonyms: list[Origin] = []
     if option.name in config.explicit:
         synonyms.append(Origin(option.name, value, own))
@@ -130,7 +129,7 @@ def _broker_option(config: BrokerConfig, name: str) -> Described:
     if option.name != name:  # the option of one listener
         value = None if is_sensitive else config.explicit[name]
         return Described(name, value, source, is_sensitive, True, kind, None, synonyms)
-    value = None if is_sensitive else kinds.show(option.__get__(config, BrokerConfig))
+    value = None if is_sensitive else option_types.show(option.__get__(config, BrokerConfig))
     return Described(name, value, source, is_sensitive, option.is_read_only, kind, option.doc, synonyms)
 
 
@@ -163,5 +162,5 @@ def _layers(config: BrokerConfig, names: tuple[str, ...], is_sensitive: bool) ->
 _DEFAULTS = {
     name: text
     for name, option in BrokerConfig.OPTIONS.items()
-    if name not in _REQUIRED and (text := kinds.show(option.default)) is not None
+    if name not in _REQUIRED and (text := option_types.show(option.default)) is not None
 }

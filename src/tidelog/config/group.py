@@ -6,10 +6,8 @@ Names, types, defaults and bounds are Kafka 4.3.1's. Share and streams groups ar
 import re
 from collections.abc import Mapping
 
-from tidelog.config.broker import BrokerConfig
-from tidelog.config.declare import boolean, integer, string
-from tidelog.config.inheriting import Inheriting
-from tidelog.config.option import Option, Synonym
+from tidelog.config.broker import BrokerConfig, Inheriting
+from tidelog.config.option import Option, Synonym, boolean, integer, string
 from tidelog.errors import InvalidOption
 
 

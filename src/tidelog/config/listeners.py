@@ -8,7 +8,7 @@ name it. Listeners of KRaft's controllers are left out.
 import re
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.families.network import PROTOCOLS
+from tidelog.config.families.network_options import PROTOCOLS
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 

@@ -1,18 +1,19 @@
-"""One option, declared once: type, default, bounds, who may change it while it runs, and one sentence about it.
+"""One option, declared once: type, default, bounds, whether a running broker can change it, and one sentence about it.
 
-A declaration is a class attribute of a set of options (`BrokerConfig`, `TopicConfig`). Its Kafka name is the
-attribute's name with '.' for '_'. Parsing, `--help`, DescribeConfigs and the reference pages derive from it.
+A declaration is a class attribute of a set of options (`BrokerConfig`, `TopicConfig`), written with the functions at
+the end of this file: `retention_ms = long(604_800_000, "Age …", at_least=-1)`. Its Kafka name is the attribute's name
+with '.' for '_'. Parsing, DescribeConfigs and the reference pages derive from it.
 
-Reading an option on an instance parses the given text once and keeps the value in the instance, where the next read
-finds it without coming here. Reading trusts; `Options.validate` checks bounds, at the edge where values come in.
+Reading an option on an instance parses the given text once and stores the value in the instance, so the next read does
+not come here. Reading does not check bounds; `Options.validate` does, where values come in.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
-from tidelog.config import kinds
-from tidelog.config.kinds import Kind
+from tidelog.config import option_types
+from tidelog.config.option_types import Kind
 from tidelog.errors import InvalidOption
 
 T = TypeVar("T")
@@ -88,11 +89,11 @@ class Option(Generic[T]):
         return value
 
     def __repr__(self) -> str:
-        return f"Option({self.name}: {self.kind.name} = {kinds.show(self.default)}, {self.bounds or 'any'})"
+        return f"Option({self.name}: {self.kind.name} = {option_types.show(self.default)}, {self.bounds or 'any'})"
 
     @property
     def is_sensitive(self) -> bool:
-        return self.kind is kinds.PASSWORD
+        return self.kind is option_types.PASSWORD
 
     @property
     def is_read_only(self) -> bool:
@@ -113,7 +114,7 @@ class Option(Generic[T]):
     def parse(self, text: str) -> T:
         """The value of `text`; InvalidOption where it is not of the option's type."""
         try:
-            value: T = self.kind.parse(text.strip() if self.kind is not kinds.PASSWORD else text)
+            value: T = self.kind.parse(text.strip() if self.kind is not option_types.PASSWORD else text)
         except ValueError:
             raise InvalidOption(f"{self.name} must be {self.bounds or self.kind.what}, not {text!r}") from None
         return value
@@ -168,3 +169,62 @@ class Options:
         for name, text in given.items():
             if (option := cls.OPTIONS.get(name)) is not None:
                 option.checked(text)
+
+
+CLUSTER_WIDE = Dynamic.CLUSTER_WIDE
+PER_BROKER = Dynamic.PER_BROKER
+
+MAX_INT = (1 << 31) - 1
+MAX_LONG = (1 << 63) - 1
+
+
+def boolean(default: bool, doc: str, **rules: Any) -> Option[bool]:
+    return Option(option_types.BOOLEAN, default, doc, **rules)
+
+
+@overload
+def integer(default: int, doc: str, **rules: Any) -> Option[int]: ...
+@overload
+def integer(default: None, doc: str, **rules: Any) -> Option[int | None]: ...
+def integer(default: Any, doc: str, **rules: Any) -> Option[Any]:
+    return Option(option_types.INT, default, doc, **rules)
+
+
+@overload
+def long(default: int, doc: str, **rules: Any) -> Option[int]: ...
+@overload
+def long(default: None, doc: str, **rules: Any) -> Option[int | None]: ...
+def long(default: Any, doc: str, **rules: Any) -> Option[Any]:
+    return Option(option_types.LONG, default, doc, **rules)
+
+
+def short(default: int, doc: str, **rules: Any) -> Option[int]:
+    return Option(option_types.SHORT, default, doc, **rules)
+
+
+def double(default: float, doc: str, **rules: Any) -> Option[float]:
+    return Option(option_types.DOUBLE, default, doc, **rules)
+
+
+@overload
+def string(default: str, doc: str, **rules: Any) -> Option[str]: ...
+@overload
+def string(default: None, doc: str, **rules: Any) -> Option[str | None]: ...
+def string(default: Any, doc: str, **rules: Any) -> Option[Any]:
+    return Option(option_types.STRING, default, doc, **rules)
+
+
+@overload
+def strings(default: list[str], doc: str, **rules: Any) -> Option[list[str]]: ...
+@overload
+def strings(default: None, doc: str, **rules: Any) -> Option[list[str] | None]: ...
+def strings(default: Any, doc: str, **rules: Any) -> Option[Any]:
+    return Option(option_types.LIST, default, doc, **rules)
+
+
+def password(doc: str, **rules: Any) -> Option[str | None]:
+    return Option(option_types.PASSWORD, None, doc, **rules)
+
+
+def class_name(default: str | None, doc: str, **rules: Any) -> Option[str | None]:
+    return Option(option_types.CLASS, default, doc, **rules)

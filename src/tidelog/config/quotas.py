@@ -1,8 +1,8 @@
-"""Client quotas: their names and bounds, and whom they are set on (KIP-13, 124, 257, 599, 612).
+"""Client quotas (KIP-13, 124, 257, 599, 612): names, bounds, entities; and replication throttles (KIP-73).
 
-An entity is a mapping of Kafka's entity types to names, with None for the default of a type:
-`{"user": "alice", "client-id": None}`. Below `/config` it has a place of its own, Kafka's: `users/alice`,
-`users/alice/clients/<default>`, `clients/c`, `ips/10.0.0.1`, the names of users and clients percent-encoded.
+An entity maps Kafka's entity types to names, with None for the default of a type:
+`{"user": "alice", "client-id": None}`. Its quotas are stored below `/config` where Kafka stores them: `users/alice`,
+`users/alice/clients/<default>`, `clients/c`, `ips/10.0.0.1`, with the names of users and clients percent-encoded.
 """
 
 import re
@@ -18,6 +18,14 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 MUTATION, CONNECTION = "controller_mutation_rate", "connection_creation_rate"
 DEFAULT = "<default>"
+
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LISTS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+RATES = (LEADER_RATE, FOLLOWER_RATE)
+"""The options that throttle replication: of a topic, lists of replicas; of a broker, bytes per second."""
 
 Entity = Mapping[str, str | None]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tidelog.config import kinds
-from tidelog.config.broker import BrokerConfig, OwnOptions
-from tidelog.config.families.zookeeper import ZookeeperOptions
+from tidelog.config import option_types
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.families.tidelog_options import OwnOptions, ZookeeperOptions
 from tidelog.config.group import GroupConfig
 from tidelog.config.option import Option, Options
 from tidelog.config.topic import TopicConfig
@@ -74,7 +74,7 @@ def _page(title: str, *parts: str) -> str:
 
 
 def _default(option: Option[Any]) -> str:
-    text = kinds.show(option.default)
+    text = option_types.show(option.default)
     if text is None:
         return ""
     return f"`{text}`" if text else "empty"

@@ -6,11 +6,9 @@ Names, types, defaults and bounds are Kafka 4.3.1's.
 import re
 from collections.abc import Mapping
 
-from tidelog.config.broker import BrokerConfig
-from tidelog.config.declare import MAX_LONG, boolean, double, integer, long, string, strings
-from tidelog.config.inheriting import Inheriting
-from tidelog.config.option import Synonym
-from tidelog.config.shared import COMPRESSION_TYPES, gzip_level
+from tidelog.config.broker import BrokerConfig, Inheriting
+from tidelog.config.families.log_options import COMPRESSION_TYPES, gzip_level
+from tidelog.config.option import MAX_LONG, Synonym, boolean, double, integer, long, string, strings
 from tidelog.errors import InvalidOption
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from tidelog.api.context import PENDING, Context, Pending, Push
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.families.network import connections_by_address
+from tidelog.config.families.network_options import connections_by_address
 from tidelog.config.group import GroupConfig
 from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig

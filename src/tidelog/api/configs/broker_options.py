@@ -4,7 +4,7 @@ from typing import Any
 
 from tidelog.api.cluster.to_controller import submit
 from tidelog.api.context import Context
-from tidelog.config.resources import BROKER
+from tidelog.config.alter import BROKER
 from tidelog.controller.refusals import refuse
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest

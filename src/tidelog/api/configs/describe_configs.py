@@ -7,8 +7,8 @@ A broker answers for itself, for the cluster-wide dynamic options (the broker na
 from tidelog.api.configs import loggers
 from tidelog.api.context import Context
 from tidelog.config import describe
+from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.describe import Described
-from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.controller import names
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.configs.describe_configs import (

@@ -1,7 +1,7 @@
 """ListConfigResources (74): the names of everything that has options (KIP-1142). Version 0 lists client metrics."""
 
 from tidelog.api.context import Context
-from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, TYPES
+from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, TYPES
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.configs.list_config_resources import (
     ConfigResource,

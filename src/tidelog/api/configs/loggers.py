@@ -2,9 +2,8 @@
 
 from tidelog.api.context import Context
 from tidelog.config import loggers
-from tidelog.config.alter import Change
+from tidelog.config.alter import BROKER_LOGGER, Change
 from tidelog.config.describe import Described, Source
-from tidelog.config.resources import BROKER_LOGGER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,

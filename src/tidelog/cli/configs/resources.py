@@ -8,7 +8,7 @@ import click
 from tidelog.cli.cluster import alter_configs, describe_configs, metadata
 from tidelog.cli.options import Refused
 from tidelog.client.admin import ANY
-from tidelog.config.resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest

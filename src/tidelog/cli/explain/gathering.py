@@ -13,7 +13,7 @@ from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Fold
 from tidelog.cli.options import Refused
 from tidelog.cli.replicas.knowledge import log_folders, ongoing
 from tidelog.cli.transactions.hanging import open_for
-from tidelog.config.resources import TOPIC
+from tidelog.config.alter import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.shell.transport import Admin

@@ -8,8 +8,8 @@ import click
 from tidelog.cli.cluster import alter_configs
 from tidelog.cli.replicas.knowledge import Ongoing, racks
 from tidelog.cli.words import listed, plural
-from tidelog.config.resources import BROKER, TOPIC
-from tidelog.config.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, LISTS, RATES
+from tidelog.config.alter import BROKER, TOPIC
+from tidelog.config.quotas import FOLLOWER_REPLICAS, LEADER_REPLICAS, LISTS, RATES
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidelog.config import alter
+from tidelog.config.alter import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.quotas import node_name
-from tidelog.config.resources import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.controller import names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm

@@ -7,8 +7,8 @@ somebody set to `*` stays, and keeps the rates.
 
 from collections.abc import Collection, Mapping
 
-from tidelog.config.resources import BROKER, TOPIC
-from tidelog.config.throttles import LISTS, RATES
+from tidelog.config.alter import BROKER, TOPIC
+from tidelog.config.quotas import LISTS, RATES
 from tidelog.controller.commands.configs import Alteration, write
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps

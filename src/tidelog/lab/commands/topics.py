@@ -1,7 +1,7 @@
 """The story's topic `t`, its options, its elections, and its end."""
 
 from tidelog.client.alteration import alteration
-from tidelog.config.resources import TOPIC
+from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.lab import asking
 from tidelog.lab.commands.command_entry import CommandEntry, entry

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.families.network import connections_by_address
+from tidelog.config.families.network_options import connections_by_address
 from tidelog.effects import SetConnectionLimits
 from tidelog.shell.connections.pace import Pace
 from tidelog.shell.event_logger import EventLogger

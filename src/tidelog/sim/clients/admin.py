@@ -8,7 +8,7 @@ from tidelog.client.admin import ANY, Target
 from tidelog.client.admin import Admin as AdminMachine
 from tidelog.client.alteration import alteration
 from tidelog.client.options import AdminOptions
-from tidelog.config.resources import TOPIC
+from tidelog.config.alter import TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition

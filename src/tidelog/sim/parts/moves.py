@@ -7,7 +7,7 @@ Some seeds have this part, and all runs that ask for it (`Plan.moves`), with fou
 from collections.abc import Sequence
 from random import Random
 
-from tidelog.config.throttles import LISTS, RATES
+from tidelog.config.quotas import LISTS, RATES
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.client.admin import ANY, Leader
 from tidelog.client.options import ProducerOptions
-from tidelog.config import resources
+from tidelog.config import alter
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
@@ -164,7 +164,7 @@ class Operator:
         """Two wishes at once, one of which replaces all that was set."""
         topic, name, value = self._drawn()
         config = legacy.AlterableConfig(name=name, value=value)
-        resource = legacy.AlterConfigsResource(resource_type=resources.TOPIC, resource_name=topic, configs=[config])
+        resource = legacy.AlterConfigsResource(resource_type=alter.TOPIC, resource_name=topic, configs=[config])
         replaced = partial(self._configured, "replace configs", lambda: None)
         self.admin.ask(legacy.AlterConfigsRequest(resources=[resource]), ANY, replaced)
         self._configure()

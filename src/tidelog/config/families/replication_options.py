@@ -1,7 +1,6 @@
 """How replicas follow, when they count as in sync, who leads, and how topics come and go."""
 
-from tidelog.config.declare import CLUSTER_WIDE, boolean, class_name, integer, long, string
-from tidelog.config.option import Options
+from tidelog.config.option import CLUSTER_WIDE, Options, boolean, class_name, integer, long, string
 
 
 class ReplicationOptions(Options):

@@ -1,17 +1,17 @@
-"""Who the broker is, where it listens, and what a connection may cost."""
+"""The broker's identity, its listeners, and the limits of connections, requests and quota windows."""
 
-from tidelog.config.declare import (
+from tidelog.config.option import (
     CLUSTER_WIDE,
     MAX_INT,
     MAX_LONG,
     PER_BROKER,
+    Options,
     boolean,
     integer,
     long,
     string,
     strings,
 )
-from tidelog.config.option import Options
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -112,3 +112,12 @@ class NetworkOptions(Options):
         False, "Allows feature versions that are still in development.", internal=True, ignored=True
     )
     telemetry_max_bytes = integer(1_048_576, "Largest metrics push of a client.", at_least=1, ignored=True)
+
+
+class QuotaOptions(Options):
+    quota_window_num = integer(11, "Windows over which the rates of clients are measured.", at_least=1)
+    quota_window_size_seconds = integer(1, "Length of such a window.", at_least=1)
+    controller_quota_window_num = integer(
+        11, "Windows whose mutations a client of the controller may save up.", at_least=1
+    )
+    controller_quota_window_size_seconds = integer(1, "Length of such a window.", at_least=1)

@@ -1,7 +1,8 @@
 """Authentication, authorization and TLS."""
 
-from tidelog.config.declare import (
+from tidelog.config.option import (
     PER_BROKER,
+    Options,
     boolean,
     class_name,
     double,
@@ -12,7 +13,6 @@ from tidelog.config.declare import (
     string,
     strings,
 )
-from tidelog.config.option import Options
 
 
 def _no_authorizer(name: str) -> str | None:

@@ -6,9 +6,11 @@ purgatories and Java's metrics.
 
 from typing import Any
 
-from tidelog.config.declare import (
+from tidelog.config.option import (
     CLUSTER_WIDE,
     MAX_LONG,
+    Option,
+    Options,
     boolean,
     class_name,
     double,
@@ -18,7 +20,6 @@ from tidelog.config.declare import (
     string,
     strings,
 )
-from tidelog.config.option import Option, Options
 
 
 def positive(default: int, doc: str, **rules: Any) -> Option[int]:

@@ -1,9 +1,10 @@
-"""Where logs lie, when they roll, sync and are deleted; most stand in for a topic's option."""
+"""Where logs are stored, when segments roll, sync and expire; most are the fallback of a topic's option."""
 
-from tidelog.config.declare import (
+from tidelog.config.option import (
     CLUSTER_WIDE,
     MAX_LONG,
     PER_BROKER,
+    Options,
     boolean,
     double,
     integer,
@@ -11,8 +12,12 @@ from tidelog.config.declare import (
     string,
     strings,
 )
-from tidelog.config.option import Options
-from tidelog.config.shared import COMPRESSION_TYPES, gzip_level
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+def gzip_level(level: int) -> str | None:
+    return None if level == -1 or 1 <= level <= 9 else "between 1 and 9, or -1"
 
 
 class LogOptions(Options):
