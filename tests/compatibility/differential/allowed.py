@@ -22,35 +22,33 @@ class Allowed(NamedTuple):
 MESSAGE = r"error_message$"
 
 ALLOWED = (
-    Allowed("Refusals say why", r"", MESSAGE, "some"),
+    Allowed("Error messages in produce responses", r"", MESSAGE, "some"),
     Allowed("Null records", r"^null records", r"^$"),
-    Allowed("Bytes behind a batch", r"a byte behind the batch", r""),
+    Allowed("Trailing bytes after a batch", r"a byte behind the batch", r""),
     Allowed("Records inside a batch", r"compressed bytes that are not|a record with a wrong offset", r""),
     Allowed("Records inside a batch", r"^what has been appended", r"records$"),
     Allowed("Records inside a batch", r"^a timestamp far ahead|^timely: too", r"record_errors"),
     Allowed(
-        "Where the log starts, in a refusal",
+        "Log start offset in rejected batches",
         r"^(two batches|magic [01]|the first \d+ bytes|a batch of length 2147483647) .*Produce",
         r"log_start_offset$",
         0,
     ),
-    Allowed("Failures that have a code of their own", r"^a header with attributes [57]", r"error_code$"),
-    Allowed("Failures that have a code of their own", r"^a batch of length 2147483647", r"error_code$"),
-    Allowed("Failures that have a code of their own", r"^far too many \[CreatePartitions", r"error_code$"),
+    Allowed("More specific error codes", r"^a header with attributes [57]", r"error_code$"),
+    Allowed("More specific error codes", r"^a batch of length 2147483647", r"error_code$"),
+    Allowed("More specific error codes", r"^far too many \[CreatePartitions", r"error_code$"),
+    Allowed("More specific error codes", r"^bad names \[DescribeTopicPartitions", r"error_code$|operations$"),
+    Allowed("More specific error codes", r"^c: fetch of nobody", r"error_code$"),
+    Allowed("More specific error codes", r"^replace twice \[AlterConfigs", r"^$"),
     Allowed(
-        "Failures that have a code of their own", r"^bad names \[DescribeTopicPartitions", r"error_code$|operations$"
+        "Negative limits and unknown isolation levels", r"max_bytes -1 \[Fetch|^an unknown isolation level \[Fetch", r""
     ),
-    Allowed("Failures that have a code of their own", r"^c: fetch of nobody", r"error_code$"),
-    Allowed("Failures that have a code of their own", r"^replace twice \[AlterConfigs", r"^$"),
-    Allowed("Limits below zero", r"max_bytes -1 \[Fetch|^an unknown isolation level \[Fetch", r""),
     Allowed("Whole batches", r"max_bytes 100 \[Fetch", r"records$"),
     Allowed("Replicas fetch on their own listener", r"^a replica id \[Fetch", r""),
-    Allowed(
-        "Time to carry out a request", r"^a timeout of 0 \[CreateTopics|^a negative timeout \[(Create|Delete)", r""
-    ),
+    Allowed("Zero and negative timeouts", r"^a timeout of 0 \[CreateTopics|^a negative timeout \[(Create|Delete)", r""),
     Allowed("min.insync.replicas", r"\[CreateTopics v[567]\]", r"configs\[min.insync.replicas\].config_source"),
     Allowed("min.insync.replicas", r"\[DescribeConfigs", r"configs\[min.insync.replicas\]"),
-    Allowed("Values as they are meant", r"^cleanup.policy = delete,delete|election.enable = TRUE", r"\.value$"),
+    Allowed("Normalized configuration values", r"^cleanup.policy = delete,delete|election.enable = TRUE", r"\.value$"),
     Allowed(
         "Options of a broker",
         r"^all of the broker",
