@@ -6,8 +6,7 @@ import pytest
 from tests.node.one_broker import WALL, OneBroker
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.transaction.records import encode
-from tidelog.coordinator.transaction.state import TransactionState
-from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.coordinator.transaction.transaction import Transaction, TransactionState
 from tidelog.model import TRANSACTION_TOPIC, TopicPartition
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest

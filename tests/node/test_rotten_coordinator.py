@@ -8,8 +8,7 @@ from tests.node.test_rot import answer, dial, repairs
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group import records as group_records
 from tidelog.coordinator.transaction import records as transaction_records
-from tidelog.coordinator.transaction.state import TransactionState
-from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.coordinator.transaction.transaction import Transaction, TransactionState
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.node.upkeep.integrity import RETRY_MS, TRUST_MS

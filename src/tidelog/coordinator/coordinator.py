@@ -2,44 +2,193 @@
 partitions.
 
 A request is handed down with a token and, later or at once, answered by a `Reply`; `finish`, a function of the API's
-own file, gives the answer the shape of the request's version.
+own file, gives the answer the shape of the request's version. `Shards` are the partitions that this broker leads,
+`Gatherings` make one answer of what several of them say.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tidelog.alarms import Alarm
-from tidelog.coordinator.contract import Machine
-from tidelog.coordinator.gathering import Gatherings
+from tidelog.coordinator.contract import Machine, Refuse
 from tidelog.coordinator.shard import Shard, ShardContext
-from tidelog.coordinator.shards import Shards
 from tidelog.effects import Effect, Reply
 from tidelog.errors import ErrorCode
-from tidelog.model import Time
+from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
 
+Combine = Callable[[Sequence[Any]], Any]
 Finish = Callable[[Any], Any]
+
+
+@dataclass(slots=True)
+class _Gathering:
+    token: int
+    combine: Combine
+    missing: int
+    parts: list[Any] = field(default_factory=list)
+
+
+class Gatherings:
+    """Answers in the making. Each part is given a token of its own, a negative number, which no request has."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[_Gathering, int]] = {}
+        self._tokens = count(-1, -1)
+
+    def __repr__(self) -> str:
+        return f"<Gatherings {len(self)} parts missing>"
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def open(self, token: int, parts: int, combine: Combine) -> list[int]:
+        """Tokens for so many parts, at least one; `combine` gets the parts in this order."""
+        assert parts > 0
+        gathering = _Gathering(token, combine, parts, [None] * parts)
+        tokens = [next(self._tokens) for _ in range(parts)]
+        for place, part in enumerate(tokens):
+            self._parts[part] = (gathering, place)
+        return tokens
+
+    def take(self, part: int, response: Any) -> tuple[int, Any] | None:
+        """Note one part; token and answer once none is missing."""
+        gathering, place = self._parts.pop(part)
+        gathering.parts[place] = response
+        gathering.missing -= 1
+        if gathering.missing:
+            return None
+        return gathering.token, gathering.combine(gathering.parts)
+
 
 M = TypeVar("M", bound=Machine)
 
 
-class Requests(Protocol):
-    """`handle(token, request, …)` gives a request to the shards that it concerns."""
+class Shards(Generic[M]):
+    """Which partitions of its topic this broker leads, and the way in to each; `build` makes the state machine of a new
+    shard. Inputs name a partition index; what it no longer leads is ignored, because the news of a lost leadership may
+    cross with anything. `drain` gives what the inputs since the last call came to."""
 
-    gatherings: Gatherings
+    def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
+        self.context = context
+        self._topic = topic
+        self._build = build
+        self._shards: dict[int, Shard] = {}
 
-    @property
-    def handle(self) -> Callable[..., None]: ...
+    def __repr__(self) -> str:
+        return f"<Shards of {self._topic}: {list(self._shards.values())}>"
+
+    def __iter__(self) -> Iterator[Shard]:
+        return iter(self._shards.values())
+
+    def get(self, partition: int) -> Shard | None:
+        return self._shards.get(partition)
+
+    def machine(self, partition: int) -> M:
+        """The machine of a partition that is led here."""
+        machine: Any = self._shards[partition].machine
+        return machine  # type: ignore[no-any-return]  # every machine here was made by `build`
+
+    def drain(self) -> list[Effect]:
+        drained, self.context.effects = self.context.effects, []
+        return drained
+
+    # Requests.
+
+    def execute(self, partition: int, run: Callable[[M], Any], token: int, refuse: Refuse) -> None:
+        """Run a writing operation on the partition's machine."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            self._not_here(token, refuse)
+            return
+        machine = self.machine(partition)
+        shard.execute(lambda: run(machine), token, refuse)
+
+    def read(self, partition: int, respond: Callable[[M], Any], token: int, refuse: Refuse) -> None:
+        """Answer from the committed state of the partition's machine."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            self._not_here(token, refuse)
+            return
+        machine = self.machine(partition)
+        shard.read(lambda: respond(machine), token, refuse)
+
+    def _not_here(self, token: int, refuse: Refuse) -> None:
+        self.context.effects.append(Reply(token, refuse(ErrorCode.NOT_COORDINATOR)))
+
+    # Leadership and the log.
+
+    def elected(self, partition: int, epoch: int) -> None:
+        """Begin to load, or only take note of the epoch where this broker led already."""
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.epoch = max(shard.epoch, epoch)
+            return
+        shard = Shard(self.context, TopicPartition(self._topic, partition), epoch, self._build)
+        self._shards[partition] = shard
+        shard.event("coordinator.loading", partition=str(shard.partition), epoch=epoch)
+
+    def load(self, partition: int, content: Iterable[Buffer]) -> None:
+        shard = self._shards.get(partition)
+        if shard is not None and shard.is_loading:
+            for chunk in content:
+                shard.load(chunk)
+
+    def loaded(self, partition: int) -> None:
+        shard = self._shards.get(partition)
+        if shard is not None and shard.is_loading:
+            shard.loaded()
+            shard.event("coordinator.loaded", partition=str(shard.partition), epoch=shard.epoch)
+
+    def resigned(self, partition: int) -> None:
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            shard.resigned()
+            shard.event("coordinator.resigned", partition=str(shard.partition), epoch=shard.epoch)
+
+    def committed(self, partition: int, high_watermark: int) -> None:
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.committed(high_watermark)
+
+    def appended(self, token: int, base_offset: int, last_offset: int) -> None:
+        shard = self.context.appends.pop(token)
+        if shard.is_alive:
+            shard.appended(base_offset, last_offset)
+
+    def transaction_ended(self, partition: int, offset: int, producer_id: int, *, committed: bool) -> None:
+        shard = self._shards.get(partition)
+        if shard is not None:
+            shard.transaction_ended(offset, producer_id, committed=committed)
+
+    def append_failed(self, token: int, code: ErrorCode) -> None:
+        shard = self.context.appends.pop(token)
+        if shard.is_alive:
+            shard.append_failed(code)
+
+    # Time.
+
+    def wake(self, now: Time) -> None:
+        due = self.context.timers.due(now.mono)
+        for shard, key, run in due:
+            shard.fired(key, run)
+        for shard, key, run in due:
+            if shard.is_alive:
+                shard.run_fired(key, run)
 
 
 class Coordinator(Generic[M]):
     """Every input returns the effects to carry out in order. `Append` is answered by `appended` or `append_failed`
     first of all. After `loaded`, and whenever the high watermark moves, `committed` is called."""
 
-    _requests: Requests
+    _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]]
+    """The type of a request → the method that takes its token, the request and what `_handle` got beside it."""
 
     def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
         self._shards = Shards[M](context, topic, build)
+        self._gatherings = Gatherings()
         self._finish: dict[int, Finish] = {}
         self.alarm = Alarm()
 
@@ -50,11 +199,14 @@ class Coordinator(Generic[M]):
         """The machines of all partitions that are led here, for status and checks."""
         return [self._shards.machine(shard.partition.partition) for shard in self._shards]
 
-    def _handle(self, now: Time, finish: Finish | None, token: int, *arguments: Any) -> list[Effect]:
+    def _handle(self, now: Time, finish: Finish | None, token: int, request: Any, *arguments: Any) -> list[Effect]:
         assert token >= 0
         if finish is not None:
             self._finish[token] = finish
-        return self._input(now, self._requests.handle, token, *arguments)
+        return self._input(now, self._HANDLERS[type(request)], self, token, request, *arguments)
+
+    def _reply(self, token: int, response: Any) -> None:
+        self._shards.context.effects.append(Reply(token, response))
 
     def elected(self, partition: int, epoch: int, now: Time) -> list[Effect]:
         """This broker leads the partition in this epoch: `load` and `loaded` follow."""
@@ -107,7 +259,7 @@ class Coordinator(Generic[M]):
             return effect
         token, response = effect.token, effect.response
         if token < 0:
-            gathered = self._requests.gatherings.take(token, response)
+            gathered = self._gatherings.take(token, response)
             if gathered is None:
                 return None
             token, response = gathered

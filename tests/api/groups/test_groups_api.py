@@ -293,7 +293,7 @@ def test_a_coordinator_that_cannot_be_reached_is_none():
 def test_a_group_is_looked_for_among_the_partitions_that_the_topic_really_has():
     """`offsets.topic.num.partitions` may have been changed after the topic was made."""
     broker = Broker()
-    broker.ground.coordinator._requests.config = BrokerConfig({})
+    broker.ground.coordinator.config = BrokerConfig({})
     assert broker.ask(FindCoordinatorRequest(key="g"), 3).node_id == 7
     assert codes(broker.ask(commit_request(KNOWN), 9)) == {("t", 0): ErrorCode.NONE}
 

@@ -1,7 +1,7 @@
 """Stories of a coordinator that comes and goes."""
 
 from tests.coordinator.group.ground import Ground
-from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.group.classic.group import GroupState
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest

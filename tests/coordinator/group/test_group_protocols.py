@@ -3,8 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordinator.group.ground import subscription
-from tidelog.coordinator.group import protocols
-from tidelog.coordinator.group.member import Member, Protocol
+from tidelog.coordinator.group.classic.group import Member, Protocol, choose_protocol, common_protocols, read_topics
 
 
 def member(*names):
@@ -22,18 +21,18 @@ def test_the_choice_is_one_that_all_support_and_none_has_more_votes(wishes, rand
         del names[1 + names.index("common") :]
     members = [member(*names) for names in wishes]
     common = set.intersection(*map(set, wishes))
-    assert protocols.common(members) == common
+    assert common_protocols(members) == common
     votes = [next(name for name in names if name in common) for names in wishes]
-    assert votes.count(protocols.choose(members)) == max(votes.count(name) for name in common)
+    assert votes.count(choose_protocol(members)) == max(votes.count(name) for name in common)
 
 
 def test_topics_are_read_from_every_version_of_a_subscription():
     for version in range(4):
-        assert protocols.read_topics(subscription("t", "ü", version=version)) == {"t", "ü"}
+        assert read_topics(subscription("t", "ü", version=version)) == {"t", "ü"}
 
 
 def test_a_subscription_may_end_with_its_last_topic():
-    assert protocols.read_topics(subscription("t", "")[:-4]) == {"t", ""}
+    assert read_topics(subscription("t", "")[:-4]) == {"t", ""}
 
 
 @pytest.mark.parametrize(
@@ -47,11 +46,11 @@ def test_a_subscription_may_end_with_its_last_topic():
     ],
 )
 def test_metadata_that_is_no_subscription_says_nothing(metadata):
-    assert protocols.read_topics(metadata) is None
+    assert read_topics(metadata) is None
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(metadata):
-    found = protocols.read_topics(metadata)
+    found = read_topics(metadata)
     assert found is None or isinstance(found, set)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordinator.group.ground import Ground, subscription
-from tidelog.coordinator.group.offsets.table import Committed
+from tidelog.coordinator.group.offset_table import Committed
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from tidelog.wire.messages.groups.join_group import JoinGroupResponse

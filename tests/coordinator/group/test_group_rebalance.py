@@ -4,8 +4,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 from tests.coordinator.group.ground import Ground, subscription
-from tidelog.coordinator.group.group import Group
-from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.group.classic.group import Group, GroupState
 from tidelog.errors import ErrorCode
 
 DELAY = 3_000

@@ -1,7 +1,7 @@
 """Stories of static members (KIP-345)."""
 
 from tests.coordinator.group.ground import Ground, subscription
-from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.group.classic.group import GroupState
 from tidelog.errors import ErrorCode
 
 

@@ -7,8 +7,7 @@ import pytest
 from tests.coordinator.transaction.ledger import A, B, Ledger
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.transaction import Ended, EndTransaction, Init, Inited
-from tidelog.coordinator.transaction.state import FOLLOWS, TransactionState
-from tidelog.coordinator.transaction.transaction import LAST_CLIENT_EPOCH, LAST_EPOCH
+from tidelog.coordinator.transaction.transaction import FOLLOWS, LAST_CLIENT_EPOCH, LAST_EPOCH, TransactionState
 from tidelog.errors import ErrorCode
 from tidelog.wire.records import Record, build
 

@@ -6,7 +6,7 @@ from tidelog.api.context import Context, Pending
 from tidelog.api.transactions.to_transaction_coordinator import submit
 from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.coordinator.transaction import ListAll
-from tidelog.coordinator.transaction.describing import NAMES
+from tidelog.coordinator.transaction.describe import NAMES
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 

@@ -12,7 +12,7 @@ from tidelog.api.transactions import verification
 from tidelog.api.transactions.add_offsets_to_txn import partition_of
 from tidelog.api.transactions.verification import Asked
 from tidelog.controller.image import ClusterImage
-from tidelog.coordinator.group.offsets.transactional import commit_error
+from tidelog.coordinator.group.offset_commit import transactional_commit_error
 from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.message import replace
@@ -71,7 +71,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
         return submit(request, context, finish)
     if context.broker.verifying.is_busy(request.producer_id):
         if context.now.mono >= deadline:
-            return finish(commit_error(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return finish(transactional_commit_error(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return verification.wait(request.producer_id, deadline, _verify, (request, finish, deadline))
     known = partition.log.producers.has_open(request.producer_id, request.producer_epoch)
     adds = context.version >= VERSION_2_SINCE
@@ -92,7 +92,7 @@ def _verified(context: Context, request: TxnOffsetCommitRequest, finish: Finish,
     try:
         asked.check(partition_of(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
     except ApiError as error:
-        return finish(commit_error(request, COORDINATOR.get(error.code, error.code)))
+        return finish(transactional_commit_error(request, COORDINATOR.get(error.code, error.code)))
     return submit(request, context, finish)
 
 

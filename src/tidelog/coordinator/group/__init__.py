@@ -1,12 +1,11 @@
-"""The coordinator of classic consumer groups (KIP-62, 134, 211, 345, 394, 429, 814).
+"""The coordinator of groups (KIP-62, 134, 211, 345, 394, 429, 814, 848).
 
 `coordinator.GroupCoordinator` is what a broker holds. Each partition of `__consumer_offsets` that it leads has a
-`machine.GroupMachine` with the groups of that partition. What a request does to a group stands in the module named
-after it: in `membership` (join, sync, heartbeat, leave), in `offsets` (commit, fetch), or here (deletion, describe).
-`state` is the table of a group's states.
+`machine.GroupMachine` with the groups of that partition. What a request does to a group
+is in `classic` (join, sync, heartbeat, leave), in `consumer` (the consumer protocol), or here (commit, fetch, delete,
+describe).
 """
 
-from tidelog.coordinator.group.coordinator import GroupCoordinator
-from tidelog.coordinator.group.requests import Caller
+from tidelog.coordinator.group.coordinator import Caller, GroupCoordinator
 
 __all__ = ["Caller", "GroupCoordinator"]

@@ -1,22 +1,67 @@
-"""The group coordinator of one broker. Responses are of the newest version's shape."""
+"""The group coordinator of one broker: for each request, the shards that it goes to and the rule that answers it.
 
-from collections.abc import Callable, Iterable
+Responses have the shape of the newest version. Where several shards answer, their parts are put together here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig
+from tidelog.coordinator.contract import Result, Run
 from tidelog.coordinator.coordinator import Coordinator, Finish
-from tidelog.coordinator.group import deletion
-from tidelog.coordinator.group.consumer import subscriptions
+from tidelog.coordinator.group import deletion, describe, offset_commit, offset_fetch
+from tidelog.coordinator.group.classic import join as classic_join
+from tidelog.coordinator.group.classic import rebalance
+from tidelog.coordinator.group.classic import sessions as classic_sessions
+from tidelog.coordinator.group.classic.group import join_error, sync_error
+from tidelog.coordinator.group.classic.join import Joining
+from tidelog.coordinator.group.consumer import classic_members, sessions, subscriptions
+from tidelog.coordinator.group.consumer import heartbeat as consumer_heartbeat
 from tidelog.coordinator.group.consumer.topics import Cluster, NoTopics
-from tidelog.coordinator.group.loading import RULES
-from tidelog.coordinator.group.machine import Entropy, GroupMachine
-from tidelog.coordinator.group.requests import Caller, Requests
+from tidelog.coordinator.group.machine import Entropy, GroupMachine, Rules
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.effects import Effect
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC, Time
+from tidelog.wire.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.wire.messages.groups.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from tidelog.wire.messages.groups.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.wire.messages.groups.join_group import JoinGroupRequest
+from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from tidelog.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from tidelog.wire.messages.groups.offset_commit import (
+    OffsetCommitRequest,
+)
+from tidelog.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
+from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+
+
+class Caller(NamedTuple):
+    """Who sent a request, and in which version. `partitions` is the size of the group topic as the cluster knows it,
+    0 where it does not exist yet."""
+
+    client_id: str = ""
+    client_host: str = ""
+    version: int = 0
+    partitions: int = 0
 
 
 class GroupCoordinator(Coordinator[GroupMachine]):
@@ -38,7 +83,6 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         self._entropy = entropy
         context = ShardContext(config.offsets_commit_timeout_ms, config.offsets_topic_compression_codec)
         super().__init__(context, GROUP_TOPIC, self._machine)
-        self._requests = Requests(config, self._shards)
 
     def _machine(self, shard: Shard) -> GroupMachine:
         return GroupMachine(shard, self.config, self._entropy, RULES, self._cluster, self._group_config)
@@ -77,3 +121,275 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         for shard in self._shards:
             machine = self._shards.machine(shard.partition.partition)
             shard.execute_once_loaded(partial(deletion.forget_topics, machine, topics))
+
+    # Requests.
+
+    def _write(
+        self,
+        group_id: str,
+        caller: Caller,
+        token: int,
+        run: Callable[[GroupMachine], Result],
+        refuse: Callable[[ErrorCode], Any],
+    ) -> None:
+        """A writing operation on one group, whose id must not be empty."""
+        if not group_id:
+            self._reply(token, refuse(ErrorCode.INVALID_GROUP_ID))
+        else:
+            self._shards.execute(self.partition_for(group_id, caller.partitions), run, token, refuse)
+
+    def _by_partition(
+        self,
+        token: int,
+        group_ids: Iterable[str],
+        caller: Caller,
+        ask: Callable[[int, int, list[str]], None],
+        combine: Callable[[Sequence[Any]], Any],
+    ) -> None:
+        """Ask every partition that holds one of the groups for its part of the answer."""
+        ids_by_partition: dict[int, list[str]] = {}
+        for group_id in group_ids:
+            ids_by_partition.setdefault(self.partition_for(group_id, caller.partitions), []).append(group_id)
+        if not ids_by_partition:
+            self._reply(token, combine([]))
+            return
+        parts = self._gatherings.open(token, len(ids_by_partition), combine)
+        for part, (partition, ids) in zip(parts, ids_by_partition.items(), strict=True):
+            ask(part, partition, ids)
+
+    def _join(self, token: int, request: JoinGroupRequest, caller: Caller) -> None:
+        refuse = partial(join_error, request.member_id)
+        timeout_ms = request.session_timeout_ms
+        low, high = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
+        if request.group_id and not low <= timeout_ms <= high:
+            self._reply(token, refuse(ErrorCode.INVALID_SESSION_TIMEOUT))
+            return
+        joining = Joining(token, request, caller.version, caller.client_id, caller.client_host)
+        self._write(request.group_id, caller, token, lambda machine: _join_by_kind(machine, joining), refuse)
+
+    def _sync(self, token: int, request: SyncGroupRequest, caller: Caller) -> None:
+        self._write(request.group_id, caller, token, lambda machine: _sync_by_kind(machine, request, token), sync_error)
+
+    def _heartbeat(self, token: int, request: HeartbeatRequest, caller: Caller) -> None:
+        """While a group loads, its members are all taken to live."""
+
+        def refuse(code: ErrorCode) -> HeartbeatResponse:
+            is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
+
+        self._write(request.group_id, caller, token, lambda machine: _heartbeat_by_kind(machine, request), refuse)
+
+    def _consumer_heartbeat(self, token: int, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
+        try:
+            consumer_heartbeat.check(request, caller.version)
+            consumer_heartbeat.check_assignor(request.server_assignor, self.config.group_consumer_assignors)
+        except ApiError as error:
+            self._reply(token, consumer_heartbeat.refused(error.code, str(error)))
+            return
+        sender = consumer_heartbeat.Sender(caller.client_id, caller.client_host)
+        self._shards.execute(
+            self.partition_for(request.group_id, caller.partitions),
+            lambda machine: consumer_heartbeat.heartbeat(machine, request, sender),
+            token,
+            consumer_heartbeat.refused,
+        )
+
+    def _leave(self, token: int, request: LeaveGroupRequest, caller: Caller) -> None:
+        def refuse(code: ErrorCode) -> LeaveGroupResponse:
+            return LeaveGroupResponse(error_code=code)
+
+        self._write(request.group_id, caller, token, lambda machine: _leave_by_kind(machine, request), refuse)
+
+    def _commit(self, token: int, request: OffsetCommitRequest, caller: Caller) -> None:
+        """The empty group id is allowed: old clients that need no group use it."""
+        self._shards.execute(
+            self.partition_for(request.group_id, caller.partitions),
+            lambda machine: offset_commit.commit(machine, request, caller.version),
+            token,
+            partial(offset_commit.commit_error, request),
+        )
+
+    def _commit_in_transaction(self, token: int, request: TxnOffsetCommitRequest, caller: Caller) -> None:
+        self._write(
+            request.group_id,
+            caller,
+            token,
+            lambda machine: offset_commit.commit_in_transaction(machine, request),
+            partial(offset_commit.transactional_commit_error, request),
+        )
+
+    def _fetch(self, token: int, request: OffsetFetchRequest, caller: Caller) -> None:
+        def combine(groups: Sequence[Any]) -> OffsetFetchResponse:
+            return OffsetFetchResponse(groups=list(groups))
+
+        if not request.groups:
+            self._reply(token, combine([]))
+            return
+        parts = self._gatherings.open(token, len(request.groups), combine)
+        for part, group in zip(parts, request.groups, strict=True):
+            self._fetch_one(part, group, caller, require_stable=request.require_stable)
+
+    def _fetch_one(self, part: int, group: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool) -> None:
+        """A fetch that requires stable positions sees the newest, and waits until they are committed."""
+        partition = self.partition_for(group.group_id, caller.partitions)
+        refuse = partial(offset_fetch.fetch_error, group)
+        if require_stable:
+            self._shards.execute(
+                partition, lambda machine: Result(offset_fetch.fetch(machine, group, newest=True)), part, refuse
+            )
+        else:
+            self._shards.read(partition, lambda machine: offset_fetch.fetch(machine, group, newest=False), part, refuse)
+
+    def _delete_offsets(self, token: int, request: OffsetDeleteRequest, caller: Caller) -> None:
+        def refuse(code: ErrorCode) -> OffsetDeleteResponse:
+            return OffsetDeleteResponse(error_code=code)
+
+        self._write(request.group_id, caller, token, lambda machine: deletion.delete_offsets(machine, request), refuse)
+
+    def _delete_groups(self, token: int, request: DeleteGroupsRequest, caller: Caller) -> None:
+        self._by_partition(
+            token,
+            list(dict.fromkeys(request.groups_names)),
+            caller,
+            lambda part, partition, ids: self._shards.execute(
+                partition, lambda machine: deletion.delete_groups(machine, ids), part, partial(_deletions_refused, ids)
+            ),
+            lambda parts: DeleteGroupsResponse(results=[result for part in parts for result in part]),
+        )
+
+    def _describe(self, token: int, request: DescribeGroupsRequest, caller: Caller) -> None:
+        self._by_partition(
+            token,
+            request.groups,
+            caller,
+            lambda part, partition, ids: self._shards.read(
+                partition,
+                lambda machine: describe.describe_groups(machine, ids, caller.version),
+                part,
+                partial(_descriptions_refused, ids),
+            ),
+            lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part]),
+        )
+
+    def _describe_consumer_groups(self, token: int, request: ConsumerGroupDescribeRequest, caller: Caller) -> None:
+        def refuse(ids: list[str], code: ErrorCode) -> list[Any]:
+            return [describe.consumer_group_error(group_id, code) for group_id in ids]
+
+        nameless = refuse([group_id for group_id in request.group_ids if not group_id], ErrorCode.INVALID_GROUP_ID)
+        self._by_partition(
+            token,
+            [group_id for group_id in request.group_ids if group_id],
+            caller,
+            lambda part, partition, ids: self._shards.read(
+                partition,
+                lambda machine: describe.describe_consumer_groups(machine, ids),
+                part,
+                partial(refuse, ids),
+            ),
+            lambda parts: ConsumerGroupDescribeResponse(
+                groups=[*nameless, *(group for part in parts for group in part)]
+            ),
+        )
+
+    def _list(self, token: int, request: ListGroupsRequest, caller: Caller) -> None:
+        """Groups of the partitions that are led here; a client asks every broker."""
+        del caller
+        partitions = [shard.partition.partition for shard in self._shards]
+        if not partitions:
+            self._reply(token, ListGroupsResponse())
+            return
+        parts = self._gatherings.open(token, len(partitions), _listed)
+        for part, partition in zip(parts, partitions, strict=True):
+            self._shards.read(
+                partition,
+                lambda machine: describe.list_groups(machine, request.states_filter, request.types_filter),
+                part,
+                lambda code: code,
+            )
+
+    _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = {
+        JoinGroupRequest: _join,
+        SyncGroupRequest: _sync,
+        HeartbeatRequest: _heartbeat,
+        LeaveGroupRequest: _leave,
+        OffsetCommitRequest: _commit,
+        TxnOffsetCommitRequest: _commit_in_transaction,
+        OffsetFetchRequest: _fetch,
+        OffsetDeleteRequest: _delete_offsets,
+        DeleteGroupsRequest: _delete_groups,
+        DescribeGroupsRequest: _describe,
+        ListGroupsRequest: _list,
+        ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
+        ConsumerGroupDescribeRequest: _describe_consumer_groups,
+    }
+
+
+def _deletions_refused(group_ids: list[str], code: ErrorCode) -> list[DeletableGroupResult]:
+    return [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in group_ids]
+
+
+def _descriptions_refused(group_ids: list[str], code: ErrorCode) -> list[DescribedGroup]:
+    return [DescribedGroup(group_id=group_id, error_code=code) for group_id in group_ids]
+
+
+def _listed(parts: Sequence[Any]) -> ListGroupsResponse:
+    """A part is a list, or the code of a partition that could not answer."""
+    for part in parts:
+        if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
+            return ListGroupsResponse(error_code=part)
+    return ListGroupsResponse(groups=[group for part in parts if isinstance(part, list) for group in part])
+
+
+# Requests of classic members, answered by the kind of group that theirs is.
+
+
+def _join_by_kind(machine: GroupMachine, joining: Joining) -> Result:
+    """A consumer group that nobody is in any more becomes a classic one."""
+    group = machine.consumers.newest.get(joining.request.group_id)
+    if group is None:
+        return classic_join.join(machine, joining)
+    if group.members:
+        return classic_members.join(machine, group, joining)
+    result = classic_join.join(machine, joining)
+    if result.changes:
+        result.changes = [*deletion.group_tombstones(group), *result.changes]
+    return result
+
+
+def _sync_by_kind(machine: GroupMachine, request: SyncGroupRequest, token: int) -> Result:
+    group = machine.consumers.newest.get(request.group_id)
+    if group is None:
+        return rebalance.sync(machine, request, token)
+    return classic_members.sync(machine, group, request)
+
+
+def _heartbeat_by_kind(machine: GroupMachine, request: HeartbeatRequest) -> Result:
+    group = machine.consumers.newest.get(request.group_id)
+    if group is None:
+        return classic_sessions.heartbeat(machine, request)
+    return classic_members.heartbeat(machine, group, request)
+
+
+def _leave_by_kind(machine: GroupMachine, request: LeaveGroupRequest) -> Result:
+    group = machine.consumers.newest.get(request.group_id)
+    if group is None:
+        return classic_sessions.leave(machine, request)
+    return classic_members.leave(machine, group, request)
+
+
+def begin(machine: GroupMachine) -> Iterable[Run]:
+    """Members are given a whole session to be heard of. A group that became too large begins a rebalance, and so does
+    one whose members do not have everything: the coordinator before was about to begin it."""
+    deletion.schedule_expiry(machine)
+    for consumer_group in machine.consumers.newest.values():
+        sessions.watch_loaded(machine, consumer_group)
+    for group in machine.groups.values():
+        for member in group.members.values():
+            machine.watch(group, member.member_id, member.session_timeout_ms)
+        if len(group.members) > machine.config.group_max_size:
+            yield partial(rebalance.prepare, machine, group, "the loaded group is over capacity")
+        elif group.has_no_leader_on_record:
+            yield partial(rebalance.prepare, machine, group, "the loaded group became a classic one")
+
+
+RULES = Rules(begin=begin, expire=classic_sessions.expire_member)

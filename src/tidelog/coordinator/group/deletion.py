@@ -1,17 +1,21 @@
-"""Deleting groups, and positions of a group, by an operator's wish or because their topic is gone."""
+"""Deleting groups and committed offsets: at an operator's request, because their topic is gone, or for their age.
+
+Offsets of a group with members expire counted from their commit, those of an empty group from when its last member left
+(KIP-211). While a group subscribes to a topic its offsets there stay.
+"""
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 
 from tidelog.coordinator.contract import Change, Result
+from tidelog.coordinator.group.classic.group import CONSUMER, WITH_MEMBERS, Group, GroupState
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.records import group_tombstones as consumer_tombstones
 from tidelog.coordinator.group.consumer.topics import id_of
-from tidelog.coordinator.group.group import Group
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.protocols import CONSUMER
-from tidelog.coordinator.group.records import group_tombstone, offset_tombstone
-from tidelog.coordinator.group.state import WITH_MEMBERS
+from tidelog.coordinator.group.offset_table import Committed, is_expired
+from tidelog.coordinator.group.records import NO_TIME, group_tombstone, offset_tombstone
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.groups.delete_groups import DeletableGroupResult
@@ -68,7 +72,7 @@ def delete_offsets(machine: GroupMachine, request: OffsetDeleteRequest) -> Resul
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes_to(topic.name) else ErrorCode.NONE
         result.response.topics.append(_deleted_topic(topic, code))
         if code == ErrorCode.NONE:
-            result.changes += _tombstones(machine, group.group_id, topic)
+            result.changes += _offset_tombstones(machine, group.group_id, topic)
     return result
 
 
@@ -80,7 +84,7 @@ def _deleted_topic(topic: OffsetDeleteRequestTopic, code: ErrorCode) -> OffsetDe
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
 
-def _tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequestTopic) -> list[Change]:
+def _offset_tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequestTopic) -> list[Change]:
     positions = {*machine.offsets.newest(group_id), *machine.pending.of_group(group_id)}
     indexes = (partition.partition_index for partition in topic.partitions)
     return [
@@ -107,3 +111,64 @@ def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
         offset_tombstone(group_id, *partition) for group_id, partition in gone if (group_id, partition) not in kept
     ]
     return Result(changes=tombstones)
+
+
+EXPIRY_TIMER = "expiry"
+MAX_TOMBSTONES = 1000
+"""In one batch, which must not exceed max.message.bytes; the rest goes in the next."""
+MINUTE_MS = 60_000
+
+
+def schedule_expiry(machine: GroupMachine) -> None:
+    delay_ms = machine.config.offsets_retention_check_interval_ms
+    machine.shard.set_timer(EXPIRY_TIMER, delay_ms, partial(expire_offsets, machine))
+
+
+def expire_offsets(machine: GroupMachine) -> Result:
+    tombstones: list[Change] = []
+    groups: list[Group | ConsumerGroup] = [*machine.groups.values(), *machine.consumers.newest.values()]
+    for group in groups:
+        tombstones += _expired_tombstones(machine, group)
+        if len(tombstones) >= MAX_TOMBSTONES:
+            machine.shard.set_timer(EXPIRY_TIMER, 0, partial(expire_offsets, machine))
+            return Result(changes=tombstones)
+    schedule_expiry(machine)
+    return Result(changes=tombstones)
+
+
+def _expired_tombstones(machine: GroupMachine, group: Group | ConsumerGroup) -> list[Change]:
+    """Tombstones for what is expired of the group, and for the group itself if nothing of it is left."""
+    positions = machine.offsets.newest(group.group_id)
+    pending = machine.pending.of_group(group.group_id)
+    gone = [
+        where
+        for where, committed in positions.items()
+        if where not in pending and _is_gone(machine, group, where, committed)
+    ]
+    tombstones = [offset_tombstone(group.group_id, *where) for where in gone]
+    if len(gone) == len(positions) and not pending and _is_empty(group):
+        tombstones += group_tombstones(group)
+    return tombstones
+
+
+def _is_empty(group: Group | ConsumerGroup) -> bool:
+    return group.is_in(GroupState.EMPTY) if isinstance(group, Group) else not group.members
+
+
+def _is_gone(machine: GroupMachine, group: Group | ConsumerGroup, where: TopicPartition, committed: Committed) -> bool:
+    base_timestamp = _base_timestamp(group, committed)
+    if base_timestamp is None or group.subscribes_to(where.topic):
+        return False
+    retention_ms = machine.config.offsets_retention_minutes * MINUTE_MS
+    return is_expired(committed, base_timestamp, machine.wall, retention_ms)
+
+
+def _base_timestamp(group: Group | ConsumerGroup, committed: Committed) -> int | None:
+    """From when on the retention counts; None while positions may not expire."""
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
+        return committed.commit_timestamp
+    if group.is_in(GroupState.EMPTY):
+        return committed.commit_timestamp if group.state_timestamp == NO_TIME else group.state_timestamp
+    if group.protocol_type == CONSUMER and group.subscribed_topics is not None and group.is_in(GroupState.STABLE):
+        return committed.commit_timestamp
+    return None

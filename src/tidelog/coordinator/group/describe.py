@@ -1,12 +1,15 @@
-"""ListGroups and DescribeGroups: what operators are shown."""
+"""What operators are shown of groups: ListGroups, DescribeGroups and ConsumerGroupDescribe."""
 
 from collections.abc import Iterable
 
-from tidelog.coordinator.group.consumer import describe
-from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.classic.group import Group, GroupState
+from tidelog.coordinator.group.consumer.assignment import assignor_name
+from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
+from tidelog.coordinator.group.consumer.member import Member
+from tidelog.coordinator.group.consumer.topics import Cluster, Place, grouped
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ErrorCode
+from tidelog.wire.messages.groups import consumer_group_describe as wire
 from tidelog.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
 from tidelog.wire.messages.groups.list_groups import ListedGroup
 
@@ -18,12 +21,12 @@ NOT_FOUND_VERSION = 6
 def list_groups(machine: GroupMachine, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
     """Groups in any of the states and of any of the types, by their names without regard to case; none means all."""
     wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {kind.strip().lower() for kind in types} or {CLASSIC, describe.CONSUMER}
+    wanted_types = {kind.strip().lower() for kind in types} or {CLASSIC, CONSUMER}
     found: list[ListedGroup] = []
     if CLASSIC in wanted_types:
         found += [_listed(group) for group in machine.groups.values() if machine.is_visible(group)]
-    if describe.CONSUMER in wanted_types:
-        found += [describe.listed(group) for group in machine.consumers.committed.values()]
+    if CONSUMER in wanted_types:
+        found += [_listed_consumer_group(group) for group in machine.consumers.committed.values()]
     return [group for group in found if not wanted_states or group.group_state.lower() in wanted_states]
 
 
@@ -43,7 +46,7 @@ def describe_groups(machine: GroupMachine, group_ids: Iterable[str], version: in
 def _described_id(machine: GroupMachine, group_id: str, version: int) -> DescribedGroup:
     group = machine.groups.get(group_id)
     if group is not None and machine.is_visible(group):
-        return _described(group)
+        return _described_classic_group(group)
     dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if version >= NOT_FOUND_VERSION:
         problem = "is not a classic group." if group_id in machine.consumers.committed else "not found."
@@ -52,7 +55,7 @@ def _described_id(machine: GroupMachine, group_id: str, version: int) -> Describ
     return dead
 
 
-def _described(group: Group) -> DescribedGroup:
+def _described_classic_group(group: Group) -> DescribedGroup:
     """What members said of themselves is shown for a stable group only; before, nothing is agreed on."""
     protocol = group.protocol if group.is_in(GroupState.STABLE) else None
     members = [
@@ -72,4 +75,67 @@ def _described(group: Group) -> DescribedGroup:
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
         members=members,
+    )
+
+
+CONSUMER = "consumer"
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def _listed_consumer_group(group: ConsumerGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id, protocol_type=CONSUMER, group_state=group.state.value, group_type=CONSUMER
+    )
+
+
+def describe_consumer_groups(machine: GroupMachine, group_ids: Iterable[str]) -> list[wire.DescribedGroup]:
+    return [_described_consumer_group(machine, group_id) for group_id in group_ids]
+
+
+def _described_consumer_group(machine: GroupMachine, group_id: str) -> wire.DescribedGroup:
+    group = machine.consumers.committed.get(group_id)
+    if group is None:
+        classic = machine.groups.get(group_id)
+        is_classic = classic is not None and machine.is_visible(classic)
+        problem = "is not a consumer group." if is_classic else "not found."
+        return consumer_group_error(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}")
+    return wire.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target.epoch,
+        assignor_name=assignor_name(machine, group),
+        members=[_described_consumer_member(machine.cluster, group, member) for member in group.members.values()],
+    )
+
+
+def consumer_group_error(group_id: str, code: ErrorCode, text: str | None = None) -> wire.DescribedGroup:
+    return wire.DescribedGroup(group_id=group_id, error_code=code, error_message=text)
+
+
+def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: Member) -> wire.Member:
+    subscription, current = member.subscription, member.current
+    return wire.Member(
+        member_id=member.member_id,
+        instance_id=subscription.instance_id,
+        rack_id=subscription.rack_id,
+        member_epoch=current.epoch,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=sorted(subscription.topics),
+        subscribed_topic_regex=subscription.pattern,
+        assignment=_assignment(cluster, {*current.assigned, *current.revoking}),
+        target_assignment=_assignment(cluster, group.targets.get(member.member_id, NO_PLACES)),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(cluster: Cluster, places: Iterable[Place]) -> wire.Assignment:
+    """Topics that are gone are left out."""
+    return wire.Assignment(
+        topic_partitions=[
+            wire.TopicPartitions(topic_id=topic_id, topic_name=cluster.topic_names[topic_id], partitions=partitions)
+            for topic_id, partitions in grouped(places).items()
+            if topic_id in cluster.topic_names
+        ]
     )

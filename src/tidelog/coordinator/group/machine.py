@@ -13,14 +13,10 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig
 from tidelog.coordinator.contract import Change, Result, Run
 from tidelog.coordinator.group import records
-from tidelog.coordinator.group.consumer.groups import ConsumerGroups
+from tidelog.coordinator.group.classic.group import LOADED, Group, GroupState, Member, join_error, sync_error
+from tidelog.coordinator.group.consumer.group import ConsumerGroups
 from tidelog.coordinator.group.consumer.topics import Cluster
-from tidelog.coordinator.group.group import LOADED, Group
-from tidelog.coordinator.group.member import Member
-from tidelog.coordinator.group.membership.responses import join_error, sync_error
-from tidelog.coordinator.group.offsets.pending import PendingOffsets
-from tidelog.coordinator.group.offsets.table import OffsetTable, committed_from
-from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.group.offset_table import OffsetTable, PendingOffsets, committed_from
 from tidelog.coordinator.shard import Shard
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition, id_text

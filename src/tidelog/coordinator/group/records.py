@@ -9,10 +9,8 @@ import struct
 from typing import Any
 
 from tidelog.coordinator.contract import Change
+from tidelog.coordinator.group.classic.group import LOADED, Group, GroupState, Member, Protocol
 from tidelog.coordinator.group.consumer.records import VALUES as CONSUMER_VALUES
-from tidelog.coordinator.group.group import LOADED, Group
-from tidelog.coordinator.group.member import Member, Protocol
-from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import CorruptLog, ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.messages.groups.group_records import (

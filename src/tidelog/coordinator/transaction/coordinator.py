@@ -1,18 +1,36 @@
-"""The transaction coordinator of one broker. Markers leave as `Ask`s, and their answers come back by `answered`."""
+"""The transaction coordinator of one broker: for each request, the shards that it goes to and the operation that
+answers it. Markers leave as `Ask`s, and their answers come back by `answered`.
+"""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.coordinator import Coordinator, Finish
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shard import Shard, ShardContext
-from tidelog.coordinator.transaction import timing
+from tidelog.coordinator.transaction.describe import Describe, ListAll, describe, described_error, list_all
 from tidelog.coordinator.transaction.machine import Rules, TransactionMachine
 from tidelog.coordinator.transaction.markers import Find, Markers
-from tidelog.coordinator.transaction.requests import Requests
+from tidelog.coordinator.transaction.operations import (
+    Added,
+    AddPartitions,
+    Ended,
+    EndTransaction,
+    Init,
+    Inited,
+    add,
+    end,
+    init,
+    start_timers,
+    verify,
+)
 from tidelog.effects import Effect
+from tidelog.errors import ErrorCode
 from tidelog.model import TRANSACTION_TOPIC, Time
+from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsResponse
+from tidelog.wire.messages.transactions.list_transactions import ListTransactionsResponse
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):
@@ -24,11 +42,10 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         self._next_id = next_id
         context = ShardContext(config.request_timeout_ms, 0)
         super().__init__(context, TRANSACTION_TOPIC, self._machine)
-        self._requests = Requests(config, self._shards)
         self._markers = Markers(context, find)
 
     def _machine(self, shard: Shard) -> TransactionMachine:
-        rules = Rules(begin=timing.begin, send=self._markers.send)
+        rules = Rules(begin=start_timers, send=self._markers.send)
         return TransactionMachine(shard, self.config, self._next_id, rules)
 
     def partition_for(self, transactional_id: str, partitions: int = 0) -> int:
@@ -48,3 +65,82 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
 
     def _settle(self) -> None:
         self._markers.flush()
+
+    # Requests.
+
+    def _init(self, token: int, asked: Init, partitions: int) -> None:
+        where = self.partition_for(asked.transactional_id, partitions)
+        self._shards.execute(where, lambda machine: init(machine, asked, token, Inited), token, Inited)
+
+    def _add(self, token: int, asked: AddPartitions, partitions: int) -> None:
+        self._add_one(token, self.partition_for(asked.transactional_id, partitions), asked)
+
+    def _add_all(self, token: int, asked: list[AddPartitions], partitions: int) -> None:
+        """Each transaction on its own; the answer is a list."""
+        if not asked:
+            self._reply(token, [])
+            return
+        parts = self._gatherings.open(token, len(asked), list)
+        for part, one in zip(parts, asked, strict=True):
+            self._add_one(part, self.partition_for(one.transactional_id, partitions), one)
+
+    def _add_one(self, token: int, where: int, asked: AddPartitions) -> None:
+        if asked.verify_only:
+            self._shards.execute(where, lambda machine: verify(machine, asked), token, Added)
+        else:
+            self._shards.execute(where, lambda machine: add(machine, asked, token, Added), token, Added)
+
+    def _end(self, token: int, asked: EndTransaction, partitions: int) -> None:
+        where = self.partition_for(asked.transactional_id, partitions)
+        self._shards.execute(where, lambda machine: end(machine, asked), token, Ended)
+
+    def _describe(self, token: int, asked: Describe, partitions: int) -> None:
+        if not asked.transactional_ids:
+            self._reply(token, DescribeTransactionsResponse())
+            return
+        parts = self._gatherings.open(
+            token,
+            len(asked.transactional_ids),
+            lambda found: DescribeTransactionsResponse(transaction_states=list(found)),
+        )
+        for part, transactional_id in zip(parts, asked.transactional_ids, strict=True):
+            refuse = partial(described_error, transactional_id)
+            if not transactional_id:
+                self._reply(part, refuse(ErrorCode.INVALID_REQUEST))
+                continue
+            where = self.partition_for(transactional_id, partitions)
+            self._shards.read(where, partial(_described, transactional_id), part, refuse)
+
+    def _list(self, token: int, asked: ListAll, partitions: int) -> None:
+        """The transactions of the partitions that are led here; a client asks every broker."""
+        del partitions
+        led = [shard.partition.partition for shard in self._shards]
+        if not led:
+            self._reply(token, ListTransactionsResponse())
+            return
+        parts = self._gatherings.open(token, len(led), _listed)
+        for part, where in zip(parts, led, strict=True):
+            self._shards.read(where, lambda machine: list_all(machine, asked), part, lambda code: code)
+
+    _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = {
+        Init: _init,
+        AddPartitions: _add,
+        list: _add_all,
+        EndTransaction: _end,
+        Describe: _describe,
+        ListAll: _list,
+    }
+
+
+def _described(transactional_id: str, machine: TransactionMachine) -> Any:
+    return describe(machine, transactional_id)
+
+
+def _listed(parts: Sequence[Any]) -> ListTransactionsResponse:
+    """A part is a list, or the code of a partition that could not answer."""
+    for part in parts:
+        if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
+            return ListTransactionsResponse(error_code=part)
+    return ListTransactionsResponse(
+        transaction_states=[state for part in parts if isinstance(part, list) for state in part]
+    )

@@ -17,8 +17,7 @@ from tidelog.coordinator.contract import Change, Result, Run
 from tidelog.coordinator.shard import Shard
 from tidelog.coordinator.timeline import Timeline
 from tidelog.coordinator.transaction import records
-from tidelog.coordinator.transaction.state import COMPLETE
-from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.coordinator.transaction.transaction import COMPLETE, Transaction
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 

@@ -7,8 +7,7 @@ transaction.version is at least 1. An id without a value (a tombstone) is forgot
 import struct
 
 from tidelog.coordinator.contract import Change
-from tidelog.coordinator.transaction.state import BY_NUMBER, TransactionState
-from tidelog.coordinator.transaction.transaction import NO_TIME, Transaction
+from tidelog.coordinator.transaction.transaction import BY_NUMBER, NO_TIME, Transaction, TransactionState
 from tidelog.errors import CorruptLog, ProtocolViolation
 from tidelog.model import TopicPartition
 from tidelog.wire import codec

@@ -211,7 +211,7 @@ FORMER = (
         "a topic that was created anew keeps the positions of the one before",
         (
             ("tidelog.coordinator.group.coordinator:GroupCoordinator.topics_deleted", former.forget_what_is_gone),
-            ("tidelog.coordinator.group.offsets.fetch:_is_of_another_topic", former.is_of_another_id),
+            ("tidelog.coordinator.group.offset_fetch:_is_of_another_topic", former.is_of_another_id),
         ),
         expects=("liveness", "I29"),
     ),
@@ -231,8 +231,8 @@ FORMER = (
         "replaced-coordinator-answers",
         "a coordinator that was replaced answers older clients by what it remembers",
         (
-            (f"{TRANSACTIONS}.ending:_already", former.already_from_memory),
-            (f"{TRANSACTIONS}.requests:add", former.add_from_memory),
+            (f"{TRANSACTIONS}.operations:_already", former.already_from_memory),
+            (f"{TRANSACTIONS}.coordinator:add", former.add_from_memory),
         ),
         expects=("I23", "I28"),
     ),
@@ -245,7 +245,7 @@ FORMER = (
     Mutant(
         "early-end-is-fenced",
         "a producer that ends its next transaction before the last one's markers are written gets PRODUCER_FENCED",
-        ((f"{TRANSACTIONS}.requests:end", former.end_is_fenced_while_markers_go_out),),
+        ((f"{TRANSACTIONS}.coordinator:end", former.end_is_fenced_while_markers_go_out),),
         expects=("I50",),
     ),
     Mutant(

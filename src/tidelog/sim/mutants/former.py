@@ -17,13 +17,11 @@ from tidelog.controller.state import Partition as Led
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.coordinator import GroupCoordinator
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.offsets.table import Committed
-from tidelog.coordinator.transaction import ending
-from tidelog.coordinator.transaction.ending import Ended, EndTransaction
+from tidelog.coordinator.group.offset_table import Committed
+from tidelog.coordinator.transaction import operations
 from tidelog.coordinator.transaction.machine import Held, TransactionMachine
-from tidelog.coordinator.transaction.partitions import Added, AddPartitions, _checked
-from tidelog.coordinator.transaction.state import TransactionState
-from tidelog.coordinator.transaction.transaction import RAISES_EPOCH, Transaction
+from tidelog.coordinator.transaction.operations import Added, AddPartitions, Ended, EndTransaction, _checked
+from tidelog.coordinator.transaction.transaction import RAISES_EPOCH, Transaction, TransactionState
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.epochs import EpochCache, EpochEntry, EpochRun
@@ -40,7 +38,7 @@ stop = Assignments.stop
 assign = Assignments._partition
 forget = GroupCoordinator.topics_deleted
 check = Producers.check
-end = ending.end
+end = operations.end
 
 
 # What controllers push.
@@ -186,7 +184,7 @@ def end_is_fenced_while_markers_go_out(machine: TransactionMachine, asked: EndTr
     """For `end`: the next epoch counts from when the transaction before is complete, though it was told before."""
     transaction = machine.find(asked.transactional_id)
     raises = asked.version >= RAISES_EPOCH
-    if transaction is not None and not (raises and ending._is_again(transaction, asked)):
+    if transaction is not None and not (raises and operations._is_again(transaction, asked)):
         if transaction.producer_id != asked.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if asked.epoch != transaction.epoch or (transaction.is_prepared and raises):

@@ -13,7 +13,7 @@ from struct import Struct
 
 from tidelog.client.transactional import OLDER
 from tidelog.coordinator.placement import partition_for
-from tidelog.coordinator.transaction.state import TransactionState
+from tidelog.coordinator.transaction.transaction import TransactionState
 from tidelog.effects import Event
 from tidelog.model import TRANSACTION_TOPIC, TopicPartition
 from tidelog.sim.faults import MILLI, SECOND

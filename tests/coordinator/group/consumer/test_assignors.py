@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.coordinator.group.consumer.assignors import ASSIGNORS
-from tidelog.coordinator.group.consumer.assignors.spec import Spec, Subscriber
+from tidelog.coordinator.group.consumer.assignors import ASSIGNORS, Spec, Subscriber
 
 TOPICS = [bytes([number]) * 16 for number in range(4)]
 MEMBERS = [f"m{number}" for number in range(6)]

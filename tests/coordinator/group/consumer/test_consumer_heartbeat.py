@@ -8,7 +8,7 @@ from tests.coordinator.group.consumer.people import Cluster, People
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group import records
 from tidelog.coordinator.group.consumer.records import PARTITION_METADATA, VALUES
-from tidelog.coordinator.group.consumer.timing import Deadline, key
+from tidelog.coordinator.group.consumer.sessions import Deadline, deadline_key
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tidelog.wire.records import Record, build
@@ -477,7 +477,7 @@ def test_partition_metadata_that_an_older_coordinator_wrote_is_deleted_with_the_
 def test_nobody_waits_for_a_member_that_left():
     people = People()
     member = people.member("a").join()
-    watched = key(Deadline.SESSION, "g", "a")
+    watched = deadline_key(Deadline.SESSION, "g", "a")
     assert people.machine.shard.has_timer(watched)
     member.leave()
     assert not people.machine.shard.has_timer(watched)

@@ -4,8 +4,8 @@ import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People
 from tests.coordinator.group.ground import subscription
-from tidelog.coordinator.group.consumer.mixed import embedded
-from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription, TopicPartition

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People, Person
-from tidelog.coordinator.group.consumer.mixed import embedded
-from tidelog.coordinator.group.state import GroupState
+from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

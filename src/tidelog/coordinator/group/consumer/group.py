@@ -1,6 +1,11 @@
-"""One consumer group, as its records tell it. `apply` takes in one record, and is the only thing that changes it."""
+"""One consumer group, as its records tell it, and the groups of one shard.
 
-from collections.abc import Callable, Iterator, Mapping
+`ConsumerGroup.apply` takes in one record, and is the only thing that changes a group. A `Draft` is the group as it will
+be when what an operation writes is replayed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,7 +13,7 @@ from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group.consumer import records
 from tidelog.coordinator.group.consumer.member import LEAVE_EPOCH, Current, Member
 from tidelog.coordinator.group.consumer.records import Regex
-from tidelog.coordinator.group.consumer.topic_partitions import Place
+from tidelog.coordinator.group.consumer.topics import Place
 
 NO_PLACES: frozenset[Place] = frozenset()
 FIRST_EPOCH = 1
@@ -205,3 +210,83 @@ class ConsumerGroup:
         assigned = [place for places in self.targets.values() for place in places]
         assert len(assigned) == len(set(assigned)), self
         assert self.target.epoch <= self.epoch, self
+
+
+class Draft:
+    """Records in the making. The group is copied at the first of them, so that an idle heartbeat costs nothing."""
+
+    __slots__ = ("_is_copy", "changes", "group")
+
+    def __init__(self, group: ConsumerGroup, changes: Iterable[Change] = ()) -> None:
+        self.group = group
+        self.changes: list[Change] = []
+        self._is_copy = False
+        self.add(*changes)
+
+    def __repr__(self) -> str:
+        return f"<Draft of {self.group!r}, {len(self.changes)} changes>"
+
+    def add(self, *changes: Change) -> None:
+        for change in changes:
+            if not self._is_copy:
+                self.group, self._is_copy = self.group.copy(), True
+            self.group.apply(change)
+            self.changes.append(change)
+
+
+Groups = dict[str, ConsumerGroup]
+
+
+class ConsumerGroups:
+    """`fresh` has the epoch that a group must have to be up to date: it has not where its records did not get into the
+    log. `resolved` has when (monotonic milliseconds) its patterns were, with such an epoch; for a group in `outdated`
+    they are to be again."""
+
+    def __init__(self) -> None:
+        self.newest: Groups = {}
+        self.committed: Groups = {}
+        self._uncommitted: deque[tuple[int, Change]] = deque()
+        self.fresh: dict[str, int] = {}
+        self.resolved: dict[str, tuple[int, int]] = {}
+        self.outdated: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<ConsumerGroups {len(self.newest)}, {len(self._uncommitted)} changes to commit>"
+
+    def replay(self, offset: int, change: Change) -> None:
+        group = _replay(self.newest, change)
+        if group is not None and group.is_deleted:
+            self.fresh.pop(group.group_id, None)
+            self.resolved.pop(group.group_id, None)
+            self.outdated.discard(group.group_id)
+        self._uncommitted.append((offset, change))
+
+    def is_fresh(self, group: ConsumerGroup) -> bool:
+        epoch = self.fresh.get(group.group_id)
+        return epoch is not None and epoch <= group.epoch
+
+    def resolved_at(self, group: ConsumerGroup) -> int | None:
+        at, epoch = self.resolved.get(group.group_id, (None, 0))
+        return at if epoch <= group.epoch else None
+
+    def commit(self, high_watermark: int) -> None:
+        while self._uncommitted and self._uncommitted[0][0] < high_watermark:
+            _replay(self.committed, self._uncommitted.popleft()[1])
+
+    def check_invariants(self) -> None:
+        for group in self.newest.values():
+            group.check_invariants()
+
+
+def _replay(groups: Groups, change: Change) -> ConsumerGroup | None:
+    """The tombstone of what is not there says nothing."""
+    group_id = change.key.group_id
+    group = groups.get(group_id)
+    if group is None:
+        if change.value is None:
+            return None
+        group = groups[group_id] = ConsumerGroup(group_id)
+    group.apply(change)
+    if group.is_deleted:
+        del groups[group_id]
+    return group

@@ -1,30 +1,38 @@
-"""ConsumerGroupHeartbeat: the one request by which members of the consumer protocol join, stay, learn and leave."""
+"""ConsumerGroupHeartbeat: the one request by which members of the consumer protocol join, stay, learn and leave.
+
+The first member of the consumer protocol creates the group, or converts the classic one (`open_group`). Static members
+may leave for a while.
+"""
 
 from typing import NamedTuple
 
 from tidelog.coordinator.contract import Result
+from tidelog.coordinator.group.classic.group import Group, GroupState, join_error, sync_error
 from tidelog.coordinator.group.consumer import sessions
-from tidelog.coordinator.group.consumer.advancing import advance
-from tidelog.coordinator.group.consumer.draft import Draft
-from tidelog.coordinator.group.consumer.joining import (
+from tidelog.coordinator.group.consumer.assignment import advance
+from tidelog.coordinator.group.consumer.conversion import check_upgrade, consumer_group, upgrade
+from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
+from tidelog.coordinator.group.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    NO_TIMEOUT,
+    NOTHING,
+    Member,
+    Subscription,
+)
+from tidelog.coordinator.group.consumer.member_lookup import (
     check_epoch,
     check_room,
     joining_static_member,
     known_member,
     known_static_member,
 )
-from tidelog.coordinator.group.consumer.leaving import leave
-from tidelog.coordinator.group.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    NO_TIMEOUT,
-    Member,
-    Subscription,
-)
-from tidelog.coordinator.group.consumer.opening import open_group
-from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place, listed, places
+from tidelog.coordinator.group.consumer.records import current_change
+from tidelog.coordinator.group.consumer.sessions import fence
+from tidelog.coordinator.group.consumer.topics import Epochs, Place, listed, places
 from tidelog.coordinator.group.machine import GroupMachine
+from tidelog.coordinator.group.records import group_tombstone
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
@@ -163,3 +171,64 @@ def _wants_all(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 def _assignment(assigned: Epochs) -> Assignment:
     return Assignment(topic_partitions=listed(assigned, TopicPartitionsResponse))
+
+
+def open_group(machine: GroupMachine, group_id: str, *, create: bool) -> Draft:
+    """ApiError GROUP_ID_NOT_FOUND."""
+    group = machine.consumers.newest.get(group_id)
+    if group is not None:
+        return Draft(group)
+    classic = machine.groups.get(group_id)
+    if not create:
+        problem = f"Consumer group {group_id} not found." if classic is None else _not_ours(group_id)
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, problem)
+    if classic is None:
+        return Draft(ConsumerGroup(group_id))
+    if classic.is_in(GroupState.EMPTY):
+        return Draft(ConsumerGroup(group_id), [group_tombstone(group_id)])
+    check_upgrade(machine, classic)
+    return _upgraded(machine, classic)
+
+
+def _not_ours(group_id: str) -> str:
+    return f"Group {group_id} is not a consumer group."
+
+
+def _upgraded(machine: GroupMachine, classic: Group) -> Draft:
+    """Whoever waits for the classic group's rebalance is told to join anew: it will be a member of the new one."""
+    draft = Draft(ConsumerGroup(classic.group_id), upgrade(machine, classic))
+    for member in classic.members.values():
+        machine.reply_join(member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+        machine.reply_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    for member_id in draft.group.members:
+        sessions.watch(machine, classic.group_id, draft.group.members[member_id])
+    machine.shard.event("group.upgraded", group=classic.group_id, members=len(classic.members))
+    return draft
+
+
+def leave(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest) -> Result:
+    """ApiError GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    group = consumer_group(machine, request.group_id)
+    instance_id = request.instance_id
+    if instance_id is None:
+        member = known_member(group, request.member_id)
+    else:
+        member = known_static_member(group, request.member_id, instance_id)
+        if request.member_epoch == LEAVE_STATIC_EPOCH:
+            return _leave_for_a_while(request.group_id, member)
+    result = fence(machine, group, [member])
+    result.response = _left(request.member_id, request.member_epoch)
+    return result
+
+
+def _leave_for_a_while(group_id: str, member: Member) -> Result:
+    """The member's partitions stay its own until its session is over."""
+    current = member.current._replace(
+        epoch=LEAVE_STATIC_EPOCH, assigned=dict.fromkeys(member.current.assigned, 0), revoking=NOTHING
+    )
+    changes = [current_change(group_id, member.member_id, current)]
+    return Result(_left(member.member_id, LEAVE_STATIC_EPOCH), changes)
+
+
+def _left(member_id: str, epoch: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.coordinator.group.consumer.topic_partitions import Epochs
-from tidelog.coordinator.group.member import Protocol
+from tidelog.coordinator.group.classic.group import Protocol
+from tidelog.coordinator.group.consumer.topics import Epochs
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from tidelog.coordinator.group.consumer.member import NOTHING, Current, MemberState
-from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place
+from tidelog.coordinator.group.consumer.topics import Epochs, Place
 from tidelog.errors import ApiError, ErrorCode
 
 

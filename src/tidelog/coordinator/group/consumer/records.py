@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tidelog.coordinator.contract import Change
+from tidelog.coordinator.group.classic.group import Protocol
 from tidelog.coordinator.group.consumer.member import ClassicSide, Current, MemberState, Subscription
-from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place, grouped, listed, places
-from tidelog.coordinator.group.member import Protocol
+from tidelog.coordinator.group.consumer.topics import Epochs, Place, grouped, listed, places
 from tidelog.wire.messages.groups import consumer_group_records as wire
 
 METADATA = wire.ConsumerGroupMetadataKey

@@ -1,18 +1,99 @@
-"""The deadlines of members: to be heard of, to give up partitions, and for members of the classic protocol to join and
-to sync. Who misses one is fenced."""
+"""The deadlines of members, and the fencing of who misses one: to be heard of, to give up partitions, and for members
+of the classic protocol to join and to sync.
 
-from collections.abc import Callable
+Where only members of the classic protocol stay, the group becomes a classic one again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from functools import partial
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.consumer.fencing import fence
-from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.classic import rebalance
+from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.consumer import conversion, subscriptions
+from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
 from tidelog.coordinator.group.consumer.member import Current, Member, MemberState
-from tidelog.coordinator.group.consumer.timing import Deadline, key
+from tidelog.coordinator.group.consumer.records import member_tombstones
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode
 
 RETRY_MS = 500
+
+Key = tuple[str, str, str]
+
+
+class Deadline(Enum):
+    """Each with why who misses it is fenced."""
+
+    SESSION = "consumer-session"
+    REVOKE = "consumer-revoke"
+    JOIN = "consumer-join"
+    SYNC = "consumer-sync"
+
+    @property
+    def reason(self) -> str:
+        return _REASONS[self]
+
+
+_REASONS = {
+    Deadline.SESSION: "its session is over",
+    Deadline.REVOKE: "it did not give up its partitions in time",
+    Deadline.JOIN: "it did not join again in time",
+    Deadline.SYNC: "it did not sync in time",
+}
+
+
+def deadline_key(deadline: Deadline, group_id: str, member_id: str) -> Key:
+    return (deadline.value, group_id, member_id)
+
+
+def cancel_deadline(machine: GroupMachine, deadline: Deadline, group_id: str, member_id: str) -> None:
+    machine.shard.cancel_timer(deadline_key(deadline, group_id, member_id))
+
+
+def cancel_deadlines(machine: GroupMachine, group_id: str, member_id: str) -> None:
+    for deadline in Deadline:
+        cancel_deadline(machine, deadline, group_id, member_id)
+
+
+def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Member]) -> Result:
+    """The records without a response. Whoever stays learns of it by a heartbeat."""
+    if not members:
+        return Result()
+    gone = {member.member_id for member in members}
+    staying = [member for member in group.members.values() if member.member_id not in gone]
+    if conversion.may_downgrade(machine, staying):
+        settled = partial(downgraded, machine, group.group_id, rebalance_now=True)
+        return Result(changes=conversion.downgrade(machine, group, staying, rebalance_now=True), settled=settled)
+    draft = Draft(group)
+    for member in members:
+        draft.add(*member_tombstones(group.group_id, member.member_id))
+    subscriptions.raise_epoch(machine, draft)
+    return Result(changes=draft.changes, settled=partial(_gone, machine, group.group_id, gone))
+
+
+def downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalance_now: bool) -> Result:
+    """What the members have is no longer what they were to have, so they begin a rebalance."""
+    del code  # a group that is not there was not written; one that is there was, whether or not that is known yet
+    group = machine.groups.get(group_id)
+    if group is None:
+        return Result()
+    for member_id in group.members:
+        cancel_deadlines(machine, group_id, member_id)
+    if rebalance_now and group.is_in(GroupState.STABLE):
+        return rebalance.prepare(machine, group, "the last member of the consumer protocol left")
+    return Result()
+
+
+def _gone(machine: GroupMachine, group_id: str, member_ids: Iterable[str], code: ErrorCode) -> Result:
+    """Who could not be removed stays under watch, as does who came back meanwhile."""
+    del code
+    group = machine.consumers.newest.get(group_id)
+    for member_id in member_ids:
+        if group is None or member_id not in group.members:
+            cancel_deadlines(machine, group_id, member_id)
+    return Result()
 
 
 def watch(machine: GroupMachine, group_id: str, member: Member) -> None:
@@ -28,7 +109,7 @@ def watch_revocation(machine: GroupMachine, group_id: str, member: Member, curre
     if member.is_classic:
         return
     if current.state != MemberState.UNREVOKED_PARTITIONS:
-        machine.shard.cancel_timer(key(Deadline.REVOKE, group_id, member.member_id))
+        machine.shard.cancel_timer(deadline_key(Deadline.REVOKE, group_id, member.member_id))
         return
     timeout_ms = member.subscription.rebalance_timeout_ms
     _set(machine, Deadline.REVOKE, group_id, member.member_id, timeout_ms, epoch=current.epoch)
@@ -36,7 +117,7 @@ def watch_revocation(machine: GroupMachine, group_id: str, member: Member, curre
 
 def watch_join(machine: GroupMachine, group_id: str, member: Member) -> None:
     """A classic member was told to join again."""
-    if not machine.shard.has_timer(key(Deadline.JOIN, group_id, member.member_id)):
+    if not machine.shard.has_timer(deadline_key(Deadline.JOIN, group_id, member.member_id)):
         _set(machine, Deadline.JOIN, group_id, member.member_id, member.subscription.rebalance_timeout_ms)
 
 
@@ -63,7 +144,7 @@ def _set(
     epoch: int | None = None,
 ) -> None:
     run = partial(_missed, machine, deadline, group_id, member_id, epoch)
-    machine.shard.set_timer(key(deadline, group_id, member_id), timeout_ms, run)
+    machine.shard.set_timer(deadline_key(deadline, group_id, member_id), timeout_ms, run)
 
 
 def _missed(machine: GroupMachine, deadline: Deadline, group_id: str, member_id: str, epoch: int | None) -> Result:

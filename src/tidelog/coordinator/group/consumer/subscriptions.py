@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from tidelog.coordinator.group.consumer import topics
-from tidelog.coordinator.group.consumer.draft import Draft
-from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
 from tidelog.coordinator.group.consumer.member import Member, Subscription
 from tidelog.coordinator.group.consumer.records import (
     Regex,

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from tidelog.coordinator.group.consumer.draft import Draft
-from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
+from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup, Draft
 from tidelog.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
 from tidelog.coordinator.group.consumer.records import (
     current_change,
@@ -11,7 +10,7 @@ from tidelog.coordinator.group.consumer.records import (
     member_tombstones,
     target_change,
 )
-from tidelog.coordinator.group.consumer.topic_partitions import Epochs, Place
+from tidelog.coordinator.group.consumer.topics import Epochs, Place
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 
@@ -57,10 +56,10 @@ def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_
             f" is owned by {old.member_id} member."
         )
         raise ApiError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
-    return _replace(draft, old, member_id)
+    return _replace_static_member(draft, old, member_id)
 
 
-def _replace(draft: Draft, old: Member, member_id: str) -> Member:
+def _replace_static_member(draft: Draft, old: Member, member_id: str) -> Member:
     """The new member has what the old one had, and begins at epoch 0."""
     group_id = draft.group.group_id
     target = draft.group.targets.get(old.member_id, NO_PLACES)

@@ -1,15 +1,65 @@
-"""The uniform assignor: as even as the subscriptions allow, then as close to the previous assignment as that leaves it.
+"""The server's assignors: what they are given, and what they give. Given the same, each gives the same.
 
-Where all members subscribe to the same topics, each keeps up to its share of what it had and takes from what is free.
-Where they differ, what is free goes to the subscriber who has least, the topics with the fewest subscribers first; then
-partitions move as long as one of them lessens the difference between two members.
+`range`: of each topic every subscriber gets a range of partitions, in the order of the members, so that members with
+the same topics get the same numbers of each. Static members come first, since their names last.
+
+`uniform`: as even as the subscriptions allow, then as close to the previous assignment as that leaves it. Where all
+members subscribe to the same topics, each keeps up to its share of what it had and takes from what is free. Where they
+differ, what is free goes to the subscriber who has least, the topics with the fewest subscribers first; then partitions
+move as long as one of them lessens the difference between two members.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import pairwise
+from typing import NamedTuple
 
-from tidelog.coordinator.group.consumer.assignors.spec import Assignment, Spec
-from tidelog.coordinator.group.consumer.topic_partitions import Place
+from tidelog.coordinator.group.consumer.topics import Place
+
+
+class Subscriber(NamedTuple):
+    """`topics` exist; `previous` is the member's target so far, which may have what it can no longer keep."""
+
+    topics: frozenset[bytes]
+    previous: frozenset[Place] = frozenset()
+    instance_id: str | None = None
+
+
+class Spec(NamedTuple):
+    """`partitions` has the number of partitions of every topic that somebody subscribes to."""
+
+    members: Mapping[str, Subscriber]
+    partitions: Mapping[bytes, int]
+
+
+Assignment = dict[str, frozenset[Place]]
+Assignor = Callable[[Spec], Assignment]
+"""Every member is in what it gives, and every partition that has a subscriber belongs to one of them."""
+
+
+def assign_range(spec: Spec) -> Assignment:
+    places: dict[str, list[Place]] = {member_id: [] for member_id in spec.members}
+    order = sorted(spec.members, key=lambda member_id: _rank(spec, member_id))
+    for topic_id, count in spec.partitions.items():
+        subscribers = [member_id for member_id in order if topic_id in spec.members[member_id].topics]
+        for member_id, numbers in zip(subscribers, _ranges(count, len(subscribers)), strict=True):
+            places[member_id] += [(topic_id, number) for number in numbers]
+    return {member_id: frozenset(given) for member_id, given in places.items()}
+
+
+def _rank(spec: Spec, member_id: str) -> tuple[bool, str]:
+    instance_id = spec.members[member_id].instance_id
+    return instance_id is None, member_id if instance_id is None else instance_id
+
+
+def _ranges(count: int, shares: int) -> list[range]:
+    """Sizes differ by one at most, the larger ones first."""
+    if not shares:
+        return []
+    size, extra = divmod(count, shares)
+    starts = [share * size + min(share, extra) for share in range(shares + 1)]
+    return [range(start, end) for start, end in pairwise(starts)]
+
 
 Holdings = dict[str, set[Place]]
 
@@ -100,7 +150,7 @@ def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> i
     heapify(most)
     moved = 0
     while most:
-        giver, taker = _current(most, owned, holdings, -1), _current(least, None, holdings, 1)
+        giver, taker = _heap_top(most, owned, holdings, -1), _heap_top(least, None, holdings, 1)
         if giver is None or taker is None or len(holdings[giver]) - len(holdings[taker]) < 2:
             break
         place = owned[giver].pop()
@@ -114,7 +164,7 @@ def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> i
     return moved
 
 
-def _current(
+def _heap_top(
     heap: list[tuple[int, str]], owned: dict[str, list[Place]] | None, holdings: Holdings, sign: int
 ) -> str | None:
     """The top of the heap, after entries are dropped that are out of date or of members with nothing to give."""
@@ -124,3 +174,6 @@ def _current(
             return member_id
         heappop(heap)
     return None
+
+
+ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
-from tidelog.coordinator.group.consumer import commits
+from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.member_lookup import known_member
 from tidelog.coordinator.group.consumer.topics import id_of
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.offsets.table import Committed
+from tidelog.coordinator.group.offset_commit import stale_epoch
+from tidelog.coordinator.group.offset_table import Committed
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.groups.offset_fetch import (
@@ -28,7 +30,7 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
     consumer_group = consumers.get(request.group_id)
     if consumer_group is not None:
         try:
-            commits.check_fetch(consumer_group, request.member_id, request.member_epoch)
+            _check_consumer_fetch(consumer_group, request.member_id, request.member_epoch)
         except ApiError as error:
             return fetch_error(request, error.code)
     positions = machine.offsets.newest(request.group_id) if newest else machine.offsets.all_committed(request.group_id)
@@ -43,6 +45,15 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
     if newest:
         _mark_unstable(response, machine.pending.of_group(request.group_id))
     return response
+
+
+def _check_consumer_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
+    """ApiError where a member asks that is none, or is in another epoch. Others may ask without a name."""
+    if member_id is None and epoch < 0:
+        return
+    member = known_member(group, member_id or "")
+    if epoch != member.current.epoch:
+        raise ApiError(stale_epoch(member))
 
 
 def _mark_unstable(response: OffsetFetchResponseGroup, pending: set[TopicPartition]) -> None:

@@ -4,8 +4,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from tidelog.coordinator.group.consumer.topic_partitions import Place, grouped
-from tidelog.coordinator.group.consumer.topics import Cluster
+from tidelog.coordinator.group.consumer.topics import Cluster, Place, grouped
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.messages.groups.consumer_protocol import (

@@ -1,18 +1,32 @@
-"""Members that go: by their own wish, by an operator's (KIP-345), or because they were not heard of."""
+"""The sessions of members: kept alive by Heartbeat, ended by LeaveGroup, by an operator (KIP-345), or by silence."""
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.classic import rebalance
+from tidelog.coordinator.group.classic.group import UNKNOWN_MEMBER, Group, GroupState, join_error, sync_error
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.membership import rebalance
-from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error, sync_error
-from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tidelog.wire.messages.groups.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
+
+
+def heartbeat(machine: GroupMachine, request: HeartbeatRequest) -> Result:
+    """ApiError with the code that the member is told."""
+    group = machine.groups.get(request.group_id)
+    if group is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    member = group.members[request.member_id]
+    machine.watch(group, member.member_id, member.session_timeout_ms)
+    if group.is_in(GroupState.PREPARING_REBALANCE):
+        return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    return Result(HeartbeatResponse())
 
 
 def leave(machine: GroupMachine, request: LeaveGroupRequest) -> Result:
@@ -44,11 +58,11 @@ def _leave_one(machine: GroupMachine, group: Group, who: MemberIdentity) -> Erro
             group.check_member(member_id, who.group_instance_id)
         except ApiError as error:
             return error.code
-    remove(machine, group, member_id)
+    remove_member(machine, group, member_id)
     return ErrorCode.NONE
 
 
-def remove(machine: GroupMachine, group: Group, member_id: str) -> None:
+def remove_member(machine: GroupMachine, group: Group, member_id: str) -> None:
     """A member that waits is told to begin again, should it still be there."""
     member = group.members.get(member_id)
     if member is not None:
@@ -64,7 +78,7 @@ def _members_gone(machine: GroupMachine, group: Group) -> Result:
     return rebalance.maybe_complete_join(machine, group)
 
 
-def expire(machine: GroupMachine, group: Group, member_id: str) -> Result:
+def expire_member(machine: GroupMachine, group: Group, member_id: str) -> Result:
     """The session of a member, or of an id that was given out, is over."""
     member = group.members.get(member_id)
     if member_id in group.pending:
@@ -73,7 +87,7 @@ def expire(machine: GroupMachine, group: Group, member_id: str) -> Result:
     if member is None or not member.is_expected:
         return Result()
     machine.shard.event("group.member_expired", group=group.group_id, member=member_id)
-    remove(machine, group, member_id)
+    remove_member(machine, group, member_id)
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return rebalance.prepare(machine, group, f"the session of {member_id} is over")
     return _one_less(machine, group)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tidelog.coordinator.transaction.machine import TransactionMachine
-from tidelog.coordinator.transaction.state import TransactionState
-from tidelog.coordinator.transaction.transaction import Transaction
+from tidelog.coordinator.transaction.transaction import Transaction, TransactionState
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions import describe_transactions, list_transactions
 

@@ -3,12 +3,13 @@ the last of these goes: the records of the one are deleted and those of the othe
 
 from collections.abc import Iterable, Sequence
 
-from tidelog.coordinator.contract import Change, Result
-from tidelog.coordinator.group import protocols, records
-from tidelog.coordinator.group.consumer import timing, topics
+from tidelog.coordinator.contract import Change
+from tidelog.coordinator.group import records
+from tidelog.coordinator.group.classic.group import CONSUMER, Group, GroupState, choose_protocol
+from tidelog.coordinator.group.classic.group import Member as ClassicMember
+from tidelog.coordinator.group.consumer import embedded, topics
 from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
 from tidelog.coordinator.group.consumer.member import ClassicSide, Current, Member, Subscription
-from tidelog.coordinator.group.consumer.mixed import embedded
 from tidelog.coordinator.group.consumer.records import (
     current_change,
     group_change,
@@ -17,12 +18,8 @@ from tidelog.coordinator.group.consumer.records import (
     target_change,
     target_epoch_change,
 )
-from tidelog.coordinator.group.consumer.topic_partitions import Place
-from tidelog.coordinator.group.group import Group
+from tidelog.coordinator.group.consumer.topics import Place
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.member import Member as ClassicMember
-from tidelog.coordinator.group.membership import rebalance
-from tidelog.coordinator.group.state import GroupState
 from tidelog.errors import ApiError, ErrorCode
 
 UPGRADES = frozenset({"upgrade", "bidirectional"})
@@ -52,7 +49,7 @@ def check_upgrade(machine: GroupMachine, group: Group) -> None:
     problem = None
     if policy(machine) not in UPGRADES:
         problem = "online upgrade is disabled."
-    elif group.protocol_type != protocols.CONSUMER:
+    elif group.protocol_type != CONSUMER:
         problem = "the group does not use the consumer embedded protocol."
     elif len(group.members) > machine.config.group_consumer_max_size:
         problem = "the group size exceeds the consumer group maximum size."
@@ -131,10 +128,10 @@ def downgrade(
     leader where a rebalance is to follow, so that one does after a failover, too."""
     classic = Group(group.group_id, machine.wall)
     assignments: dict[str, bytes] = {}
-    classic.protocol_type, classic.generation, classic.state = protocols.CONSUMER, group.epoch, GroupState.STABLE
+    classic.protocol_type, classic.generation, classic.state = CONSUMER, group.epoch, GroupState.STABLE
     for member in staying:
         classic.add(_downgraded(member))
-    classic.protocol = protocols.choose(classic.members.values())
+    classic.protocol = choose_protocol(classic.members.values())
     for classic_member in classic.members.values():
         version = embedded.version(classic_member.metadata(classic.protocol))
         target: frozenset[Place] = group.targets.get(classic_member.member_id, NO_PLACES)
@@ -155,19 +152,6 @@ def _downgraded(member: Member) -> ClassicMember:
         client_host=subscription.client_host,
         rebalance_timeout_ms=subscription.rebalance_timeout_ms,
         session_timeout_ms=subscription.classic.session_timeout_ms,
-        protocol_type=protocols.CONSUMER,
+        protocol_type=CONSUMER,
         protocols=list(subscription.classic.protocols),
     )
-
-
-def downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalance_now: bool) -> Result:
-    """What the members have is no longer what they were to have, so they begin a rebalance."""
-    del code  # a group that is not there was not written; one that is there was, whether or not that is known yet
-    group = machine.groups.get(group_id)
-    if group is None:
-        return Result()
-    for member_id in group.members:
-        timing.cancel_all(machine, group_id, member_id)
-    if rebalance_now and group.is_in(GroupState.STABLE):
-        return rebalance.prepare(machine, group, "the last member of the consumer protocol left")
-    return Result()

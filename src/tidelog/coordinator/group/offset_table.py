@@ -1,4 +1,8 @@
-"""The committed offsets of all groups of one shard."""
+"""The committed offsets of all groups of one shard, and the pending ones: those of transactions that are still open.
+
+Pending offsets count when a marker says so. Until then nobody who asks for stable offsets is told an older one
+(KIP-447), and the groups and offsets concerned do not expire.
+"""
 
 from collections import deque
 from collections.abc import Iterator
@@ -91,3 +95,44 @@ class OffsetTable:
     def snapshot(self) -> dict[str, dict[TopicPartition, Committed]]:
         """The newest view of all groups that have any, for comparison."""
         return {group_id: dict(timeline.newest) for group_id, timeline in self._groups.items() if timeline.newest}
+
+
+Positions = dict[tuple[str, TopicPartition], Committed]
+
+
+class PendingOffsets:
+    """Producer id → its open transaction's positions by group and partition."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Positions] = {}
+
+    def __repr__(self) -> str:
+        return f"<PendingOffsets of {len(self._producers)} producers>"
+
+    def add(self, producer_id: int, group_id: str, partition: TopicPartition, committed: Committed) -> None:
+        self._producers.setdefault(producer_id, {})[group_id, partition] = committed
+
+    def take(self, producer_id: int) -> Positions:
+        """The producer's transaction ended: what it had."""
+        return self._producers.pop(producer_id, {})
+
+    def drop(self, group_id: str, partition: TopicPartition) -> None:
+        """The position was deleted: no transaction may bring it back."""
+        for producer_id, positions in list(self._producers.items()):
+            if positions.pop((group_id, partition), None) is not None and not positions:
+                del self._producers[producer_id]
+
+    def has(self, group_id: str, partition: TopicPartition) -> bool:
+        return any((group_id, partition) in positions for positions in self._producers.values())
+
+    def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition, Committed]]:
+        """Every position in the topic's partitions, by group."""
+        for positions in self._producers.values():
+            for (group_id, partition), committed in positions.items():
+                if partition.topic == topic:
+                    yield group_id, partition, committed
+
+    def of_group(self, group_id: str) -> set[TopicPartition]:
+        return {
+            partition for positions in self._producers.values() for group, partition in positions if group == group_id
+        }

@@ -5,25 +5,21 @@ join again whenever it has something to give up or may get more: so it reconcile
 """
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.consumer import sessions, subscriptions, timing
-from tidelog.coordinator.group.consumer.advancing import advance, step
-from tidelog.coordinator.group.consumer.draft import Draft
-from tidelog.coordinator.group.consumer.fencing import fence
-from tidelog.coordinator.group.consumer.group import ConsumerGroup
-from tidelog.coordinator.group.consumer.joining import (
+from tidelog.coordinator.group.classic.group import CONSUMER, UNKNOWN_MEMBER, join_error
+from tidelog.coordinator.group.classic.join import KNOWN_MEMBER_VERSION, Joining
+from tidelog.coordinator.group.consumer import conversion, embedded, sessions, subscriptions
+from tidelog.coordinator.group.consumer.assignment import advance, step
+from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
+from tidelog.coordinator.group.consumer.member import ClassicSide, Member, MemberState, Subscription
+from tidelog.coordinator.group.consumer.member_lookup import (
     check_room,
     joining_static_member,
     known_member,
     known_static_member,
 )
-from tidelog.coordinator.group.consumer.member import ClassicSide, Member, MemberState, Subscription
-from tidelog.coordinator.group.consumer.mixed import conversion, embedded
-from tidelog.coordinator.group.consumer.timing import Deadline
-from tidelog.coordinator.group.consumer.topic_partitions import Place
+from tidelog.coordinator.group.consumer.sessions import Deadline, fence
+from tidelog.coordinator.group.consumer.topics import Place
 from tidelog.coordinator.group.machine import GroupMachine
-from tidelog.coordinator.group.membership.join import KNOWN_MEMBER_VERSION, Joining
-from tidelog.coordinator.group.membership.responses import UNKNOWN_MEMBER, join_error
-from tidelog.coordinator.group.protocols import CONSUMER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -63,7 +59,7 @@ def join(machine: GroupMachine, group: ConsumerGroup, joining: Joining) -> Resul
     if replaced is not None and not replaced.is_classic and conversion.may_downgrade(machine, [*others, _as(said)]):
         return _join_and_downgrade(machine, draft, member, said, owned)
     member = advance(machine, draft, member, said, owned)
-    timing.cancel(machine, Deadline.JOIN, group.group_id, member.member_id)
+    sessions.cancel_deadline(machine, Deadline.JOIN, group.group_id, member.member_id)
     sessions.watch(machine, group.group_id, member)
     sessions.watch_sync(machine, group.group_id, member)
     return Result(_joined(member), draft.changes)
@@ -132,7 +128,7 @@ def _join_and_downgrade(
     changes = [*draft.changes, *conversion.downgrade(machine, group, members, rebalance_now=rebalance_now)]
 
     def settled(code: ErrorCode) -> Result:
-        return conversion.downgraded(machine, group.group_id, code, rebalance_now=rebalance_now)
+        return sessions.downgraded(machine, group.group_id, code, rebalance_now=rebalance_now)
 
     return Result(_joined(member), changes, settled)
 
@@ -166,7 +162,7 @@ def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest)
     if is_behind and member.current.state != MemberState.UNREVOKED_PARTITIONS:
         sessions.watch_join(machine, group.group_id, member)
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    timing.cancel(machine, Deadline.SYNC, group.group_id, member.member_id)
+    sessions.cancel_deadline(machine, Deadline.SYNC, group.group_id, member.member_id)
     sessions.watch(machine, group.group_id, member)
     version = embedded.version(protocol.metadata)
     assignment = embedded.write_assignment(machine.cluster, member.current.assigned, version)

@@ -1,12 +1,152 @@
-"""One classic group: its members, its generation, and who waits for whom. Rules about itself only; what a request may
-do to it stands in join, sync, session, leave and rebalance."""
+"""One classic group: its states, its members and their protocols, its generation, and its answers to members.
 
+    Empty ──join──▶ PreparingRebalance ──all joined──▶ CompletingRebalance ──leader's assignment committed──▶ Stable
+      ▲                  │      ▲                             │                                                  │
+      └──nobody left─────┘      └─────────a member joins, leaves or fails────────────────────────────────────────┘
+
+Dead is what a group is after its removal or after its coordinator moved; nothing follows. Rules about the group itself
+only; what a request may do to it is in `join`, `rebalance` and `sessions`.
+"""
+
+import struct
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
-from tidelog.coordinator.group import protocols
-from tidelog.coordinator.group.member import NO_ASSIGNMENT, Member
-from tidelog.coordinator.group.state import FOLLOWS, GroupState
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
+from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
+
+
+class GroupState(Enum):
+    """Values are what clients are shown."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+FOLLOWS = {
+    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
+    GroupState.PREPARING_REBALANCE: {GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE},
+    GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
+    GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
+    GroupState.DEAD: set(GroupState) - {GroupState.DEAD},
+}
+"""State → the states that it may follow."""
+
+REBALANCING = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
+WITH_MEMBERS = REBALANCING | {GroupState.STABLE}
+
+
+NO_ASSIGNMENT = b""
+
+
+class Protocol(NamedTuple):
+    """An assignor that a member supports, and what it tells the group's leader for that assignor."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(slots=True)
+class Member:
+    """`joining` and `syncing` are the tokens of requests that wait for the group; only a failover may forget them.
+    A new member has not yet been told its id, so it is expired even while it waits."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: list[Protocol]
+    assignment: bytes = NO_ASSIGNMENT
+    joining: int | None = field(default=None, compare=False)
+    syncing: int | None = field(default=None, compare=False)
+    is_new: bool = field(default=False, compare=False)
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether its silence counts: who waits for the group's answer cannot send heartbeats."""
+        return self.is_new or (self.joining is None and self.syncing is None)
+
+    def metadata(self, protocol: str) -> bytes:
+        return next(metadata for name, metadata in self.protocols if name == protocol)
+
+    def names(self) -> Iterable[str]:
+        return (protocol.name for protocol in self.protocols)
+
+
+CONSUMER = "consumer"
+"""The protocol type whose metadata the coordinator can read."""
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+def common_protocols(members: Iterable[Member]) -> set[str]:
+    """The protocols that every member supports; none where there are no members."""
+    supported = [set(member.names()) for member in members]
+    return set.intersection(*supported) if supported else set()
+
+
+def choose_protocol(members: Iterable[Member]) -> str:
+    """The protocol with the most votes: each member votes for the first of its own that all support."""
+    members = list(members)
+    candidates = common_protocols(members)
+    votes: dict[str, int] = {}
+    for member in members:
+        vote = next(name for name in member.names() if name in candidates)
+        votes[vote] = votes.get(vote, 0) + 1
+    return max(votes, key=votes.__getitem__)
+
+
+def read_subscribed_topics(
+    protocol_type: str | None, protocol: str | None, members: Iterable[Member]
+) -> set[str] | None:
+    """The topics that members of a consumer group subscribe to; None where that cannot be known."""
+    members = list(members)
+    if protocol_type != CONSUMER:
+        return None
+    if not members:
+        return set()
+    if protocol is None:
+        return None
+    topics: set[str] = set()
+    for member in members:
+        found = read_topics(member.metadata(protocol))
+        if found is None:
+            return None
+        topics |= found
+    return topics
+
+
+def read_topics(metadata: bytes) -> set[str] | None:
+    """The topics of a ConsumerProtocolSubscription, which come first in all its versions; None if it is none."""
+    topics: set[str] = set()
+    try:
+        if _INT16.unpack_from(metadata)[0] < 0:
+            return None
+        position = 6
+        for _ in range(_INT32.unpack_from(metadata, 2)[0]):
+            end = position + 2 + _INT16.unpack_from(metadata, position)[0]
+            if not position + 2 <= end <= len(metadata):
+                return None
+            topics.add(metadata[position + 2 : end].decode())
+            position = end
+    except (ValueError, struct.error):
+        return None
+    return topics
+
 
 LOADED = -1
 """`created_offset` of a group that was replayed when its shard was loaded."""
@@ -66,18 +206,18 @@ class Group:
     def next_generation(self, wall: int) -> None:
         """Every member joined, or nobody is left: choose the protocol and go on."""
         self.generation += 1
-        self.protocol = protocols.choose(self.members.values()) if self.members else None
+        self.protocol = choose_protocol(self.members.values()) if self.members else None
         self.transition(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, wall)
         self.note_subscription()
         self.unsynced.clear()
 
     def note_subscription(self) -> None:
-        self.subscribed_topics = protocols.subscribed_topics(self.protocol_type, self.protocol, self.members.values())
+        self.subscribed_topics = read_subscribed_topics(self.protocol_type, self.protocol, self.members.values())
 
     def subscribes_to(self, topic: str) -> bool:
         """A consumer group whose subscription cannot be read counts as subscribed to everything."""
         if self.subscribed_topics is None:
-            return self.protocol_type == protocols.CONSUMER
+            return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics
 
     # Members.
@@ -145,7 +285,7 @@ class Group:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
             return False
-        return bool(names & protocols.common(self.members.values())) if self.members else bool(names)
+        return bool(names & common_protocols(self.members.values())) if self.members else bool(names)
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
         """ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process took the static member's place."""
@@ -171,3 +311,53 @@ class Group:
         for member in self.members.values():
             assert member.joining is None or self.is_in(GroupState.PREPARING_REBALANCE, GroupState.STABLE), self
             assert member.syncing is None or self.is_in(GroupState.COMPLETING_REBALANCE), self
+
+
+UNKNOWN_MEMBER = ""
+"""The id of a member that has none yet."""
+
+
+def join_error(member_id: str, code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(member_id=member_id, error_code=code, protocol_name=None)
+
+
+def joined(
+    group: Group,
+    member_id: str,
+    *,
+    leader: str | None = None,
+    with_members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """The current generation. Only who computes the assignment is told of the members."""
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=leader or group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=_joined_members(group) if with_members else [],
+    )
+
+
+def _joined_members(group: Group) -> list[JoinGroupResponseMember]:
+    assert group.protocol is not None
+    return [
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(group.protocol),
+        )
+        for member in group.members.values()
+    ]
+
+
+def sync_error(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code)
+
+
+def assigned(group: Group, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+    )

@@ -1,0 +1,288 @@
+"""What a transactional id is asked to do: InitProducerId, AddPartitionsToTxn, EndTxn, and what time does to it.
+
+InitProducerId: a producer takes a transactional id over, and whoever had it before is fenced.
+
+AddPartitionsToTxn: partitions become part of a transaction before it has records there, or are looked up (KIP-890).
+Leaders ask for this themselves when a producer of transaction version 2 first writes to them; for older producers they
+only verify.
+
+EndTxn: the decision. Once it is committed the markers go out; the producer is answered at once. In transaction version
+2 the decision raises the epoch, so a request with the epoch before it is the same one again. In the older version
+nothing tells a repeated end from one that comes too late but the state, and that may be of before: a coordinator that
+was replaced and not told would answer for the next transaction with the outcome of the last one that it knows. So it
+writes what it knows once more, and answers when that is committed, which without its office it never is.
+
+While markers are on their way, whoever has the id is told to come again, whatever its epoch: the producer has its next
+one by then, and may end an empty transaction with it before the one before is complete.
+
+Transactions that are open too long are aborted, ids that nobody uses are forgotten.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from tidelog.coordinator.contract import Change, Result
+from tidelog.coordinator.transaction.machine import Held, TransactionMachine
+from tidelog.coordinator.transaction.transaction import (
+    COMPLETE,
+    IDLE,
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    RAISES_EPOCH,
+    Transaction,
+    TransactionState,
+)
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+
+
+class Init(NamedTuple):
+    """`producer_id` and `epoch` are what the producer has by now, where it goes on after an error (KIP-360)."""
+
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_EPOCH
+
+    @property
+    def is_expecting(self) -> bool:
+        return self.producer_id != NO_PRODUCER_ID
+
+
+class Inited(NamedTuple):
+    code: ErrorCode
+    producer_id: int = -1
+    epoch: int = -1
+
+
+def init(machine: TransactionMachine, asked: Init, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
+    """ApiError where the producer may not have the id. An open transaction is aborted first."""
+    known = machine.find(asked.transactional_id)
+    if known is None:
+        known = Transaction(asked.transactional_id, machine.new_producer_id())
+    if asked.is_expecting and not _is_valid(known, asked):
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    held = Held(token, partial(init, machine, asked, token, refuse), refuse)
+    if known.is_prepared:
+        machine.hold(asked.transactional_id, held)
+        return Result()
+    if known.state is TransactionState.ONGOING:
+        machine.hold(asked.transactional_id, held)
+        result = fence(machine, known)
+        result.settled = partial(_fenced, machine, asked.transactional_id, held)
+        return result
+    begun = _begun(machine, known, asked)
+    return machine.change(Inited(ErrorCode.NONE, begun.producer_id, begun.epoch), begun)
+
+
+def _fenced(machine: TransactionMachine, transactional_id: str, held: Held, code: ErrorCode) -> Result:
+    return Result() if code == ErrorCode.NONE else machine.release(transactional_id, held, code)
+
+
+def _is_valid(known: Transaction, asked: Init) -> bool:
+    """The present producer, the one that is to be the next, as it was told already, or the one that had the id until
+    its epochs were used up and missed the answer."""
+    return (
+        known.epoch == NO_EPOCH
+        or known.is_next(asked.producer_id, asked.epoch)
+        or asked.producer_id == known.producer_id
+        or (asked.producer_id == known.previous_producer_id and asked.epoch >= LAST_CLIENT_EPOCH)
+    )
+
+
+def _begun(machine: TransactionMachine, known: Transaction, asked: Init) -> Transaction:
+    timeout_ms, wall = asked.timeout_ms, machine.wall
+    expecting = asked.is_expecting
+    if known.is_exhausted and (not expecting or asked.epoch == known.epoch):
+        return known.rotated(machine.new_producer_id(), timeout_ms, wall, expected=expecting)
+    if not expecting or known.epoch in (NO_EPOCH, asked.epoch):
+        return known.renewed(timeout_ms, wall, expected=expecting)
+    if asked.epoch == known.last_epoch:
+        return known.repeated(timeout_ms, wall)
+    raise ApiError(ErrorCode.PRODUCER_FENCED)
+
+
+class AddPartitions(NamedTuple):
+    """`version` is the transaction version in which the client speaks."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    partitions: frozenset[TopicPartition]
+    version: int = 0
+    verify_only: bool = False
+
+
+class Added(NamedTuple):
+    """One code for all; `unknown` are partitions that are not in the transaction."""
+
+    code: ErrorCode
+    unknown: frozenset[TopicPartition] = frozenset()
+
+
+def add(machine: TransactionMachine, asked: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
+    """ApiError where the producer is not the present one. In older versions what is in the transaction is written
+    again: that it is may be true of the one before, which has ended at a successor (see above)."""
+    transaction = _checked(machine, asked)
+    if transaction.is_prepared:
+        held = Held(token, partial(add, machine, asked, token, refuse), refuse)
+        machine.hold(asked.transactional_id, held)
+        return Result()
+    is_ongoing = transaction.state is TransactionState.ONGOING
+    if is_ongoing and asked.partitions <= transaction.partitions and asked.version >= RAISES_EPOCH:
+        return Result(Added(ErrorCode.NONE))
+    return machine.change(
+        Added(ErrorCode.NONE), transaction.with_partitions(asked.partitions, machine.wall, asked.version)
+    )
+
+
+def verify(machine: TransactionMachine, asked: AddPartitions) -> Result:
+    """Whether the partitions are in the transaction; ApiError as above."""
+    transaction = _checked(machine, asked)
+    if transaction.is_prepared:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Result(Added(ErrorCode.NONE, asked.partitions - transaction.partitions))
+
+
+def _checked(machine: TransactionMachine, asked: AddPartitions) -> Transaction:
+    transaction = machine.find(asked.transactional_id)
+    if transaction is None:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.is_next(asked.producer_id, asked.epoch):
+        return transaction  # the producer has its next id already
+    if transaction.producer_id != asked.producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.epoch != asked.epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    return transaction
+
+
+class EndTransaction(NamedTuple):
+    """`version` is the transaction version in which the client speaks."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    commit: bool
+    version: int = 0
+
+
+class Ended(NamedTuple):
+    """With the epoch for the next transaction."""
+
+    code: ErrorCode
+    producer_id: int = -1
+    epoch: int = -1
+
+
+def end(machine: TransactionMachine, asked: EndTransaction) -> Result:
+    """ApiError where the producer is not the present one, or there is nothing to end in this way."""
+    transaction = machine.find(asked.transactional_id)
+    if transaction is None:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    raises = asked.version >= RAISES_EPOCH
+    is_again = raises and _is_again(transaction, asked)
+    is_present = asked.producer_id == transaction.producer_id or transaction.is_next(asked.producer_id, asked.epoch)
+    if not (is_present or is_again):
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.is_prepared and (raises or asked.epoch == transaction.epoch):
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if asked.epoch != transaction.epoch and not is_again:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state is TransactionState.ONGOING:
+        return _decide(machine, transaction, asked)
+    if transaction.state in COMPLETE and (is_again or not raises):
+        return _already(machine, transaction, asked)
+    if raises and not asked.commit:
+        return _decide(machine, transaction, asked)  # an abort of nothing, which raises the epoch all the same
+    raise ApiError(ErrorCode.INVALID_TXN_STATE)
+
+
+def _is_again(transaction: Transaction, asked: EndTransaction) -> bool:
+    """Whether this end was answered before: its epoch was raised since, or used up. The next epoch is also that of
+    whoever took the id over; where that is an older client its end leaves the epoch as it is, and is not this one."""
+    if transaction.version < RAISES_EPOCH:
+        return False
+    if transaction.producer_id == asked.producer_id:
+        return (
+            transaction.epoch == asked.epoch + 1
+            and transaction.state is not TransactionState.ONGOING
+            and (transaction.state is not TransactionState.EMPTY)
+        )
+    return (
+        transaction.previous_producer_id == asked.producer_id
+        and asked.epoch == LAST_CLIENT_EPOCH
+        and transaction.epoch == 0
+        and transaction.state in COMPLETE
+    )
+
+
+def _already(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
+    if transaction.is_commit != asked.commit:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    answer = Ended(ErrorCode.NONE, transaction.producer_id, transaction.epoch)
+    if asked.version >= RAISES_EPOCH:
+        return Result(answer)
+    return machine.change(answer, transaction.confirmed(machine.wall))
+
+
+def _decide(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
+    """The last epoch of a producer id is spent on its marker; the next transaction gets another id."""
+    rotates = asked.version >= RAISES_EPOCH and transaction.is_exhausted
+    next_id = machine.new_producer_id() if rotates else NO_PRODUCER_ID
+    decided = transaction.ending(machine.wall, asked.version, commit=asked.commit, next_producer_id=next_id)
+    answer = Ended(ErrorCode.NONE, next_id, 0) if rotates else Ended(ErrorCode.NONE, decided.producer_id, decided.epoch)
+    return machine.change(answer, decided)
+
+
+def fence(machine: TransactionMachine, transaction: Transaction) -> Result:
+    """Abort an open transaction whatever its producer does, with an epoch that its producer was never given."""
+    aborted = transaction.ending(machine.wall, RAISES_EPOCH, commit=False)
+    return Result(changes=machine.change(None, aborted).changes)
+
+
+MAX_TOMBSTONES = 1000
+"""In one batch, which must not exceed max.message.bytes; the rest goes in the next."""
+
+
+def start_timers(machine: TransactionMachine) -> None:
+    _set_abort(machine)
+    _set_expire(machine)
+
+
+def _set_abort(machine: TransactionMachine) -> None:
+    delay_ms = machine.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    machine.shard.set_timer("abort", delay_ms, partial(abort_overdue, machine))
+
+
+def _set_expire(machine: TransactionMachine) -> None:
+    delay_ms = machine.config.transaction_remove_expired_transaction_cleanup_interval_ms
+    machine.shard.set_timer("expire", delay_ms, partial(expire_unused, machine))
+
+
+def abort_overdue(machine: TransactionMachine) -> Result:
+    _set_abort(machine)
+    overdue = [
+        transaction for transaction in machine.transactions.newest.values() if transaction.is_overdue(machine.wall)
+    ]
+    changes: list[Change] = []
+    for transaction in overdue:
+        machine.shard.event("transaction.overdue", transactional_id=transaction.transactional_id)
+        changes += fence(machine, transaction).changes
+    return Result(changes=changes)
+
+
+def expire_unused(machine: TransactionMachine) -> Result:
+    oldest = machine.wall - machine.config.transactional_id_expiration_ms
+    unused = [
+        transactional_id
+        for transactional_id, transaction in machine.transactions.newest.items()
+        if transaction.state in IDLE and transaction.updated <= oldest
+    ]
+    if len(unused) > MAX_TOMBSTONES:
+        machine.shard.set_timer("expire", 0, partial(expire_unused, machine))
+    else:
+        _set_expire(machine)
+    return Result(changes=[Change(transactional_id, None) for transactional_id in unused[:MAX_TOMBSTONES]])
