@@ -1,10 +1,9 @@
 """What a handler sees: the request's circumstances, and the broker as far as handlers may touch it."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidelog.api.billing import Bill
 from tidelog.api.records.sessions import Sessions
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig
@@ -283,6 +282,23 @@ class Configs(Protocol):
         """The groups that have values of their own."""
 
     def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]: ...
+
+
+@dataclass(slots=True)
+class Bill:
+    """What one request of a client with quotas costs: kept beside the request until it is answered.
+
+    `user` and `client_id` say whose quotas it is counted against. `started` is the stopwatch's time (nanoseconds) at
+    the beginning of its handling, `spent_ns` what that took where the answer came later. `throttle_ms`: at least that
+    long its connection is muted. `finish` completes the answer."""
+
+    user: str
+    client_id: str
+    size: int
+    started: int
+    spent_ns: int = -1
+    throttle_ms: int = 0
+    finish: Callable[[Any], None] | None = None
 
 
 @dataclass(slots=True)

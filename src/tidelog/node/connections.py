@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.api.billing import Bill
+from tidelog.api.context import Bill
 from tidelog.api.registry import APIS
 from tidelog.effects import Part
 from tidelog.node.purgatory import Wait

@@ -70,7 +70,9 @@ PROBES: Mapping[str, Probe] = {
     "replica that may be in a missing folder": Probe("tidelog.node.assignments:Assignments._may_be_missing", bool),
     "replica not made for an offline folder": Probe("tidelog.node.replicas:HeldReplicas.create", refused=True),
     "asked for the log of a folder that may be missing": Probe(f"{LEADERS}:Life.holds", lambda holds: not holds),
-    "consumer sent to a follower": Probe("tidelog.api.records.closest:replica", lambda broker: broker is not None),
+    "consumer sent to a follower": Probe(
+        "tidelog.api.records.fetch_partition:closest_replica", lambda broker: broker is not None
+    ),
     # The log.
     "rolled": Probe(f"{CONTENTS}.roll", always),
     "truncated": Probe(f"{CONTENTS}.truncate_to", bool),

@@ -1,14 +1,14 @@
 """Requests for the controller: handed to it here, forwarded by a client's listener, never forwarded twice."""
 
-from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 
 from tests.api.fake_context import context
 from tidelog.api.cluster import describe_log_dirs
-from tidelog.api.configs import incremental_alter_configs
+from tidelog.api.configs.alter_configs import incremental_alter_configs
 from tidelog.api.context import PENDING
+from tidelog.api.registry import APIS, handler
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
@@ -19,39 +19,40 @@ from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-REQUESTS = {
-    "configs.alter_configs": AlterConfigsRequest,
-    "configs.incremental_alter_configs": IncrementalAlterConfigsRequest,
+REQUESTS = {"AlterConfigs": AlterConfigsRequest, "IncrementalAlterConfigs": IncrementalAlterConfigsRequest}
+HANDLERS = {
+    api.name: handler(api)
+    for api in APIS.values()
+    if api.name
+    in {
+        "AlterPartition",
+        "ControlledShutdown",
+        "ElectLeaders",
+        "CreateTopics",
+        "DeleteTopics",
+        "CreatePartitions",
+        *REQUESTS,
+    }
 }
-MODULES = (
-    "cluster.alter_partition",
-    "cluster.controlled_shutdown",
-    "topics.elect_leaders",
-    "topics.create_topics",
-    "topics.delete_topics",
-    "topics.create_partitions",
-    "configs.alter_configs",
-    "configs.incremental_alter_configs",
-)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("name", HANDLERS)
 @pytest.mark.parametrize(("leading", "listener"), [(True, "PLAINTEXT"), (True, "REPLICATION"), (False, "REPLICATION")])
-def test_the_controller_here_takes_it(module, leading, listener):
+def test_the_controller_here_takes_it(name, leading, listener):
     given = context(listener=listener)
     given.broker.controller.leading = leading
-    request = REQUESTS.get(module, object)()
-    assert import_module(f"tidelog.api.{module}").handle(request, given) is PENDING
+    request = REQUESTS.get(name, object)()
+    assert HANDLERS[name](request, given) is PENDING
     assert given.broker.controller.handled == [(77, request)]
     assert given.effects == [Reply(77, "answered")]
     assert given.broker.forwarded == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_else_it_is_forwarded(module):
+@pytest.mark.parametrize("name", HANDLERS)
+def test_else_it_is_forwarded(name):
     given = context()
-    request = REQUESTS.get(module, object)()
-    assert import_module(f"tidelog.api.{module}").handle(request, given) is PENDING
+    request = REQUESTS.get(name, object)()
+    assert HANDLERS[name](request, given) is PENDING
     assert given.broker.forwarded == [request]
     assert given.broker.controller.handled == []
 
@@ -89,9 +90,7 @@ def test_log_folders_are_described():
 )
 def test_options_of_a_broker_are_altered_at_that_broker(resources, listener, refused):
     wanted = [AlterConfigsResource(resource_type=kind, resource_name=name) for kind, name in resources]
-    answer = incremental_alter_configs.handle(
-        IncrementalAlterConfigsRequest(resources=wanted), context(listener=listener)
-    )
+    answer = incremental_alter_configs(IncrementalAlterConfigsRequest(resources=wanted), context(listener=listener))
     assert (answer is not PENDING) == refused
     if refused:
         assert [response.error_code for response in answer.responses] == [ErrorCode.INVALID_REQUEST]

@@ -1,6 +1,6 @@
 """DescribeCluster (60): the cluster's id, its controller and its brokers (KIP-700)."""
 
-from tidelog.api.cluster import operations
+from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
 from tidelog.api.topics.metadata import alive, shown_controller
 from tidelog.errors import ErrorCode

@@ -3,7 +3,7 @@
 from functools import partial
 
 from tidelog.api.context import Context, Pending
-from tidelog.api.groups.to_group_coordinator import submit
+from tidelog.api.groups.group_requests import submit
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,

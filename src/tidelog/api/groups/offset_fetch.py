@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tidelog.api.context import Context, Pending
-from tidelog.api.groups.to_group_coordinator import submit
+from tidelog.api.groups.group_requests import submit
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID

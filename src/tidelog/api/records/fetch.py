@@ -1,18 +1,16 @@
 """Fetch (1): records for consumers and for followers (KIP-74, 227, 320, 392, 595, 951).
 
 An answer is given at once where there is enough, an error, or something a follower must know; otherwise the request
-waits for its partitions to become dirty, without polling. Data is passed on as slices of files.
+waits for its partitions to become dirty, without polling. What one partition answers is in `fetch_partition`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from tidelog.api.context import Context
-from tidelog.api.records import answers, closest
-from tidelog.api.records.allowance import allowed_bytes
-from tidelog.api.records.asking import asked_partitions, session_of
-from tidelog.api.records.leaders import MOVED, endpoints, find
+from tidelog.api.records.fetch_partition import Outcome, Reader, read, refusal
+from tidelog.api.records.leaders import MOVED, endpoints
 from tidelog.api.records.sessions import (
+    FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchedPartition,
@@ -20,14 +18,10 @@ from tidelog.api.records.sessions import (
     UnknownPartition,
     Wanted,
 )
-from tidelog.effects import Deferred, FileSlice, Readable, Signal
+from tidelog.effects import Deferred, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import NO_EPOCH, NO_ID, TopicPartition
-from tidelog.partition.partition import Partition
-from tidelog.partition.throttle import NO_LIMIT
-from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import (
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -37,46 +31,9 @@ from tidelog.wire.messages.records.fetch import (
 
 CONSUMER = -1
 READ_COMMITTED = 1
-FOLLOWER_READS_SINCE = 11
+TOPIC_IDS_SINCE = 13
 EXAMINED_WITHIN_MS = 5_000
 """How long a fetch may wait for old records to be read and found sound, whatever it allows for new ones to come."""
-
-
-@dataclass(slots=True)
-class Reader:
-    """One fetch under way: who reads, within which bounds, and what."""
-
-    replica: int
-    broker_epoch: int
-    deadline: int
-    min_bytes: int
-    max_bytes: int
-    committed_only: bool
-    rack: str
-    session: Session | None
-    wanted: dict[FetchedPartition, Wanted]
-    fresh: dict[FetchedPartition, None]
-
-    @property
-    def is_follower(self) -> bool:
-        return self.replica >= 0
-
-    def candidates(self) -> Iterable[FetchedPartition]:
-        """What can have changed: for a session what is dirty or was asked, otherwise everything. What was answered
-        last comes last, so that a partition with many records does not starve the others."""
-        return {**self.session.dirty, **self.fresh} if self.session else self.fresh
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The answers so far; `urgent` when they must not wait for more bytes, `short` names those with records left.
-    `throttled`: the bytes of throttled partitions among `size`."""
-
-    answers: dict[FetchedPartition, PartitionData] = field(default_factory=dict)
-    short: set[FetchedPartition] = field(default_factory=set)
-    size: int = 0
-    throttled: int = 0
-    urgent: bool = False
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
@@ -93,21 +50,126 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
 
 
 def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
-    asked = list(asked_partitions(request, context))
+    asked = list(_requested_partitions(request, context))
     fresh = dict.fromkeys(wanted.name for wanted in asked)
-    session, wanted = session_of(request, replica, asked, context)
+    session, wanted = _session_of(request, replica, asked, context)
     return Reader(
         replica=replica,
         broker_epoch=request.replica_state.replica_epoch,
         deadline=context.now.mono + request.max_wait_ms,
         min_bytes=request.min_bytes,
-        max_bytes=min(request.max_bytes, allowed_bytes(context)),
+        max_bytes=min(request.max_bytes, _allowed_bytes(context)),
         committed_only=request.isolation_level == READ_COMMITTED,
         rack=request.rack_id,
         session=session,
         wanted=wanted,
         fresh=fresh,
     )
+
+
+def _allowed_bytes(context: Context) -> int:
+    """How much the answer may hold, for the broker and for the quota of the client."""
+    most = context.broker.config.fetch_max_bytes
+    if context.bill is None:
+        return most
+    within_quota = context.broker.quotas.most_to_fetch(context.bill.user, context.bill.client_id)
+    return most if within_quota is None else min(most, within_quota)
+
+
+# Sessions: the partitions that a request names, and those that its session remembers (KIP-227).
+
+
+def _requested_partitions(request: FetchRequest, context: Context) -> Iterable[Wanted]:
+    by_id = context.version >= TOPIC_IDS_SINCE
+    for topic in request.topics:
+        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
+        for partition in topic.partitions:
+            yield Wanted(
+                _partition(name, topic.topic_id, partition.partition),
+                topic.topic_id if by_id else NO_ID,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                max(partition.current_leader_epoch, NO_EPOCH),
+                max(partition.last_fetched_epoch, NO_EPOCH),
+                partition.log_start_offset,
+            )
+
+
+def _name(name: str, topic_id: bytes, context: Context, *, by_id: bool) -> str | None:
+    """The topic's name; None for an id that is not known here."""
+    return context.broker.topic_name(topic_id) if by_id else name
+
+
+def _partition(name: str | None, topic_id: bytes, index: int) -> FetchedPartition:
+    return UnknownPartition(topic_id, index) if name is None else TopicPartition(name, index)
+
+
+def _session_of(
+    request: FetchRequest, replica: int, asked: Sequence[Wanted], context: Context
+) -> tuple[Session | None, dict[FetchedPartition, Wanted]]:
+    """The session of this request, if it has one, and all that it reads."""
+    sessions = context.broker.sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            _leave(sessions.close(request.session_id), context)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and asked:
+            session, evicted = sessions.open(replica, context.now.mono)
+            _leave(evicted, context)
+        wanted = {one.name: one for one in asked}
+        if session is not None:
+            session.wanted = wanted
+        return session, wanted
+    session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
+    _resolve(session, context)
+    for one in asked:
+        known = session.wanted.get(one.name)
+        if known is not None and known.leader_epoch == one.leader_epoch:
+            one.sent_high_watermark, one.sent_log_start = known.sent_high_watermark, known.sent_log_start
+        session.wanted[one.name] = one
+    by_id = context.version >= TOPIC_IDS_SINCE
+    for topic in request.forgotten_topics_data:
+        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
+        for index in topic.partitions:
+            _forget(session, _held_as(session, _partition(name, topic.topic_id, index)), context)
+    return session, session.wanted
+
+
+def _held_as(session: Session, name: FetchedPartition) -> FetchedPartition:
+    """How the session names it: a topic that is gone meanwhile is known by its id only, but is held by its name."""
+    if name in session.wanted or isinstance(name, TopicPartition):
+        return name
+    asked = name.topic_id, name.partition
+    return next((n for n, wanted in session.wanted.items() if (wanted.topic_id, n.partition) == asked), name)
+
+
+def _resolve(session: Session, context: Context) -> None:
+    """A topic whose id was unknown may be known by now: its partitions go on under its name."""
+    for unknown in [name for name in session.dirty if isinstance(name, UnknownPartition)]:
+        wanted = session.wanted.get(unknown)
+        name = context.broker.topic_name(unknown.topic_id)
+        if wanted is not None and name is not None:
+            wanted.name = TopicPartition(name, unknown.partition)
+            del session.wanted[unknown], session.dirty[unknown]
+            session.wanted.setdefault(wanted.name, wanted)
+            session.dirty[wanted.name] = None
+
+
+def _leave(session: Session | None, context: Context) -> None:
+    if session is not None:
+        for name in list(session.wanted):
+            _forget(session, name, context)
+
+
+def _forget(session: Session, name: FetchedPartition, context: Context) -> None:
+    session.wanted.pop(name, None)
+    session.dirty.pop(name, None)
+    partition = context.broker.replicas.get(*name) if isinstance(name, TopicPartition) else None
+    if partition is not None:
+        partition.sessions.pop(session.number, None)
+
+
+# Answers.
 
 
 def _record_progress(reader: Reader, context: Context) -> None:
@@ -162,142 +224,16 @@ def _collect(context: Context, reader: Reader) -> Outcome:
         if wanted is None:
             continue
         try:
-            answer = _read(context, reader, wanted, outcome)
+            answer = read(context, reader, wanted, outcome)
         except ApiError as error:
-            answer = answers.refusal(context, wanted, error.code)
+            answer = refusal(context, wanted, error.code)
             outcome.urgent = True
         except DiskFailed as failure:
             context.broker.disk_refused(failure)
-            answer = answers.refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+            answer = refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
             outcome.urgent = True
         outcome.answers[name] = answer
     return outcome
-
-
-def _read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) -> PartitionData:
-    if isinstance(wanted.name, UnknownPartition):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = find(context.broker, *wanted.name)
-    if wanted.topic_id not in (NO_ID, partition.log.topic_id):
-        raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-    if reader.session is not None:
-        partition.sessions.setdefault(reader.session.number, reader.session.dirty)
-    partition.check_epoch(wanted.leader_epoch)
-    if reader.is_follower:
-        return _read_as_follower(context, partition, reader, wanted, outcome)
-    if context.version < FOLLOWER_READS_SINCE:
-        partition.leading()
-    preferred = closest.replica(partition, reader.rack, wanted.offset, context)
-    if preferred is not None:
-        outcome.urgent = True
-        return _data(partition, b"", preferred=preferred, committed_only=reader.committed_only)
-    if wanted.last_epoch != NO_EPOCH and (diverging := _divergence(partition, wanted, outcome)) is not None:
-        return diverging
-    limit = readable_end(partition, committed_only=reader.committed_only)
-    records = _take(context, partition, reader, wanted, outcome, limit)
-    answer = _data(partition, records, committed_only=reader.committed_only)
-    if reader.committed_only and isinstance(records, FileSlice):
-        answer.aborted_transactions = answers.aborted(partition, wanted.offset, records, limit)
-    return answer
-
-
-def readable_end(partition: Partition, *, committed_only: bool) -> int:
-    """Below it consumers may read."""
-    return partition.last_stable_offset if committed_only else partition.high_watermark
-
-
-def check_follower(partition: Partition, replica: int) -> None:
-    """Only assigned replicas may follow, and only the leader is followed."""
-    if replica not in partition.leading().remote:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
-def _read_as_follower(
-    context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome
-) -> PartitionData:
-    """A follower also learns where its log parts from this one. It hears of the high watermark at once only where
-    consumers read from followers (KIP-392): that is one more round with each follower for each commit."""
-    check_follower(partition, reader.replica)
-    diverging = _divergence(partition, wanted, outcome)
-    if diverging is not None:
-        return diverging
-    is_behind = wanted.sent_high_watermark < partition.high_watermark
-    if is_behind and (wanted.sent_high_watermark < 0 or context.broker.config.replica_selector_class):
-        outcome.urgent = True
-    if wanted.sent_log_start < partition.log.log_start_offset:
-        outcome.urgent = True
-    return _data(partition, _pace(context, partition, reader, wanted, outcome))
-
-
-def _pace(context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome) -> Records:
-    """What the throttle allows of a partition that it covers (KIP-73); a replica in sync gets all."""
-    throttle, end = context.broker.throttles.leader, partition.log.log_end_offset
-    if not throttle.covers(partition):
-        return _take(context, partition, reader, wanted, outcome, end)
-    room = NO_LIMIT
-    if reader.replica not in partition.leading().isr and wanted.offset < end:
-        room = throttle.room(context.now.mono, outcome.throttled)
-        if not room:
-            throttle.hold(partition.name)
-            return b""
-    before = outcome.size
-    records = _take(context, partition, reader, wanted, outcome, end, room)
-    outcome.throttled += outcome.size - before
-    return records
-
-
-def _divergence(partition: Partition, wanted: Wanted, outcome: Outcome) -> PartitionData | None:
-    """The answer to a fetcher whose log parts from this one."""
-    found = partition.diverging(wanted.last_epoch, wanted.offset)
-    if found is None:
-        return None
-    outcome.urgent = True
-    answer = _data(partition, b"", committed_only=False)
-    answer.diverging_epoch = EpochEndOffset(epoch=found.epoch, end_offset=found.end_offset)
-    return answer
-
-
-def _take(
-    context: Context,
-    partition: Partition,
-    reader: Reader,
-    wanted: Wanted,
-    outcome: Outcome,
-    limit: int,
-    room: int = NO_LIMIT,
-) -> Records:
-    """Records within `room` and what is left of the request's bytes; the first batch of an answer whatever its size."""
-    left = min(wanted.max_bytes, reader.max_bytes - outcome.size, room)
-    first = outcome.size == 0
-    if left <= 0 and not first:
-        outcome.short.add(wanted.name)
-        return b""
-    piece = answers.piece(context, partition, wanted, max(left, 0), limit, first=first)
-    if piece is None:
-        if wanted.offset < limit:
-            outcome.short.add(wanted.name)
-        return b""
-    outcome.size += piece.length
-    if reader.is_follower:
-        partition.traffic.replicated_out += piece.length
-    else:
-        partition.traffic.bytes_out += piece.length
-    return piece
-
-
-def _data(
-    partition: Partition, records: Records, *, preferred: int = -1, committed_only: bool = False
-) -> PartitionData:
-    return PartitionData(
-        partition_index=partition.name.partition,
-        error_code=0,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset,
-        log_start_offset=partition.log.log_start_offset,
-        aborted_transactions=[] if committed_only else None,
-        preferred_read_replica=preferred,
-        records=records,
-    )
 
 
 def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchResponse:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tidelog.api.cluster.to_controller import send
 from tidelog.api.context import Context
+from tidelog.api.to_controller import send
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -5,7 +5,7 @@ Eligible leader replicas are answered empty: they are not kept (docs/differences
 
 from collections.abc import Iterable
 
-from tidelog.api.cluster import operations
+from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
 from tidelog.api.topics.metadata import unreachable
 from tidelog.controller import names

@@ -4,7 +4,7 @@ Addresses are those of the listener that is asked. A topic that is missing may b
 request is UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
 """
 
-from tidelog.api.cluster import operations
+from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
 from tidelog.api.topics.auto_create import auto_create
 from tidelog.controller import names

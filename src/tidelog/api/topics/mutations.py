@@ -1,38 +1,67 @@
-"""Topics created, grown and deleted within the quota of the client (KIP-599).
+"""Controller mutations: CreateTopics (19), CreatePartitions (37) and DeleteTopics (20), by name or id.
 
-Newer versions refuse, topic by topic, what is beyond the quota, with THROTTLING_QUOTA_EXCEEDED; for older ones all is
-done and the client is made to wait. Counted is by the broker that was asked, as it knows its clients.
+They are handed to the controller within the quota of the client (KIP-599). Newer versions refuse, topic by topic, what
+exceeds the quota with THROTTLING_QUOTA_EXCEEDED; for older ones all is done and the client is throttled. The broker
+that receives the request counts, as it knows its clients.
 """
 
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
-from tidelog.api.cluster.to_controller import submit
 from tidelog.api.context import Context, Pending
+from tidelog.api.to_controller import submit
 from tidelog.controller.refusals import refuse
 from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID
+from tidelog.wire.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+NAMED_UNTIL = 5
+"""Up to this version of DeleteTopics topics are named only, in a list of their own."""
 
 
 class Mutation(NamedTuple):
-    """One API: where its wishes and its results stand, what a wish costs, and since which version it refuses."""
+    """One API: the fields of its requested topics and of its results, what a topic costs in partitions, and the
+    version since which it refuses."""
 
-    wishes: str
+    requested: str
     results: str
     cost: Callable[[Any, Context], int]
     strict_since: int
 
 
-def hand_over_within_quota(request: Any, context: Context, mutation: Mutation) -> Any | Pending:
+def create_topics(request: CreateTopicsRequest, context: Context) -> Pending | CreateTopicsResponse:
+    answer: Pending | CreateTopicsResponse = _submit_within_quota(request, context, _CREATE_TOPICS)
+    return answer
+
+
+def create_partitions(request: CreatePartitionsRequest, context: Context) -> Pending | CreatePartitionsResponse:
+    answer: Pending | CreatePartitionsResponse = _submit_within_quota(request, context, _CREATE_PARTITIONS)
+    return answer
+
+
+def delete_topics(request: DeleteTopicsRequest, context: Context) -> Pending | DeleteTopicsResponse:
+    mutation = _DELETE_BY_NAME if context.version <= NAMED_UNTIL else _DELETE_BY_STATE
+    answer: Pending | DeleteTopicsResponse = _submit_within_quota(request, context, mutation)
+    return answer
+
+
+def _submit_within_quota(request: Any, context: Context, mutation: Mutation) -> Any | Pending:
     """Hand what is within the quota to the controller; the rest is refused in the same answer."""
     bill = context.bill
     if bill is None or getattr(request, "validate_only", False):
         return submit(request, context)
-    wishes: Sequence[Any] = getattr(request, mutation.wishes)
-    fine: list[Any] = []
+    requested: Sequence[Any] = getattr(request, mutation.requested)
+    accepted: list[Any] = []
     refused: list[Any] = []
-    for wish in wishes:
-        cost = mutation.cost(wish, context)
+    for topic in requested:
+        cost = mutation.cost(topic, context)
         within, wait_ms = context.broker.quotas.mutate(
             bill.user,
             bill.client_id,
@@ -40,25 +69,47 @@ def hand_over_within_quota(request: Any, context: Context, mutation: Mutation) -
             context.now.mono,
             strict=context.version >= mutation.strict_since,
         )
-        (fine if within or cost == 0 else refused).append(wish)
+        (accepted if within or cost == 0 else refused).append(topic)
         bill.throttle_ms = max(bill.throttle_ms, wait_ms)
     if not refused:
         return submit(request, context)
     refusal = refuse(_with(request, mutation, refused), ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The quota is exceeded.")
-    if not fine:
+    if not accepted:
         return refusal
     bill.finish = lambda response: getattr(response, mutation.results).extend(getattr(refusal, mutation.results))
-    return submit(_with(request, mutation, fine), context)
+    return submit(_with(request, mutation, accepted), context)
 
 
-def _with(request: Any, mutation: Mutation, wishes: list[Any]) -> Any:
+def _with(request: Any, mutation: Mutation, topics: list[Any]) -> Any:
     changed = copy(request)
-    setattr(changed, mutation.wishes, wishes)
+    setattr(changed, mutation.requested, topics)
     return changed
 
 
-def partitions_of(topic: str | None, topic_id: bytes, context: Context) -> int:
-    """How many partitions a topic has that this broker was told of."""
+def _partition_count(topic: str | None, topic_id: bytes, context: Context) -> int:
+    """The number of partitions of a topic, 0 where this broker does not know it."""
     image = context.broker.image
     known = image.topics.get(topic or image.topic_names.get(topic_id, ""))
     return len(known.partitions) if known is not None else 0
+
+
+def _cost_of_topic(topic: CreatableTopic, context: Context) -> int:
+    if topic.name in context.broker.image.topics:
+        return 0
+    requested = len(topic.assignments) or topic.num_partitions
+    return context.broker.config.num_partitions if requested == -1 else max(requested, 0)
+
+
+def _cost_of_partitions(topic: CreatePartitionsTopic, context: Context) -> int:
+    existing = _partition_count(topic.name, NO_ID, context)
+    return max(topic.count - existing, 0) if existing else 0
+
+
+_CREATE_TOPICS = Mutation("topics", "topics", _cost_of_topic, strict_since=6)
+_CREATE_PARTITIONS = Mutation("topics", "results", _cost_of_partitions, strict_since=3)
+_DELETE_BY_NAME = Mutation(
+    "topic_names", "responses", lambda name, context: _partition_count(name, NO_ID, context), strict_since=5
+)
+_DELETE_BY_STATE = Mutation(
+    "topics", "responses", lambda topic, context: _partition_count(topic.name, topic.topic_id, context), strict_since=5
+)

@@ -6,7 +6,7 @@ Where one partition is refused none is added.
 from functools import partial
 
 from tidelog.api.context import Context, Pending
-from tidelog.api.transactions.to_transaction_coordinator import fencing, submit
+from tidelog.api.transactions.transaction_requests import fencing, submit
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.transaction import Added, AddPartitions
 from tidelog.errors import ErrorCode

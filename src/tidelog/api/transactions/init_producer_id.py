@@ -4,7 +4,7 @@ Ids come in blocks from the metadata tree. A transactional id may need one, so i
 """
 
 from tidelog.api.context import Context, Pending
-from tidelog.api.transactions.to_transaction_coordinator import fencing, submit
+from tidelog.api.transactions.transaction_requests import fencing, submit
 from tidelog.coordinator.transaction import Init, Inited
 from tidelog.effects import Deferred, Signal
 from tidelog.errors import ErrorCode

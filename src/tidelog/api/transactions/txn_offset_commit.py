@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 from tidelog.api.context import Context, Pending
-from tidelog.api.groups.to_group_coordinator import submit
+from tidelog.api.groups.group_requests import submit
 from tidelog.api.transactions import verification
-from tidelog.api.transactions.add_offsets_to_txn import partition_of
+from tidelog.api.transactions.transaction_requests import offsets_partition
 from tidelog.api.transactions.verification import Asked
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group.offset_commit import transactional_commit_error
@@ -65,7 +65,7 @@ def _unknown(topic: str, indexes: list[int]) -> TxnOffsetCommitResponseTopic:
 
 def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, deadline: int) -> Answer:
     """Ask the transaction's coordinator first, where this partition does not know the transaction."""
-    where = partition_of(request.group_id, context)
+    where = offsets_partition(request.group_id, context)
     partition = context.broker.replicas.get(*where)
     if partition is None or not request.group_id:
         return submit(request, context, finish)
@@ -90,7 +90,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
 
 def _verified(context: Context, request: TxnOffsetCommitRequest, finish: Finish, asked: Asked) -> Answer:
     try:
-        asked.check(partition_of(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
+        asked.check(offsets_partition(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
     except ApiError as error:
         return finish(transactional_commit_error(request, COORDINATOR.get(error.code, error.code)))
     return submit(request, context, finish)

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.api.billing import Bill, user_of
-from tidelog.api.context import Quotas
+from tidelog.api.context import Bill, Quotas
 from tidelog.effects import FileSlice, Part
 from tidelog.node.connections import Connection, Ticket
 from tidelog.node.quotas.muting import Muting
@@ -59,3 +58,8 @@ class Billing:
         return self._quotas.charge(
             bill.user, bill.client_id, key, size=bill.size, answer=size, spent_ns=bill.spent_ns, now=now
         )
+
+
+def user_of(principal: str) -> str:
+    """The name that quotas are set on: `alice` of `User:alice`."""
+    return principal.partition(":")[2] or principal

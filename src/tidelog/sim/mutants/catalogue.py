@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         "consumer-reads-to-the-end",
         "consumers read what is not committed",
-        (("tidelog.api.records.fetch:readable_end", replication.readable_to_the_end),),
+        (("tidelog.api.records.fetch_partition:readable_end", replication.readable_to_the_end),),
         expects=("I22",),
     ),
     Mutant(
@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         "anybody-may-follow",
         "a broker without a replica fetches as a follower",
-        (("tidelog.api.records.fetch:check_follower", replication.anybody_may_follow),),
+        (("tidelog.api.records.fetch_partition:check_follower", replication.anybody_may_follow),),
         expects=("I21",),
     ),
     Mutant(

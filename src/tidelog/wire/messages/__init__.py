@@ -107,7 +107,7 @@ _TABLE = (
     (69, "ConsumerGroupDescribe", "groups.consumer_group_describe", 0, 1, 0),
     (74, "ListConfigResources", "configs.list_config_resources", 0, 1, 0),
     (75, "DescribeTopicPartitions", "topics.describe_topic_partitions", 0, 0, 0),
-    (10000, "BrokerReport", "insight.broker_report", 0, 0, 0),
+    (10000, "BrokerReport", "cluster.broker_report", 0, 0, 0),
 )
 
 

@@ -108,7 +108,7 @@ def test_the_targets_are_what_replicates(sources):
     assert {module for module in sources if ".node." in module} == {"tidelog.node.fetching", "tidelog.node.isr"}
     assert is_target("log/compaction/compactor.py")
     assert not is_target("shell/log/reading.py")
-    assert not is_target("api/groups/to_group_coordinator.py")
+    assert not is_target("api/groups/group_requests.py")
 
 
 def test_every_operator_finds_sites_in_the_tree(everything):

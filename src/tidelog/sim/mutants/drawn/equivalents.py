@@ -148,8 +148,8 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "Only whether a round moved anything counts.",
     ),
     Equivalent(
-        "tidelog.api.records.fetch:_take",
-        "piece = answers.piece(context, partition, wanted, max(left, 0), limit, first=first)",
+        "tidelog.api.records.fetch_partition:_take",
+        "piece = _slice(context, partition, wanted, max(left, 0), limit, first=first)",
         "constant: 0 to -1",
         "The first batch of an answer is given whatever the room, be it 0 or less.",
     ),

@@ -7,7 +7,7 @@ from tidelog.effects import Event
 from tidelog.model import Time
 from tidelog.node.event_log import EventLog
 from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
-from tidelog.wire.messages.insight.broker_report import BrokerReportRequest
+from tidelog.wire.messages.cluster.broker_report import BrokerReportRequest
 
 KEY = 10_000
 

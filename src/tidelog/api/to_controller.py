@@ -1,4 +1,7 @@
-"""Requests that the controller answers: handed to it here, or forwarded to where it is."""
+"""Requests that the controller answers: handed to it here, or forwarded to where it is.
+
+Seven APIs are handed over as they are, so `submit` is their handler in `registry.py`; others check something first.
+"""
 
 from typing import Any
 

@@ -1,0 +1,55 @@
+"""What the controller pushes to brokers: LeaderAndIsr (4), StopReplica (5) and UpdateMetadata (6), inter-broker.
+
+`check_controller` comes first in each: it refuses a push of an older controller, or one that a newer push overtook.
+"""
+
+from tidelog.api.context import Context, Pending
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from tidelog.wire.messages.cluster.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+def leader_and_isr(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse | Pending:
+    """Which replicas this broker leads and follows."""
+    code = context.broker.check_controller(request)
+    if code:
+        return LeaderAndIsrResponse(error_code=code)
+    return context.broker.take_assignments(request, context)
+
+
+def stop_replica(request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
+    """Stop following, and delete the replica where the topic is deleted or the replica was moved away."""
+    code = context.broker.check_controller(request)
+    if code:
+        return StopReplicaResponse(error_code=code)
+    errors = [
+        StopReplicaPartitionError(
+            topic_name=topic.topic_name,
+            partition_index=state.partition_index,
+            error_code=context.broker.stop_replica(
+                TopicPartition(topic.topic_name, state.partition_index),
+                topic.topic_id,
+                state.leader_epoch,
+                delete=state.delete_partition,
+            ),
+        )
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    code = context.broker.sync_folders()
+    for error in errors:
+        error.error_code = error.error_code or code
+    return StopReplicaResponse(partition_errors=errors)
+
+
+def update_metadata(request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
+    """What the cluster is: brokers, topics, partitions and their leaders."""
+    code = context.broker.check_controller(request)
+    if not code:
+        context.broker.take_metadata(request, context.now)
+    return UpdateMetadataResponse(error_code=code)

@@ -1,1 +1,0 @@
-"""Handlers of Tidelog's own APIs, which its tools ask."""
