@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidelog.cli.status.snapshot import replicas
-from tidelog.cli.status.view import table
+from tidelog.cli.replica_positions import replicas
+from tidelog.cli.status import table
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
 

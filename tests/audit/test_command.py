@@ -12,7 +12,7 @@ from tests.spark.records import in_sync
 from tidelog.audit.core import finding
 from tidelog.audit.io import cluster as planning
 from tidelog.audit.io import fetching
-from tidelog.cli.audit import asked
+from tidelog.cli.audit.audit_command import check_history
 from tidelog.cli.main import run
 from tidelog.lab.disks import HISTORY, keep
 from tidelog.lab.engine import tell
@@ -204,7 +204,7 @@ def test_a_history_of_another_cluster_finds_nothing_lost_so_it_is_refused(capsys
     code, out, err = audit(capsys, "--folder", tmp_path / "other", "--history", history)
     assert (code, out) == (1, "")
     assert f"{history}: of its partitions (t-0) none is audited. Is it of another cluster?" in err
-    asked.check_history(history, [TopicPartition("t", 0), TopicPartition("u", 0)], {TopicPartition("u", 0)}, ())
+    check_history(history, [TopicPartition("t", 0), TopicPartition("u", 0)], {TopicPartition("u", 0)}, ())
     assert capsys.readouterr().err == "audit: of the history's partitions t-0 are not there to be audited\n"
 
 

@@ -10,7 +10,7 @@ from tests.lab.browser import chromium, opened
 from tidelog.audit.core import finding
 from tidelog.audit.core.finding import Finding
 from tidelog.audit.core.report import PartitionView, ReplicaView, Report
-from tidelog.cli.audit.page import page as as_page
+from tidelog.cli.audit.audit_page import page as as_page
 from tidelog.cli.main import run
 
 LONG = 1_000_000_000

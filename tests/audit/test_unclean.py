@@ -7,7 +7,7 @@ from tests.audit.gone import wait_gone
 from tests.waiting import wait_for
 from tidelog.audit.core import finding
 from tidelog.audit.io import cluster, fetching, folders, run
-from tidelog.cli.cluster import describe_topics
+from tidelog.cli.admin_requests import describe_topics
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
 

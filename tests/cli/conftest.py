@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.waiting import wait_for
-from tidelog.cli.cluster import connect
+from tidelog.cli.admin_requests import connect
 from tidelog.cli.main import run
 from tidelog.testing import Cluster
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic

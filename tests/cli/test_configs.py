@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.cli import store_address
-from tidelog.cli.configs.command import additions
+from tidelog.cli.configs import additions
 
 
 def test_options_of_a_topic_are_set_shown_and_removed(on):

@@ -1,10 +1,10 @@
-"""EventLogger to records and back: each property of Kafka's console tools, and both tools against a cluster."""
+"""Lines to records and back: each property of Kafka's console tools, and both tools against a cluster."""
 
 import click
 import pytest
 
-from tidelog.cli.console.printing import line_format
-from tidelog.cli.console.reading import Parsed, line_reader
+from tidelog.cli.console.produce import Parsed, line_reader
+from tidelog.cli.console.record_formatters import line_format
 from tidelog.cli.options import Refused
 from tidelog.client.results import ConsumerRecord
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidelog.cli.groups.moments import DateTime, Duration
-from tidelog.cli.groups.resetting import exported, read_plan
+from tidelog.cli.groups.group_changes import exported, read_plan
+from tidelog.cli.groups.groups_command import DateTime, Duration
 from tidelog.cli.options import Refused
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer

@@ -95,10 +95,10 @@ def test_a_file_that_is_no_text_is_refused(tidelog, tmp_path):
 
 def test_step_by_step_stops_at_q(tidelog, monkeypatch):
     """On a terminal only: the keys are faked, so are the terminals."""
-    from tidelog.cli.lab import command
+    from tidelog.cli import lab
 
     keys = iter(" q")
-    monkeypatch.setattr(command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(lab, "_is_terminal", lambda: True)
     monkeypatch.setattr("click.getchar", lambda: next(keys))
     result = tidelog("lab", "run", "acks-one", "--step")
     assert [line for line in result.lines if line[:2] in ("1.", "2.", "3.")][-1].startswith("2.")

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tidelog.cli.main import run
-from tidelog.cli.pipeline.progress_output import cells, progress
-from tidelog.cli.pipeline.running import _cause
+from tidelog.cli.pipeline import _cause, cells, progress
 from tidelog.spark.pipelines.kept import claim
 from tidelog.spark.pipelines.plan import Plan, Stage, WrongOption
 from tidelog.spark.pipelines.progress import Standing, Watch, lag

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidelog.cli.simulate import pool
+from tidelog.cli.simulate import process_pool
 from tidelog.sim import run as sim_run
 from tidelog.sim.checks.costs import Cost
 from tidelog.sim.outcome import Outcome
@@ -111,12 +111,12 @@ def test_a_mutant_that_is_found_out_is_a_row_of_the_table(tidelog):
 
 def test_nothing_is_begun_after_the_deadline():
     begun = []
-    assert list(pool.ordered(begun.append, iter(range(5)), 1, deadline=0.0)) == []
+    assert list(process_pool.ordered(begun.append, iter(range(5)), 1, deadline=0.0)) == []
     assert begun == []
 
 
 def test_results_come_in_order_from_several_processes():
-    assert list(pool.ordered(abs, iter(range(-7, 0)), 2)) == [7, 6, 5, 4, 3, 2, 1]
+    assert list(process_pool.ordered(abs, iter(range(-7, 0)), 2)) == [7, 6, 5, 4, 3, 2, 1]
 
 
 @pytest.mark.parametrize(

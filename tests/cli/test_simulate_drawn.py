@@ -8,11 +8,11 @@ from signal import SIGALRM
 import click
 import pytest
 
-from tidelog.cli.simulate.drawn import children, hunting, printing, reach
-from tidelog.cli.simulate.drawn.children import Found, run_child
-from tidelog.cli.simulate.drawn.keeping import Kept, Verdict
-from tidelog.cli.simulate.drawn.stories import end_of, playbacks
-from tidelog.cli.simulate.drawn.tree import Tree, mirror, this_tree
+from tidelog.cli.simulate.drawn import child_process, drawn_hunt, hunt_results, reached_blocks
+from tidelog.cli.simulate.drawn.child_main import end_of, playbacks
+from tidelog.cli.simulate.drawn.child_process import Found, run_child
+from tidelog.cli.simulate.drawn.hunt_results import Kept, Verdict
+from tidelog.cli.simulate.drawn.source_tree import Tree, mirror, this_tree
 from tidelog.sim.mutants.drawn.drawing import Site, known_types, sites
 
 LEADER = "tidelog.partition.leader"
@@ -41,9 +41,9 @@ def test_a_mutant_is_killed_by_a_test_that_reaches_it(tidelog, monkeypatch, tmp_
     source = this_tree().sources[LEADER]
     known = known_types(this_tree().sources)
     site = next(s for s in sites(LEADER, source, known) if s.text == SITE.text and s.what == "negate: >= to <")
-    monkeypatch.setattr(reach, "TEST_FOLDERS", ("partition",))
-    monkeypatch.setattr(hunting, "draw", lambda sources, count, seed: [site])
-    monkeypatch.setattr(hunting, "_ends", lambda tree, keep: keep / "no stories are needed")
+    monkeypatch.setattr(reached_blocks, "TEST_FOLDERS", ("partition",))
+    monkeypatch.setattr(drawn_hunt, "draw", lambda sources, count, seed: [site])
+    monkeypatch.setattr(drawn_hunt, "_ends", lambda tree, keep: keep / "no stories are needed")
     arguments = ("simulate", "--mutants", "drawn", "--count", "1", "--seed", "1", "--keep", str(tmp_path))
     first = tidelog(*arguments)
     assert first.lines[0].startswith(
@@ -55,7 +55,7 @@ def test_a_mutant_is_killed_by_a_test_that_reaches_it(tidelog, monkeypatch, tmp_
         "drawn: killed 1 of 1 (100 %), equivalent 0, survived 0 ok",
     ]
     assert first.code == 0
-    monkeypatch.setattr(hunting, "_hunt", lambda *_: pytest.fail("what is known is not hunted again"))
+    monkeypatch.setattr(drawn_hunt, "_hunt", lambda *_: pytest.fail("what is known is not hunted again"))
     assert tidelog(*arguments).lines == first.lines
 
 
@@ -86,7 +86,7 @@ def test_what_the_lines_of_a_child_mean():
     at, found, done = {"at": NEAR}, {"found": NEAR, "said": "assert 1 == 2"}, {"done": True}
 
     def meaning(lines, code, *, is_mutant=True):
-        return children._meaning(lines, code, "test", "what it printed", is_mutant=is_mutant)
+        return child_process._meaning(lines, code, "test", "what it printed", is_mutant=is_mutant)
 
     assert meaning([at, done], 0) is None
     assert meaning([at, found, done], 1) == Found("test", NEAR, "assert 1 == 2")
@@ -105,7 +105,7 @@ def measured(tmp_path):
     def add(tests, imported=()):
         path = tmp_path / "reach.json"
         path.write_text(json.dumps({"imported": list(imported), "tests": tests}))
-        found = reach.Reach()
+        found = reached_blocks.Reach()
         found.add(path)
         return found
 
@@ -116,7 +116,7 @@ def test_tests_that_reach_the_block_hunt_the_near_ones_first(measured):
     block = f"{LEADER}:{SITE.block}"
     other = "tests/partition/test_a.py::test_other"
     found = measured({NEAR: [3.0, [block]], FAR: [0.1, [block]], other: [0.2, [f"{LEADER}:1"]]})
-    assert list(found.waves(SITE, mirror(LEADER))) == [{NEAR: 30}, {FAR: reach.LEAST_LIMIT_S}]
+    assert list(found.waves(SITE, mirror(LEADER))) == [{NEAR: 30}, {FAR: reached_blocks.LEAST_LIMIT_S}]
 
 
 def test_the_quickest_tests_hunt_and_those_of_a_file_stand_together(measured):
@@ -129,7 +129,7 @@ def test_the_quickest_tests_hunt_and_those_of_a_file_stand_together(measured):
 
 def test_a_block_that_runs_at_import_is_hunted_by_all_tests_beside_it(measured):
     found = measured({NEAR: [0.1, []], FAR: [0.1, []]}, imported=[f"{LEADER}:{SITE.block}"])
-    assert list(found.waves(SITE, mirror(LEADER))) == [{NEAR: reach.LEAST_LIMIT_S}]
+    assert list(found.waves(SITE, mirror(LEADER))) == [{NEAR: reached_blocks.LEAST_LIMIT_S}]
 
 
 def test_where_nothing_reaches_the_block_no_test_hunts(measured):
@@ -151,9 +151,9 @@ def test_a_test_that_fails_by_itself_kills_nothing(monkeypatch, measured, tmp_pa
 
     path = tmp_path / "reach.json"
     measured({FAR: [0.1, [f"{LEADER}:{SITE.block}"]], f"{FAR}2": [0.2, [f"{LEADER}:{SITE.block}"]]})
-    monkeypatch.setattr(hunting, "run_child", child)
-    hunters = hunting.Hunters((path,), tmp_path / "ends", 0, 1)
-    assert hunting._by_tests(hunters, hunting.Mutant(SITE, b"")) is None
+    monkeypatch.setattr(drawn_hunt, "run_child", child)
+    hunters = drawn_hunt.Hunters((path,), tmp_path / "ends", 0, 1)
+    assert drawn_hunt._by_tests(hunters, drawn_hunt.Mutant(SITE, b"")) is None
     assert asked == [([FAR, f"{FAR}2"], True), ([FAR, f"{FAR}2"], False), ([f"{FAR}2"], True)]
 
 
@@ -164,9 +164,9 @@ def test_a_seed_that_an_unbroken_cluster_fails_kills_nothing(monkeypatch, tmp_pa
         seed = next((seed for seed in (2, 5) if seed >= orders["first"]), None)
         return Found("seed", str(seed), "I7") if seed else None
 
-    monkeypatch.setattr(hunting, "run_child", child)
-    hunters = hunting.Hunters((), tmp_path / "ends", 0, 10)
-    assert hunting._by_seeds(hunters, hunting.Mutant(SITE, b"")) == Found("seed", "5", "I7")
+    monkeypatch.setattr(drawn_hunt, "run_child", child)
+    hunters = drawn_hunt.Hunters((), tmp_path / "ends", 0, 10)
+    assert drawn_hunt._by_seeds(hunters, drawn_hunt.Mutant(SITE, b"")) == Found("seed", "5", "I7")
 
 
 def test_results_are_kept_and_survivors_are_hunted_by_new_tests(tmp_path):
@@ -186,9 +186,9 @@ def test_survivors_are_shown_with_what_was_changed(capsys):
     tree = Tree(Path("/checkout/src/tidelog"), None)
     seed = Verdict(SITE, Found("seed", "7", "I9"))
     survivor = Verdict(SITE, None, "end >= high_watermark", "end > high_watermark")
-    assert printing.row(tree, 3, seed).endswith("leader.py:71 Leader.may_join (neighbour: >= to >) seed 7 I9")
+    assert hunt_results.row(tree, 3, seed).endswith("leader.py:71 Leader.may_join (neighbour: >= to >) seed 7 I9")
     equivalent = Verdict(SITE, Found("equivalent", "It is never equal."))
-    assert printing.conclude(tree, [seed, survivor, equivalent]) == 1
+    assert hunt_results.conclude(tree, [seed, survivor, equivalent]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "survived tidelog/partition/leader.py:71 Leader.may_join (neighbour: >= to >, nth 0)",
         "-  end >= high_watermark",
@@ -199,14 +199,14 @@ def test_survivors_are_shown_with_what_was_changed(capsys):
 
 
 def test_a_tree_without_tests_says_so(tidelog, monkeypatch, tmp_path):
-    monkeypatch.setattr(hunting, "this_tree", lambda: Tree(this_tree().package, None))
-    monkeypatch.setattr(hunting, "_ends", lambda tree, keep: keep / "ends")
-    monkeypatch.setattr(hunting, "_hunt", lambda hunters, site: Verdict(site, None, "a", "b"))
+    monkeypatch.setattr(drawn_hunt, "this_tree", lambda: Tree(this_tree().package, None))
+    monkeypatch.setattr(drawn_hunt, "_ends", lambda tree, keep: keep / "ends")
+    monkeypatch.setattr(drawn_hunt, "_hunt", lambda hunters, site: Verdict(site, None, "a", "b"))
     other = Site(LEADER, "Leader.settle", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
-    monkeypatch.setattr(hunting, "draw", lambda sources, count, seed: [SITE, other])
+    monkeypatch.setattr(drawn_hunt, "draw", lambda sources, count, seed: [SITE, other])
     result = tidelog("simulate", "--mutants", "drawn", "--count", "2", "--keep", str(tmp_path))
     assert result.code == 1
-    assert hunting.NO_TESTS in result.err
+    assert drawn_hunt.NO_TESTS in result.err
     assert result.lines[-1] == "drawn: killed 0 of 2 (0 %), equivalent 0, survived 2 FAILED"
 
 

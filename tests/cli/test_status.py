@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from tests.waiting import wait_for
-from tidelog.cli.cluster import connect
-from tidelog.cli.status.snapshot import ReplicaState, replicas
-from tidelog.cli.status.view import changes, follow, table
+from tidelog.cli.admin_requests import connect
+from tidelog.cli.replica_positions import ReplicaState, replicas
+from tidelog.cli.status import changes, follow, table
 from tidelog.model import TopicPartition
 from tidelog.testing import Cluster
 

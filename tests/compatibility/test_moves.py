@@ -290,7 +290,7 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
     fill(cluster, "leaving", 300)
     plan = file(wishes({("leaving", 0): [1]}))
     tidelog("reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "1000")
-    from tidelog.cli.cluster import connect
+    from tidelog.cli.admin_requests import connect
     from tidelog.effects import CONTROLLER
     from tidelog.errors import ErrorCode
     from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from tidelog.cli.simulate import command
+from tidelog.cli.simulate.simulate_command import simulate
 from tidelog.sim.outcome import Outcome, Summary
 from tidelog.sim.plan import Plan
 
@@ -20,7 +20,7 @@ PLANS = [
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_the_command_of_a_plan_is_the_plan(plan):
     _, _, *words = shlex.split(plan.command())
-    given = command.simulate.make_context("simulate", words).params
+    given = simulate.make_context("simulate", words).params
     kept = {name: value for name, value in given.items() if name in Plan.__slots__}
     assert Plan(generation=given["truncation"], **kept) == plan
 

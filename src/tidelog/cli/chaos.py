@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.interrupting import terminated_as_interrupted
+from tidelog.cli.long_running import terminated_as_interrupted
 from tidelog.cli.options import Refused, flag, usage
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _kinds(given: str | None) -> list[str]:
 
 def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> None:
     from tidelog.check.chaos.page import page
-    from tidelog.cli.check import verdict_output
+    from tidelog.cli.check import print_verdict
 
     assert report.verdict is not None
     if keeps or not report.is_good:
@@ -94,7 +94,7 @@ def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> N
     if as_json:
         click.echo(json_text.dumps(report.as_json(), indent=1))
     else:
-        verdict_output.tell(report.verdict, as_json=False)
+        print_verdict(report.verdict, as_json=False)
         for problem in report.problems:
             click.echo(f"problem: {problem}")
         for (api, answer), count in sorted(report.late_counts.items()):

@@ -50,7 +50,7 @@ class Moment(ParamType):
 def offsets(**given: Any) -> None:
     """Print offsets of partitions: first, last, or by time, with the flags of kafka-get-offsets."""
     matches = _matcher(given)
-    from tidelog.cli.cluster import connect, list_offsets, metadata, reason
+    from tidelog.cli.admin_requests import connect, list_offsets, metadata, reason
     from tidelog.model import TopicPartition
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:

@@ -1,6 +1,7 @@
 """What the commands share: options that several tools have, and rules about which go together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +16,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _STORE = "tidelog.store"
+HANGING_AFTER_MINUTES = 15
+"""Since the last record: Kafka's default of transaction.max.timeout.ms, the longest that a coordinator waits."""
+
+NOT_OURS = ("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+"""What Kafka's configuration files say of things that are given elsewhere here."""
 
 
 class Refused(click.ClickException):
@@ -154,3 +160,25 @@ def usage(sentence: str) -> click.UsageError:
 
 def _name(option: str) -> str:
     return option.replace("-", "_")
+
+
+def client_options(file: str | None, pairs: Iterable[tuple[str, str]], flags: Mapping[str, object]) -> dict[str, str]:
+    """A client's options by Kafka's names: the file's, over them the pairs, over them the flags that are given."""
+    from tidelog.config import properties
+
+    found = properties.parse(Path(file).read_text(encoding="utf-8")) if file else {}
+    found.update(pairs)
+    found.update({name: str(value) for name, value in flags.items() if value is not None})
+    return {name: value for name, value in found.items() if name not in NOT_OURS}
+
+
+def is_true(given: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """A property that is true or false; anything but "true" is false, as in Kafka's tools."""
+    return given[name].strip().lower() == "true" if name in given else default
+
+
+def check_known(given: Mapping[str, str], known: Iterable[str], option: str) -> None:
+    """UsageError at a property that the tool does not have."""
+    for name in given:
+        if name not in known:
+            raise usage(f"{option} does not know {name!r}; there is {', '.join(known)}.")

@@ -1,6 +1,5 @@
 """`tidelog topics`: the flags of kafka-topics."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,6 @@ import click
 from tidelog.cli.options import (
     Pair,
     ParamType,
-    Refused,
     at_most_one,
     check_belongs,
     check_needed,
@@ -96,119 +94,12 @@ def topics(**given: Any) -> None:
     if action == "create":
         at_most_one(given, ("replica-assignment", "partitions"))
         at_most_one(given, ("replica-assignment", "replication-factor"))
-    from tidelog.cli.cluster import connect
+    from tidelog.cli import topic_actions
+    from tidelog.cli.admin_requests import connect
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        RUN[action](admin, given)
+        topic_actions.RUN[action](admin, given)
 
 
 def _needed(given: dict[str, Any], action: str) -> Sequence[str]:
     return () if action == "delete" and given["topic_id"] else NEEDED.get(action, ())
-
-
-def matching(admin: Any, given: dict[str, Any], *, must_exist: bool = True) -> list[str]:
-    """The names of the topics that --topic asks for, sorted; Refused where a named one does not exist."""
-    from tidelog.cli.cluster import topic_names
-
-    wanted = given["topic"]
-    found = sorted(
-        name
-        for name, is_internal in topic_names(admin).items()
-        if not (is_internal and given["exclude_internal"]) and (wanted is None or _matches(wanted, name))
-    )
-    if wanted and not found and must_exist and not given["if_exists"]:
-        raise Refused(f"Topic '{wanted}' does not exist as expected.")
-    return found
-
-
-def _matches(wanted: str, name: str) -> bool:
-    """Kafka's include list: a regular expression of the whole name, commas meaning 'or'."""
-    try:
-        return re.fullmatch(wanted.strip("\"' ").replace(",", "|"), name) is not None
-    except re.error as error:
-        raise Refused(f"--topic {wanted!r} is no regular expression: {error}.") from None
-
-
-def _create(admin: Any, given: dict[str, Any]) -> None:
-    from tidelog.cli.cluster import reason
-    from tidelog.errors import ErrorCode
-    from tidelog.wire.messages.topics.create_topics import (
-        CreatableReplicaAssignment,
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
-
-    name, assignment = given["topic"], given["replica_assignment"] or []
-    if "." in name or "_" in name:
-        click.echo(
-            "WARNING: Topic names with a period ('.') or an underscore ('_') can collide in the names of metrics: "
-            "use one of the two only.",
-            err=True,
-        )
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=given["partitions"] or -1,
-        replication_factor=given["replication_factor"] or -1,
-        assignments=[CreatableReplicaAssignment(partition_index=i, broker_ids=ids) for i, ids in enumerate(assignment)],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in given["config"]],
-    )
-    result = admin.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics[0]
-    if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given["if_not_exists"]:
-        return
-    if result.error_code:
-        raise Refused(reason(result.error_code, result.error_message))
-    click.echo(f"Created topic {name}.")
-
-
-def _list(admin: Any, given: dict[str, Any]) -> None:
-    for name in matching(admin, given, must_exist=False):
-        click.echo(name)
-
-
-def _describe(admin: Any, given: dict[str, Any]) -> None:
-    from tidelog.cli.topic_description import describe
-
-    describe(admin, given)
-
-
-def _alter(admin: Any, given: dict[str, Any]) -> None:
-    from tidelog.cli.cluster import describe_topics, reason
-    from tidelog.wire.messages.topics.create_partitions import (
-        CreatePartitionsAssignment,
-        CreatePartitionsRequest,
-        CreatePartitionsTopic,
-    )
-
-    described = describe_topics(admin, matching(admin, given))
-    assignment = given["replica_assignment"]
-    wanted = [
-        CreatePartitionsTopic(
-            name=topic.name,
-            count=given["partitions"],
-            assignments=assignment
-            and [CreatePartitionsAssignment(broker_ids=ids) for ids in assignment[len(topic.partitions) :]],
-        )
-        for topic in described
-    ]
-    if wanted:
-        for result in admin.ask(CreatePartitionsRequest(topics=wanted, timeout_ms=30_000)).results:
-            if result.error_code:
-                raise Refused(reason(result.error_code, result.error_message))
-
-
-def _delete(admin: Any, given: dict[str, Any]) -> None:
-    from tidelog.cli.cluster import reason
-    from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
-    names = matching(admin, given)
-    if names:
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=30_000
-        )
-        for result in admin.ask(request).responses:
-            if result.error_code:
-                raise Refused(f"Topic {result.name}: {reason(result.error_code, result.error_message)}")
-
-
-RUN = {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}

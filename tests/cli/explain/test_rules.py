@@ -2,16 +2,14 @@
 
 import pytest
 
-from tidelog.cli.explain.brokers import broker_findings, cluster_findings
-from tidelog.cli.explain.everything import all_findings
+from tidelog.cli.explain.cluster_rules import all_findings, broker_findings, cluster_findings, topic_findings
 from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Folder, PartitionSeen
 from tidelog.cli.explain.finding import amount, commands, numbered, span
-from tidelog.cli.explain.groups import GroupPosition, GroupSeen, group_findings
-from tidelog.cli.explain.partitions import partition_findings
-from tidelog.cli.explain.topics import topic_findings
-from tidelog.cli.groups.knowledge import GroupState, Member
-from tidelog.cli.replicas.knowledge import Ongoing
-from tidelog.cli.transactions.hanging import Open
+from tidelog.cli.explain.group_rules import GroupPosition, GroupSeen, group_findings
+from tidelog.cli.explain.partition_rules import partition_findings
+from tidelog.cli.groups.group_requests import GroupState, Member
+from tidelog.cli.replicas.replica_requests import Ongoing
+from tidelog.cli.transaction_actions import Open
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.transactions.describe_producers import ProducerState
 

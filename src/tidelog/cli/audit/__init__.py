@@ -1,1 +1,1 @@
-"""The command `tidelog audit`: what it is asked, and how its report is drawn."""
+"""`tidelog audit`: the command, and its report as text, as a page and as a picture of each partition."""

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.console.formatters import DEFAULT, Line, formatter
-from tidelog.cli.console.options import client_options
-from tidelog.cli.interrupting import terminated_as_interrupted
-from tidelog.cli.options import Pair, ParamType, Refused, at_most_one, broker_options, flag, usage
+from tidelog.cli.console.record_formatters import DEFAULT, Line, formatter
+from tidelog.cli.long_running import terminated_as_interrupted
+from tidelog.cli.options import Pair, ParamType, Refused, at_most_one, broker_options, client_options, flag, usage
 
 if TYPE_CHECKING:
     from tidelog.shell.transport import Consumer
@@ -77,7 +76,7 @@ def consume(**given: Any) -> None:
     }
     options = client_options(given["command_config"], given["command_properties"], flags)
     group = given["group"] or options.pop("group.id", None)
-    from tidelog.cli.cluster import check_reachable, keywords
+    from tidelog.cli.admin_requests import check_reachable, keywords
     from tidelog.client.options import ConsumerOptions
     from tidelog.shell.transport import Consumer
 
@@ -134,7 +133,7 @@ def _choose(consumer: "Consumer", group: str | None, given: dict[str, Any]) -> N
 
 
 def _matching(given: dict[str, Any]) -> list[str]:
-    from tidelog.cli.cluster import connect, topic_names
+    from tidelog.cli.admin_requests import connect, topic_names
 
     with connect(given["bootstrap_server"]) as admin:
         found = [name for name in sorted(topic_names(admin)) if re.fullmatch(given["include"], name)]

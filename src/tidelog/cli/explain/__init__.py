@@ -1,5 +1,5 @@
-"""`tidelog explain`: why the cluster is as it is, and the command that helps.
+"""`tidelog explain`: diagnoses the cluster and suggests commands that help.
 
-`gathering.py` asks the brokers and writes down `evidence.py`; rules (`brokers.py`, `partitions.py`, `topics.py`,
-`groups.py`) are functions from evidence to findings and ask nobody; `view.py` prints them.
+`evidence_gathering.py` queries the brokers and collects `evidence.py`; rules (`cluster_rules.py`, `partition_rules.py`,
+`group_rules.py`) are functions from evidence to findings (`finding.py`) and send no requests.
 """

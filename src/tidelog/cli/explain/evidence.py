@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tidelog.cli.replicas.knowledge import Ongoing
-from tidelog.cli.transactions.hanging import Open
+from tidelog.cli.replicas.replica_requests import Ongoing
+from tidelog.cli.transaction_actions import Open
 from tidelog.model import TopicPartition
 
 

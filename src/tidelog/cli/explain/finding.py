@@ -1,11 +1,19 @@
 """What a rule found out: one state of one thing, why it is so, and what helps."""
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
+
+import click
 
 Severity = Literal["error", "warning", "note"]
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+
+Connected = Callable[[str], str]
+"""From the words of a command to the whole command line."""
+
+COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +53,6 @@ def span(ms: float) -> str:
     return f"{ms / 3_600_000:.1f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
 
 
-Connected = Callable[[str], str]
-"""From the words of a command to the whole command line."""
-
-
 def commands(bootstrap: str) -> Connected:
     """How a command is spelled for the cluster that was asked."""
 
@@ -57,3 +61,20 @@ def commands(bootstrap: str) -> Connected:
         return f"tidelog {command} --bootstrap-server {bootstrap} {rest}".rstrip()
 
     return spelled
+
+
+def print_findings(findings: Sequence[Finding], about: str, *, as_json: bool) -> None:
+    """The gravest first. Colours are click's: none in a pipe."""
+    ordered = sorted(findings, key=lambda finding: ORDER[finding.severity])
+    if as_json:
+        click.echo(json.dumps({"about": about, "findings": [asdict(finding) for finding in ordered]}, indent=2))
+        return
+    if not ordered:
+        click.echo(f"{about}: all is well.")
+    for finding in ordered:
+        label = click.style(finding.severity, fg=COLOURS[finding.severity], bold=True)
+        click.echo(f"{label} {finding.about}: {finding.says}")
+        for fact in finding.because:
+            click.echo(f"    {fact}")
+        for help_ in finding.helps:
+            click.echo(f"    -> {help_}")

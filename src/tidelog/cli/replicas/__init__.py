@@ -1,1 +1,1 @@
-"""Where replicas stand and who leads: the commands that move them, elect, and look at folders."""
+"""Commands on replicas: move and balance them, elect leaders, describe log directories, delete records."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidelog.cli.formatting import listed
 from tidelog.cli.options import Refused, broker_ids, check_belongs, cluster_options, flag, one_action
-from tidelog.cli.words import listed
 
 if TYPE_CHECKING:
     from tidelog.model import TopicPartition
@@ -32,8 +32,8 @@ def rebalance(**given: Any) -> None:
     """Spread replicas, bytes and leaderships evenly over brokers and racks."""
     action = one_action(given, ACTIONS)
     check_belongs(given, action, BELONGS)
-    from tidelog.cli.cluster import connect
-    from tidelog.cli.replicas.balance import balanced
+    from tidelog.cli.admin_requests import connect
+    from tidelog.cli.replicas.balanced_layout import balanced
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         current, sizes, racks = _look(admin, given)
@@ -50,8 +50,8 @@ def _look(
     """The replicas and bytes of the topics, and the brokers that are to hold them."""
     import re
 
-    from tidelog.cli.cluster import topic_names
-    from tidelog.cli.replicas.knowledge import held, ongoing, racks, replicas_of
+    from tidelog.cli.admin_requests import topic_names
+    from tidelog.cli.replicas.replica_requests import held, ongoing, racks, replicas_of
     from tidelog.model import TopicPartition
 
     if ongoing(admin):
@@ -85,7 +85,7 @@ def show(
     moves: "Mapping[TopicPartition, Sequence[int]]",
 ) -> None:
     """Every move, then the brokers' shares."""
-    from tidelog.cli.replicas.balance import Load, loads
+    from tidelog.cli.replicas.balanced_layout import Load, loads
 
     copied = 0
     for partition, replicas in moves.items():
@@ -106,21 +106,21 @@ def show(
 
 def carry_out(admin: "Admin", moves: "Mapping[TopicPartition, Sequence[int]]", given: Mapping[str, Any]) -> None:
     """Batch by batch: the next starts when the one before has ended."""
-    from tidelog.cli.replicas import elections, throttles
-    from tidelog.cli.replicas.knowledge import replicas_of
-    from tidelog.cli.replicas.moves import alter
+    from tidelog.cli.replicas import leader_election, replication_throttles
+    from tidelog.cli.replicas.reassignment_actions import alter
+    from tidelog.cli.replicas.replica_requests import replicas_of
 
     batches = list(_batches(moves, given["batch"] or BATCH))
     for number, batch in enumerate(batches, 1):
         if given["throttle"]:
             present = replicas_of(admin, (topic for topic, _ in batch))
-            throttles.throttle(admin, throttles.paths({}, batch, present), given["throttle"])
+            replication_throttles.throttle(admin, replication_throttles.paths({}, batch, present), given["throttle"])
         if failed := alter(admin, batch):
             partition, why = next(iter(failed.items()))
             raise Refused(f"{partition} cannot be moved: {why}")
         click.echo(f"Batch {number} of {len(batches)}: {len(batch)} partitions")
         _await(admin, batch, given["timeout"])
-    elections.show(elections.elect(admin, "PREFERRED", list(moves)), "PREFERRED")
+    leader_election.show(leader_election.elect(admin, "PREFERRED", list(moves)), "PREFERRED")
 
 
 def _batches(
@@ -132,7 +132,7 @@ def _batches(
 
 
 def _await(admin: "Admin", batch: "Mapping[TopicPartition, Sequence[int]]", timeout_ms: int | None) -> None:
-    from tidelog.cli.replicas.knowledge import ongoing
+    from tidelog.cli.replicas.replica_requests import ongoing
 
     deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     while left := ongoing(admin).keys() & batch.keys():

@@ -1,2 +1,2 @@
-"""`tidelog simulate`: `command` reads the line, `seeds` runs many, `one` runs one, `failing` tells of one that broke,
-`hunting` looks for mutants; `pool` spreads all of it over processes, `watching` shows how far it is."""
+"""`tidelog simulate`: `simulate_command.py` parses the options, `seed_runs.py` runs seeds, `mutant_hunt.py` hunts the
+mutants of the catalogue and `drawn` those drawn by machine; `process_pool.py` spreads the work over processes."""

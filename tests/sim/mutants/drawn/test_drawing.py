@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.cli.simulate.drawn.tree import this_tree
+from tidelog.cli.simulate.drawn.source_tree import this_tree
 from tidelog.sim.mutants.drawn.drawing import draw, is_target, known_types, mutated, sites
 from tidelog.sim.mutants.drawn.equivalents import EQUIVALENTS
 from tidelog.sim.mutants.drawn.operators import OPERATORS

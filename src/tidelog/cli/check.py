@@ -1,0 +1,207 @@
+"""The table of `tidelog check`."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelog.cli.formatting import Column, lines
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Refused, flag
+
+if TYPE_CHECKING:
+    from tidelog.check.history.verdict import Verdict
+    from tidelog.check.workload.ground import Ground
+    from tidelog.check.workload.recorder import Recorder
+    from tidelog.check.workload.workload import Workload
+
+TICK_S = 0.25
+PLAIN_EVERY_S = 10.0
+"""How often a line is printed where the output is no terminal."""
+
+MOST_SHOWN = 5
+"""So many anomalies of a kind are told; the JSON has more."""
+
+
+@click.group()
+def check() -> None:
+    """Judge a cluster by what its clients were told: lost, duplicated, reordered, inconsistent or aborted records.
+
+    It works with any Kafka cluster. A history is a file of lines that say what each client did and saw.
+    """
+
+
+@check.command()
+@click.option("--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="The cluster.")
+@click.option("--seconds", type=click.FloatRange(1), default=60, show_default=True, help="How long to write and read.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("history.jsonl"), show_default=True,
+    help="The history.",
+)  # fmt: skip
+@click.option("--topics", type=click.IntRange(1, 100), default=2, show_default=True, help="How many topics.")
+@click.option("--partitions", type=click.IntRange(1, 1000), default=3, show_default=True, help="Partitions of a topic.")
+@click.option("--workers", type=click.IntRange(2, 64), default=4, show_default=True, help="Clients at a time.")
+@click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second, of all.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="What the clients' choices are drawn from."
+)
+@click.option("--transactions/--no-transactions", default=True, help="Half of the clients write in transactions.")
+@flag("keep", "Do not delete the topics; they are always kept where something is broken.")
+@flag("json", "Print the verdict as JSON.")
+def run(
+    bootstrap: str,
+    seconds: float,
+    out: Path,
+    topics: int,
+    partitions: int,
+    workers: int,
+    rate: float,
+    seed: int,
+    transactions: bool,
+    keep: bool,
+    json: bool,
+) -> None:
+    """Write unique values to topics of its own and read them, with clients that crash and change what they read; then
+    read everything once more and judge what was seen.
+
+    The exit code is 1 where something happened that Kafka's promises rule out.
+    """
+    from tidelog.check.workload import ground
+    from tidelog.check.workload.workload import Plan, Workload
+    from tidelog.cli.admin_requests import check_reachable
+
+    check_reachable(bootstrap)
+    plan = Plan(
+        seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed,
+        transactions=transactions,
+    )  # fmt: skip
+    place = ground.prepare(bootstrap, topics, partitions)
+    workload = Workload(place, plan, out)
+    _drive(workload, seconds)
+    verdict = _judged(out)
+    print_verdict(verdict, as_json=json, extra={"history": str(out), "topics": place.topics})
+    if verdict.is_good and not keep:
+        _remove(place)
+    click.get_current_context().exit(0 if verdict.is_good else 1)
+
+
+def _remove(place: "Ground") -> None:
+    from tidelog.check.workload import ground
+    from tidelog.errors import ApiError
+
+    try:
+        ground.remove(place)
+    except ApiError as error:
+        click.echo(f"The topics {', '.join(place.topics)} are left: {error}.", err=True)
+
+
+def _drive(workload: "Workload", seconds: float) -> None:
+    begun = time.monotonic()
+    with progress(workload.recorder) as tell:
+        workload.start()
+        while time.monotonic() - begun < seconds:
+            time.sleep(TICK_S)
+            workload.tick()
+            tell(f"{time.monotonic() - begun:.0f} of {seconds:.0f} s", is_pressing=False)
+        workload.finish(lambda line: tell(line, is_pressing=True))
+
+
+def _judged(file: Path) -> "Verdict":
+    from tidelog.check.history.text import parse
+    from tidelog.check.history.verdict import verify
+
+    with file.open(encoding="utf-8") as lines:
+        return verify(parse(lines))
+
+
+@contextmanager
+def progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
+    """`tell(text, is_pressing=…)` on stderr: a line that is redrawn on a terminal, in a pipe one now and then."""
+    from sys import stderr
+
+    is_terminal = stderr.isatty()
+    next_at = PLAIN_EVERY_S
+
+    def tell(text: str, *, is_pressing: bool) -> None:
+        nonlocal next_at
+        line = f"check: {text}, {_counts(recorder)}"
+        if is_terminal:
+            click.echo(f"\r{line}\x1b[K", err=True, nl=False)
+        elif is_pressing or recorder.seconds >= next_at:
+            next_at = recorder.seconds + PLAIN_EVERY_S
+            click.echo(line, err=True)
+
+    try:
+        yield tell
+    finally:
+        if is_terminal:
+            click.echo("", err=True)
+
+
+def _counts(recorder: "Recorder") -> str:
+    from tidelog.check.history.operation import INFO, OK, POLL, SEND, TXN
+
+    outcomes = recorder.outcomes
+    unknown = sum(count for (_, type_), count in outcomes.items() if type_ == INFO)
+    sends = outcomes[SEND, OK] + outcomes[TXN, OK]
+    return f"{sends} writes and {outcomes[POLL, OK]} polls answered, {unknown} calls without an answer"
+
+
+@check.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@flag("json", "Print the verdict as JSON.")
+def verify(file: Path, json: bool) -> None:
+    """Judge a history. The exit code is 1 where something is in it that Kafka's promises rule out."""
+    from tidelog.check.history.text import NotAHistory, parse
+    from tidelog.check.history.verdict import verify as judge
+
+    try:
+        with file.open(encoding="utf-8", errors="backslashreplace") as lines:
+            history = parse(lines)
+    except NotAHistory as refusal:
+        raise Refused(f"{file}, {refusal}.") from None
+    verdict = judge(history)
+    print_verdict(verdict, as_json=json)
+    click.get_current_context().exit(0 if verdict.is_good else 1)
+
+
+def print_verdict(verdict: "Verdict", *, as_json: bool, extra: dict[str, Any] | None = None) -> None:
+    if as_json:
+        click.echo(json.dumps({**verdict.as_json(), **(extra or {})}, indent=2))
+        return
+    from tidelog.check.history.verdict import KINDS
+
+    columns = [
+        Column("ANOMALY", 8, grows=True),
+        Column("FOUND", 5, grows=True),
+        Column("VERDICT", 8),
+        Column("MEANS", 0),
+    ]
+    rows = [
+        (kind, len(found), "allowed" if KINDS[kind].is_allowed else "BROKEN", KINDS[kind].meaning)
+        for kind, found in verdict.anomalies.items()
+    ]
+    if rows:
+        click.echo("\n".join(lines(columns, rows)))
+        click.echo()
+    for kind, found in verdict.anomalies.items():
+        if not KINDS[kind].is_allowed:
+            for anomaly in found[:MOST_SHOWN]:
+                click.echo(f"{kind}: {anomaly.text(verdict.header)}")
+            if len(found) > MOST_SHOWN:
+                click.echo(f"{kind}: {len(found) - MOST_SHOWN} more")
+    click.echo(_summary(verdict))
+
+
+def _summary(verdict: "Verdict") -> str:
+    figures = verdict.figures
+    counts = (
+        f"values: {figures['values_certain']} certain, {figures['values_indeterminate']} indeterminate, "
+        f"{figures['values_failed']} failed, {figures['values_read']} read; "
+        f"{figures['processes']} processes, {figures['partitions']} partitions, {figures['scans']} final readings"
+    )
+    last = "ok" if verdict.is_good else "FAILED"
+    return f"{counts}\nbroken {len(verdict.broken)} {last}"

@@ -1,1 +1,0 @@
-"""`tidelog check`: the history checker against any cluster."""

@@ -1,0 +1,191 @@
+"""Describing and altering the options of one entity or of all of a kind, in kafka-configs' form."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from tidelog.cli.admin_requests import alter_configs, describe_configs, metadata, reason
+from tidelog.cli.configs import Entity
+from tidelog.cli.options import Refused, usage
+from tidelog.client.admin import ANY
+from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from tidelog.config.quotas import CLIENT_ID, IP, OF_ADDRESSES, OF_CLIENTS, USER, Match
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tidelog.wire.messages.cluster.describe_client_quotas import EntryData as EntryWithQuotas
+from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
+from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
+
+DEFAULT_BROKERS_SOURCE = 3
+SOURCES = {
+    0: "UNKNOWN",
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+
+TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
+WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
+
+
+class Kind(NamedTuple):
+    """A kind of entity: its number in the protocol, its word, and the source of what was set on one of them."""
+
+    number: int
+    word: str
+    source: int
+
+
+KINDS = {
+    "topics": Kind(TOPIC, "topic", 1),
+    "brokers": Kind(BROKER, "broker", 2),
+    "groups": Kind(GROUP, "group", 8),
+    "client-metrics": Kind(CLIENT_METRICS, "client-metric", 7),
+    "broker-loggers": Kind(BROKER_LOGGER, "broker-logger", 6),
+}
+
+
+def describe_options(admin: Admin, kind: str, name: str | None, *, everything: bool) -> None:
+    """Print the options of an entity, or of each where no name is given."""
+    entities = _entities(admin, kind)
+    if name is None:
+        names = [*entities, *([""] if kind == "brokers" else [])]
+    elif name and name not in entities and not (everything and kind == "groups"):
+        raise Refused(f"The {KINDS[kind].word} '{name}' doesn't exist and doesn't have dynamic config.")
+    else:
+        names = [name]
+    for each in names:
+        _describe_one(admin, kind, each, everything=everything)
+
+
+def _entities(admin: Admin, kind: str) -> list[str]:
+    """The names there are; for brokers their ids."""
+    if kind == "topics":
+        return sorted(topic.name or "" for topic in metadata(admin).topics)
+    if kind in ("brokers", "broker-loggers"):
+        return [str(broker) for broker in sorted(broker.node_id for broker in metadata(admin, []).brokers)]
+    found = set(_groups(admin)) if kind == "groups" else set()
+    request = ListConfigResourcesRequest(resource_types=[KINDS[kind].number])
+    try:
+        found.update(each.resource_name for each in admin.ask(request, ANY).config_resources)
+    except ApiError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+    return sorted(found)
+
+
+def _groups(admin: Admin) -> list[str]:
+    brokers = [broker.node_id for broker in metadata(admin, []).brokers]
+    return sorted({group.group_id for broker in brokers for group in admin.ask(ListGroupsRequest(), broker).groups})
+
+
+def _describe_one(admin: Admin, kind: str, name: str, *, everything: bool) -> None:
+    which = KINDS[kind]
+    is_default = kind == "brokers" and not name
+    if is_default:
+        title = f"{'All' if everything else 'Default'} configs for brokers in the cluster are:"
+    else:
+        title = f"{'All' if everything else 'Dynamic'} configs for {which.word} {name} are:"
+    click.echo(title)
+    source = DEFAULT_BROKERS_SOURCE if is_default else which.source
+    found = describe_configs(admin, which.number, [name], broker=_at(kind, name), synonyms=True).get(name, [])
+    for entry in sorted(found, key=lambda each: str(each.name)):
+        if everything or entry.config_source == source:
+            click.echo(line(entry))
+
+
+def _at(kind: str, name: str) -> int:
+    """Which broker is asked: a broker's own options are its own affair."""
+    return int(name) if kind in ("brokers", "broker-loggers") and name else ANY
+
+
+def line(entry: Any) -> str:
+    """One option with where its value comes from."""
+    synonyms = ", ".join(f"{SOURCES.get(each.source)}:{each.name}={_text(each.value)}" for each in entry.synonyms)
+    sensitive = "true" if entry.is_sensitive else "false"
+    return f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def alter_options(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+    """Set and remove options of one entity in one request."""
+    which = KINDS[kind]
+    changes = [*set_.items(), *((each, None) for each in remove)]
+    alter_configs(admin, which.number, name, changes, broker=_at(kind, name))
+    if kind == "brokers" and not name:
+        click.echo("Completed updating default config for brokers in the cluster.")
+    else:
+        click.echo(f"Completed updating config for {which.word} {name}.")
+
+
+def _entries(admin: Admin, entities: Sequence[Entity]) -> list[EntryWithQuotas]:
+    """The entities of just these types that have quotas."""
+    components = [
+        ComponentData(entity_type=TYPES[kind], match_type=_match(name), match=name or None) for kind, name in entities
+    ]
+    response = admin.ask(DescribeClientQuotasRequest(components=components, strict=True), ANY)
+    if response.error_code:
+        raise Refused(reason(response.error_code, response.error_message))
+    return list(response.entries or ())
+
+
+def _set_now(admin: Admin, entities: Sequence[Entity]) -> set[str]:
+    return {value.key for entry in _entries(admin, entities) for value in entry.values}
+
+
+def describe_quotas(admin: Admin, entities: Sequence[Entity]) -> None:
+    """A line for each entity that has quotas."""
+    for entry in _entries(admin, entities):
+        named = {part.entity_type: part.entity_name for part in entry.entity}
+        who = ", ".join(_who(kind, named[kind]) for kind in (USER, CLIENT_ID, IP) if kind in named)
+        click.echo(f"Quota configs for {who} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
+
+
+def _match(name: str | None) -> Match:
+    if name is None:
+        return Match.ANY
+    return Match.EXACT if name else Match.DEFAULT
+
+
+def _who(kind: str, name: str | None) -> str:
+    return f"the default {WORDS[kind]}" if name is None else f"{WORDS[kind]} '{name}'"
+
+
+def alter_quotas(admin: Admin, entities: Sequence[Entity], *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+    allowed = OF_ADDRESSES if entities[0].kind == "ips" else OF_CLIENTS
+    unknown = [name for name in (*set_, *remove) if name not in allowed]
+    if unknown:
+        kinds = " and ".join(entity.kind for entity in entities)
+        raise Refused(f"{', '.join(unknown)}: no quota of {kinds}; there are {', '.join(allowed)}.")
+    absent = set(remove) - _set_now(admin, entities) if remove else set()
+    if absent:
+        raise Refused(f"{', '.join(sorted(absent))}: not set, so it cannot be removed.")
+    ops = [OpData(key=name, value=_number(name, text)) for name, text in set_.items()]
+    ops += [OpData(key=name, remove=True) for name in remove]
+    entity = [EntityData(entity_type=TYPES[kind], entity_name=name or None) for kind, name in entities]
+    for answer in admin.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)])).entries:
+        if answer.error_code:
+            raise Refused(reason(answer.error_code, answer.error_message))
+    kind, name = entities[0]
+    if name:
+        click.echo(f"Completed updating config for {kind.removesuffix('s')} {name}.")
+    else:
+        click.echo(f"Completed updating default config for {kind} in the cluster.")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise usage(f"{name} must be a number, not {text!r}.") from None

@@ -1,0 +1,87 @@
+"""`tidelog explain timeline T-0`: what happened to a partition, in order, as each broker remembers it."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from tidelog.cli.admin_requests import metadata
+from tidelog.cli.explain.evidence import BrokerEvent
+from tidelog.cli.explain.evidence_gathering import events, report
+from tidelog.shell.transport import Admin
+
+Fields = Mapping[str, Any]
+
+SENTENCES: dict[str, Callable[[Fields], str]] = {
+    "controller.elected": lambda f: f"becomes controller, epoch {f['epoch']}",
+    "controller.resigned": lambda f: f"is controller no more: {f['why']}",
+    "broker.registered": lambda f: f"broker {f['broker']} is registered, broker epoch {f['epoch']}",
+    "broker.gone": lambda f: f"broker {f['broker']} is gone",
+    "broker.leaving": lambda f: f"broker {f['broker']} is leaving",
+    "partition.elected": lambda f: (
+        f"{_leader(f['leader'])} is elected, leader epoch {f['leader_epoch']}, ISR {_isr(f['isr'])} "
+        f"(was {_leader(f['previous_leader'])}, {_isr(f['previous_isr'])}): {f['why']}"
+    ),
+    "partition.unclean": lambda f: (
+        f"broker {f['leader']} is elected uncleanly: none of the ISR {_isr(f['previous_isr'])} is alive"
+    ),
+    "isr.change": lambda f: f"ISR {_isr(f['previous_isr'])} becomes {_isr(f['isr'])}: {f['why']}",
+    "isr.shrink": lambda f: f"its ISR is now {_isr(f['isr'])}, a member fell behind",
+    "isr.expand": lambda f: f"its ISR is now {_isr(f['isr'])}, a replica caught up",
+    "partition.leader": lambda f: f"leads in epoch {f['epoch']}, {_offsets(f)}",
+    "partition.follower": lambda f: f"follows {_leader(f['leader'])} in epoch {f['epoch']}, {_offsets(f)}",
+    "log.truncate": lambda f: f"cuts its log from {f['before']} to {f['offset']}",
+    "log.corrupt": lambda f: f"its log is corrupt: {f['reason']}",
+    "log.uncleanable": lambda f: f"cannot compact its log: {f['reason']}",
+    "folder.failed": lambda f: f"its log folder {f['folder']} is offline: {f['reason']}",
+    "replica.deleted": lambda _: "deletes its replica",
+    "topic.deleting": lambda f: f"topic {f['topic']} is marked for deletion",
+    "topic.deleted": lambda f: f"topic {f['topic']} is gone",
+}
+"""Events that tell a partition's fate. Others stand as they are where they are about the partition."""
+
+
+def read(admin: Admin, partition: str) -> tuple[list[BrokerEvent], dict[int, int]]:
+    """The events about a partition, by time, and how many older ones each broker has forgotten. No event where none is
+    about it in particular."""
+    found: list[BrokerEvent] = []
+    forgotten: dict[int, int] = {}
+    for broker in sorted(each.node_id for each in metadata(admin).brokers):
+        told = report(admin, broker, partition)
+        if told is not None:
+            found += (event for event in events(told) if _matters(event, partition))
+            forgotten[broker] = told.forgotten
+    if not any("partition" in event.fields for event in found):
+        found.clear()
+    return sorted(found), forgotten
+
+
+def _matters(event: BrokerEvent, partition: str) -> bool:
+    topic = event.fields.get("topic")
+    if event.kind.startswith("topic."):
+        return topic == partition.rpartition("-")[0]
+    return event.kind in SENTENCES or "partition" in event.fields
+
+
+def lines(told: Iterable[BrokerEvent]) -> Iterator[str]:
+    for event in told:
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.wall_ms / 1000))
+        yield f"{moment}.{event.wall_ms % 1000:03d}  broker {event.broker}  {event.kind:<20}  {sentence(event)}"
+
+
+def sentence(event: BrokerEvent) -> str:
+    tell = SENTENCES.get(event.kind)
+    if tell is not None:
+        return tell(event.fields)
+    return " ".join(f"{name}={value}" for name, value in event.fields.items() if name not in ("partition", "broker"))
+
+
+def _leader(broker: int) -> str:
+    return "no leader" if broker < 0 else f"broker {broker}"
+
+
+def _offsets(fields: Fields) -> str:
+    return f"log end {fields['end']}, high watermark {fields['high_watermark']}"
+
+
+def _isr(isr: Iterable[int]) -> str:
+    return f"[{','.join(map(str, isr))}]"

@@ -1,0 +1,158 @@
+"""What a coordinator tells of a group, classic or KIP-848, in one shape."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidelog.cli.admin_requests import reason
+from tidelog.cli.options import Refused
+from tidelog.client.admin import Coordinator
+from tidelog.client.results import code_of
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.codec import decode
+from tidelog.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
+from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolAssignment
+from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+CLASSIC_MEMBER = 0
+BY_NAME_UNTIL = 9
+"""The newest version of OffsetFetch and OffsetCommit that names topics; later ones need their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    id: str
+    host: str
+    client_id: str
+    instance_id: str | None
+    assigned: Sequence[TopicPartition]
+    target: Sequence[TopicPartition] | None = None
+    epoch: int | None = None
+    speaks_classic: bool = False
+    """Whether it is a member of the classic protocol in a group of the consumer protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """`epoch` and `target_epoch` are None for classic groups."""
+
+    name: str
+    state: str
+    assignor: str
+    members: Sequence[Member] = field(default=())
+    epoch: int | None = None
+    target_epoch: int | None = None
+
+    @property
+    def is_inactive(self) -> bool:
+        return self.state in ("Empty", "Dead")
+
+
+class Committed(NamedTuple):
+    offset: int
+    leader_epoch: int = -1
+
+
+def describe_group(admin: Admin, name: str) -> GroupState:
+    """The group; Refused where it does not exist or its coordinator fails."""
+    found = admin.ask(DescribeGroupsRequest(groups=[name]), Coordinator(name)).groups[0]
+    missing = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not found.error_code and found.group_state == "Dead")
+    if missing:
+        newer = _describe_newer(admin, name)
+        if newer is not None:
+            return newer
+        raise Refused(f"Group {name} not found (GROUP_ID_NOT_FOUND).")
+    if found.error_code:
+        raise Refused(f"Group {name}: {reason(found.error_code, found.error_message)}")
+    members = [
+        Member(each.member_id, each.client_host, each.client_id, each.group_instance_id, _assigned(each))
+        for each in found.members
+    ]
+    return GroupState(name, found.group_state, found.protocol_data, members)
+
+
+def _assigned(member: Any) -> list[TopicPartition]:
+    """What the leader of a classic group assigned; nothing where it is no consumer's assignment."""
+    content = bytes(member.member_assignment)
+    if len(content) < 2:
+        return []
+    version = min(int.from_bytes(content[:2]), 3)
+    assignment = decode(ConsumerProtocolAssignment, version, memoryview(content)[2:])
+    return sorted(
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
+    )
+
+
+def _describe_newer(admin: Admin, name: str) -> GroupState | None:
+    """The group as one of KIP-848, or None where it is not one."""
+    try:
+        found = admin.ask(ConsumerGroupDescribeRequest(group_ids=[name]), Coordinator(name)).groups[0]
+    except ApiError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return None
+        raise
+    if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    if found.error_code:
+        raise Refused(f"Group {name}: {reason(found.error_code, found.error_message)}")
+    members = [
+        Member(
+            each.member_id,
+            each.client_host,
+            each.client_id,
+            each.instance_id,
+            _listed(each.assignment),
+            _listed(each.target_assignment),
+            each.member_epoch,
+            each.member_type == CLASSIC_MEMBER,
+        )
+        for each in found.members
+    ]
+    return GroupState(name, found.group_state, found.assignor_name, members, found.group_epoch, found.assignment_epoch)
+
+
+def _listed(assignment: Any) -> list[TopicPartition]:
+    return sorted(
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+def committed(admin: Admin, name: str) -> dict[TopicPartition, Committed]:
+    """What the group has committed, of all partitions."""
+    group = OffsetFetchRequestGroup(group_id=name, topics=None)
+    request = OffsetFetchRequest(group_id=name, topics=None, groups=[group], require_stable=True)
+    response = admin.ask(request, Coordinator(name), newest=BY_NAME_UNTIL)
+    answer = response.groups[0] if response.groups else response
+    if answer.error_code:
+        raise ApiError(code_of(answer.error_code))
+    return {
+        TopicPartition(topic.name, each.partition_index): Committed(each.committed_offset, each.committed_leader_epoch)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
+
+
+def coordinator_of(admin: Admin, name: str) -> tuple[str, int]:
+    """(`host:port`, broker id) of the group's coordinator."""
+    response = admin.ask(FindCoordinatorRequest(key=name, key_type=0, coordinator_keys=[name]), -1)
+    found = response.coordinators[0] if response.coordinators else response
+    if found.error_code:
+        raise ApiError(code_of(found.error_code))
+    return f"{found.host}:{found.port}", found.node_id
+
+
+def compact(partitions: Iterable[TopicPartition]) -> str:
+    """`a:0,1;b:2` of an assignment."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics.items())

@@ -1,1 +1,0 @@
-"""`tidelog lab`: stories of replication, told on the terminal or as a page."""

@@ -1,1 +1,0 @@
-"""`tidelog pipeline`: lists and runs what `tidelog.spark.pipelines` has."""

@@ -1,0 +1,130 @@
+"""The state of every replica, seen from outside with requests that any Kafka broker answers.
+
+Metadata tells leader, epoch and ISR; ListOffsets as a debugger (replica -2) tells a broker's own log end offset, and
+a Fetch at that offset, which has nothing to read, its high watermark. A broker that does not answer is a gap.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.cli.admin_requests import LATEST, ask_offsets, metadata
+from tidelog.errors import ApiError
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
+
+DEBUGGER = -2
+NAMES_UNTIL = 12
+"""The newest Fetch that names topics; version 11 is the first that followers answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """One replica of one partition; None where its broker does not say. `lag` counts records behind the leader."""
+
+    partition: TopicPartition
+    leader: int
+    epoch: int
+    in_sync: tuple[int, ...]
+    replica: int
+    log_end_offset: int | None = None
+    high_watermark: int | None = None
+    lag: int | None = None
+
+    @property
+    def state(self) -> str:
+        if self.replica == self.leader:
+            return "leader"
+        if self.log_end_offset is None:
+            return "silent"
+        return "in sync" if self.replica in self.in_sync else "behind"
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    log_end_offset: int
+    high_watermark: int | None = None
+
+
+def replicas(admin: Admin, pattern: str | None = None, *, timeout_ms: int = 3_000) -> list[ReplicaState]:
+    """Every replica of the topics whose whole name matches, of all that are not internal where there is no pattern, by
+    partition, in order of assignment."""
+    response = metadata(admin)
+    wanted = [
+        topic
+        for topic in response.topics
+        if (not topic.is_internal if pattern is None else re.fullmatch(pattern, topic.name or ""))
+    ]
+    held: dict[int, list[TopicPartition]] = {broker.node_id: [] for broker in response.brokers}
+    for topic, partition in _partitions(wanted):
+        for replica in partition.replica_nodes:
+            held.setdefault(replica, []).append(TopicPartition(topic, partition.partition_index))
+    live = {broker.node_id for broker in response.brokers}
+    positions = {broker: _ask(admin, broker, held[broker], timeout_ms) for broker in sorted(live) if held[broker]}
+    return [
+        state
+        for topic, partition in sorted(_partitions(wanted), key=lambda pair: (pair[0], pair[1].partition_index))
+        for state in _states(topic, partition, positions)
+    ]
+
+
+def _partitions(topics: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for topic in topics:
+        for partition in topic.partitions:
+            yield topic.name or "", partition
+
+
+def _states(
+    topic: str, partition: Any, positions: Mapping[int, Mapping[TopicPartition, _Position]]
+) -> Iterator[ReplicaState]:
+    name = TopicPartition(topic, partition.partition_index)
+    leaders = positions.get(partition.leader_id, {}).get(name)
+    for replica in partition.replica_nodes:
+        own = positions.get(replica, {}).get(name)
+        lag = max(0, leaders.log_end_offset - own.log_end_offset) if leaders and own else None
+        yield ReplicaState(
+            name,
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.isr_nodes),
+            replica,
+            own.log_end_offset if own else None,
+            own.high_watermark if own else None,
+            lag,
+        )
+
+
+def _ask(
+    admin: Admin, broker: int, partitions: list[TopicPartition], timeout_ms: int
+) -> dict[TopicPartition, _Position]:
+    """What one broker says of its replicas; nothing where it does not answer in time."""
+    try:
+        ends = ask_offsets(
+            admin, broker, dict.fromkeys(partitions, LATEST), replica=DEBUGGER, timeout_ms=timeout_ms, retries=False
+        )
+        known = {partition: end.offset for partition, end in ends.items() if not end.error and end.offset >= 0}
+        watermarks = _watermarks(admin, broker, known, timeout_ms)
+    except ApiError:
+        return {}
+    return {partition: _Position(end, watermarks.get(partition)) for partition, end in known.items()}
+
+
+def _watermarks(
+    admin: Admin, broker: int, ends: Mapping[TopicPartition, int], timeout_ms: int
+) -> dict[TopicPartition, int]:
+    topics: dict[str, list[FetchPartition]] = {}
+    for (topic, partition), end in ends.items():
+        asked = FetchPartition(partition=partition, fetch_offset=end, partition_max_bytes=1)
+        topics.setdefault(topic, []).append(asked)
+    request = FetchRequest(
+        max_bytes=1, topics=[FetchTopic(topic=name, partitions=asked) for name, asked in topics.items()]
+    )
+    response = admin.ask(request, broker, newest=NAMES_UNTIL, timeout_ms=timeout_ms, retries=False)
+    return {
+        TopicPartition(topic.topic, each.partition_index): each.high_watermark
+        for topic in response.responses
+        for each in topic.partitions
+        if not each.error_code and each.high_watermark >= 0
+    }

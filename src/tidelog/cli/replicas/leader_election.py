@@ -1,0 +1,94 @@
+"""`tidelog leader-election`: the flags and the words of kafka-leader-election."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelog.cli.options import Refused, cluster_options, flag, is_given, usage
+
+if TYPE_CHECKING:
+    from tidelog.errors import ErrorCode
+    from tidelog.model import TopicPartition
+    from tidelog.shell.transport import Admin
+
+TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
+SCOPES = ("topic", "all-topic-partitions", "path-to-json-file")
+
+
+@click.command()
+@cluster_options
+@click.option(
+    "--admin.config", "admin_config", type=click.Path(exists=True, dir_okay=False), help="As --command-config."
+)
+@click.option(
+    "--election-type",
+    type=click.Choice([name.lower() for name in TYPES], case_sensitive=False),
+    required=True,
+    help="Preferred where another than the first replica leads, unclean where none does.",
+)
+@click.option("--topic", help="The topic of --partition.")
+@click.option("--partition", type=int, help="The partition to elect a leader of.")
+@flag("all-topic-partitions", "Elect in all partitions where it is due.")
+@click.option("--path-to-json-file", type=click.Path(exists=True, dir_okay=False), help="The partitions, as JSON.")
+def leader_election(**given: Any) -> None:
+    """Elect leaders of partitions, with the flags of kafka-leader-election."""
+    if sum(is_given(given[scope.replace("-", "_")]) for scope in SCOPES) != 1:
+        raise usage(f"One and only one of the following options is required: {', '.join(SCOPES)}")
+    if given["topic"] is not None and given["partition"] is None:
+        raise usage("Missing required option(s): partition")
+    if given["topic"] is None and given["partition"] is not None:
+        raise usage("Option partition is only allowed if topic is used")
+    from tidelog.cli.admin_requests import connect
+    from tidelog.cli.replicas.json_files import read_partitions
+    from tidelog.model import TopicPartition
+
+    wanted = None
+    if given["topic"] is not None:
+        wanted = [TopicPartition(given["topic"], given["partition"])]
+    elif given["path_to_json_file"] is not None:
+        wanted = read_partitions(given["path_to_json_file"])
+    with connect(given["bootstrap_server"], given["admin_config"] or given["command_config"]) as admin:
+        show(elect(admin, given["election_type"].upper(), wanted), given["election_type"].upper())
+
+
+def elect(
+    admin: "Admin", kind: str, wanted: "Sequence[TopicPartition] | None"
+) -> "dict[TopicPartition, tuple[ErrorCode, str | None]]":
+    """What became of each partition; with none named, of those where something was done."""
+    from tidelog.client.admin import ANY
+    from tidelog.client.results import code_of
+    from tidelog.errors import ApiError
+    from tidelog.model import TopicPartition
+    from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+    topics: dict[str, TopicPartitions] = {}
+    for topic, partition in wanted or ():
+        topics.setdefault(topic, TopicPartitions(topic=topic, partitions=[])).partitions.append(partition)
+    named = None if wanted is None else list(topics.values())
+    response = admin.ask(ElectLeadersRequest(election_type=TYPES[kind], topic_partitions=named), ANY)
+    if response.error_code:
+        raise ApiError(code_of(response.error_code))
+    return {
+        TopicPartition(topic.topic, each.partition_id): (code_of(each.error_code), each.error_message)
+        for topic in response.replica_election_results
+        for each in topic.partition_result
+    }
+
+
+def show(results: "dict[TopicPartition, tuple[ErrorCode, str | None]]", kind: str) -> None:
+    """Say what was done; Refused where something could not be."""
+    from tidelog.errors import ErrorCode
+
+    done = [partition for partition, (code, _) in results.items() if code is ErrorCode.NONE]
+    idle = [partition for partition, (code, _) in results.items() if code is ErrorCode.ELECTION_NOT_NEEDED]
+    if done:
+        listed = ", ".join(map(str, sorted(done)))
+        click.echo(f"Successfully completed leader election ({kind}) for partitions {listed}")
+    if idle:
+        click.echo(f"Valid replica already elected for partitions {', '.join(map(str, sorted(idle)))}")
+    failed = {p: why for p, why in results.items() if why[0] not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)}
+    for partition, (code, message) in sorted(failed.items()):
+        click.echo(f"Error completing leader election ({kind}) for partition: {partition}: {code.name}: {message}")
+    if failed:
+        raise Refused(f"{len(failed)} replica(s) could not be elected")

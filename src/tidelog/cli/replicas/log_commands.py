@@ -1,0 +1,100 @@
+"""`tidelog log-dirs`: the flags, the words and the JSON of kafka-log-dirs."""
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import click
+
+from tidelog.cli.formatting import listed
+from tidelog.cli.options import Refused, broker_ids, cluster_options, flag, usage
+
+MOVED_MS = 30_000
+
+
+@click.command()
+@cluster_options
+@flag("describe", "Describe the log folders of brokers.")
+@click.option("--topic-list", default="", help="Only these topics, as a,b,c.")
+@click.option("--broker-list", default="", help="Only these brokers, as 0,1,2.")
+def log_dirs(**given: Any) -> None:
+    """Describe what the log folders of brokers hold, with the flags of kafka-log-dirs."""
+    if not given["describe"]:
+        raise usage("--describe is needed.")
+    wanted = broker_ids(given["broker_list"]) if given["broker_list"] else []
+    topics = {topic.strip() for topic in given["topic_list"].split(",") if topic.strip()}
+    from tidelog.cli.admin_requests import connect
+    from tidelog.cli.replicas.replica_requests import racks
+    from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+
+    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        known = racks(admin)
+        if strangers := [broker for broker in wanted if broker not in known]:
+            raise Refused(
+                f"ERROR: The given brokers do not exist from --broker-list: {listed(sorted(strangers))}. "
+                f"Current existent brokers: {listed(sorted(known))}"
+            )
+        brokers = sorted(wanted or known)
+        click.echo("Querying brokers for log directories information")
+        results = {broker: admin.ask(DescribeLogDirsRequest(topics=None), broker).results for broker in brokers}
+    click.echo(f"Received log directory information from brokers {listed(brokers)}")
+    entries = [{"broker": id_, "logDirs": [_folder(each, topics) for each in found]} for id_, found in results.items()]
+    click.echo(json.dumps({"version": 1, "brokers": entries}, separators=(",", ":")))
+
+
+def _folder(result: Any, topics: Collection[str]) -> dict[str, Any]:
+    from tidelog.client.results import code_of
+
+    partitions = [
+        {
+            "partition": f"{topic.name}-{each.partition_index}",
+            "size": each.partition_size,
+            "offsetLag": each.offset_lag,
+            "isFuture": each.is_future_key,
+        }
+        for topic in result.topics
+        if not topics or topic.name in topics
+        for each in topic.partitions
+    ]
+    error = code_of(result.error_code).name if result.error_code else None
+    return {"partitions": partitions, "error": error, "logDir": result.log_dir}
+
+
+@click.command()
+@cluster_options
+@click.option(
+    "--offset-json-file",
+    type=click.Path(exists=True, dir_okay=False),
+    required=True,
+    help="Partitions with the offset before which records go; -1 means the high watermark.",
+)
+def delete_records(**given: Any) -> None:
+    """Delete the oldest records of partitions, with the flags of kafka-delete-records."""
+    from tidelog.cli.admin_requests import connect, reason
+    from tidelog.cli.replicas.json_files import read_offsets
+    from tidelog.client.admin import Leader
+    from tidelog.errors import ApiError, ErrorCode
+    from tidelog.wire.messages.records.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsRequest,
+        DeleteRecordsTopic,
+    )
+
+    offsets = read_offsets(given["offset_json_file"])
+    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        click.echo("Executing records delete operation")
+        click.echo("Records delete operation completed:")
+        for name, offset in offsets.items():
+            wanted = DeleteRecordsPartition(partition_index=name.partition, offset=offset)
+            request = DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name=name.topic, partitions=[wanted])], timeout_ms=MOVED_MS
+            )
+            try:
+                result = admin.ask(request, Leader(*name)).topics[0].partitions[0]
+            except ApiError as error:
+                click.echo(f"partition: {name}\terror: {reason(error.code, error.message)}")
+                continue
+            if result.error_code == ErrorCode.NONE:
+                click.echo(f"partition: {name}\tlow_watermark: {result.low_watermark}")
+            else:
+                click.echo(f"partition: {name}\terror: {reason(result.error_code)}")

@@ -1,0 +1,114 @@
+"""What the commands on replicas ask of the cluster."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tidelog.cli.admin_requests import describe_topics, metadata
+from tidelog.cli.options import Refused
+from tidelog.cli.replicas.json_files import Replica
+from tidelog.client.admin import CONTROLLER
+from tidelog.client.results import code_of
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
+from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+
+class Ongoing(NamedTuple):
+    """A reassignment under way."""
+
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+    @property
+    def sources(self) -> list[int]:
+        return [broker for broker in self.replicas if broker not in self.adding]
+
+
+def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition, Ongoing]:
+    """All reassignments under way, sorted; none where the cluster is too old to be asked."""
+    try:
+        response = admin.ask(ListPartitionReassignmentsRequest(topics=None), CONTROLLER, timeout_ms=timeout_ms)
+    except ApiError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return {}
+        raise
+    if response.error_code:
+        raise ApiError(code_of(response.error_code), response.error_message)
+    found = {
+        TopicPartition(topic.name, each.partition_index): Ongoing(
+            each.replicas, each.adding_replicas, each.removing_replicas
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+    return dict(sorted(found.items()))
+
+
+def racks(admin: Admin) -> dict[int, str | None]:
+    """The brokers that live."""
+    return {broker.node_id: broker.rack for broker in metadata(admin, ()).brokers}
+
+
+def replicas_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
+    """The replicas of these topics' partitions; Refused where one does not exist."""
+    wanted = sorted(set(topics))
+    described = describe_topics(admin, wanted)
+    missing = set(wanted) - {topic.name for topic in described}
+    if missing:
+        raise Refused(f"Topic {min(missing)} not found.")
+    return {
+        TopicPartition(topic.name, each.partition_index): list(each.replica_nodes)
+        for topic in described
+        for each in topic.partitions
+    }
+
+
+class Held(NamedTuple):
+    """A replica as its broker holds it. `size` in bytes, `lag` in offsets; `future`: it is on its way there."""
+
+    folder: str
+    size: int
+    lag: int
+    future: bool
+
+
+def log_folders(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
+    """What a broker says of its log folders; nothing where it does not answer in time."""
+    request = DescribeLogDirsRequest(topics=None)
+    try:
+        found: list[DescribeLogDirsResult] = admin.ask(request, broker, timeout_ms=5_000).results
+    except ApiError:
+        return []
+    return found
+
+
+def held(admin: Admin, brokers: Iterable[int]) -> dict[Replica, list[Held]]:
+    """What the folders of these brokers hold; those that do not answer are left out."""
+    found: dict[Replica, list[Held]] = {}
+    for broker in sorted(brokers):
+        for result in log_folders(admin, broker):
+            for topic in result.topics if result.error_code == ErrorCode.NONE else ():
+                for each in topic.partitions:
+                    replica = Replica(broker, topic.name, each.partition_index)
+                    holding = Held(result.log_dir, each.partition_size, each.offset_lag, each.is_future_key)
+                    found.setdefault(replica, []).append(holding)
+    return found
+
+
+def folders_of(admin: Admin, replicas: Mapping[TopicPartition, Iterable[int]]) -> dict[Replica, str]:
+    """Where the replicas stand on their brokers, as far as these live."""
+    brokers = {broker for own in replicas.values() for broker in own} & racks(admin).keys()
+    return {
+        replica: each.folder
+        for replica, holdings in held(admin, brokers).items()
+        if (replica.topic, replica.partition) in replicas
+        for each in holdings
+        if not each.future
+    }
+
+
+def size_of(holdings: Mapping[Replica, list[Held]], replica: Replica) -> int:
+    return next((each.size for each in holdings.get(replica, ()) if not each.future), 0)

@@ -1,0 +1,81 @@
+"""Throttles of reassignments (KIP-73): which replicas a move throttles, set with it and cleared when it is over."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import click
+
+from tidelog.cli.admin_requests import alter_configs
+from tidelog.cli.formatting import listed, plural
+from tidelog.cli.replicas.replica_requests import Ongoing, racks
+from tidelog.config.alter import BROKER, TOPIC
+from tidelog.config.quotas import FOLLOWER_REPLICAS, LEADER_REPLICAS, LISTS, RATES
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
+from tidelog.shell.transport import Admin
+
+FOLDER_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+class Path(NamedTuple):
+    """From which brokers a partition is copied to which."""
+
+    sources: Collection[int]
+    destinations: Collection[int]
+
+
+def paths(
+    current: Mapping[TopicPartition, Ongoing],
+    proposed: Mapping[TopicPartition, Sequence[int]],
+    replicas: Mapping[TopicPartition, Sequence[int]],
+) -> dict[TopicPartition, Path]:
+    """Of all moves: those under way, and those proposed."""
+    found = {partition: Path(move.sources, move.adding) for partition, move in current.items()}
+    for partition, target in proposed.items():
+        sources = found[partition].sources if partition in found else replicas[partition]
+        found[partition] = Path(sources, [broker for broker in target if broker not in sources])
+    return found
+
+
+def throttle(admin: Admin, moves: Mapping[TopicPartition, Path], rate: int) -> None:
+    """Throttle these moves: sources as leaders, destinations as followers."""
+    leaders: dict[str, set[str]] = {}
+    followers: dict[str, set[str]] = {}
+    for (topic, partition), path in moves.items():
+        leaders.setdefault(topic, set()).update(f"{partition}:{broker}" for broker in path.sources)
+        followers.setdefault(topic, set()).update(f"{partition}:{broker}" for broker in path.destinations)
+    for topic, sources in leaders.items():
+        lists = {LEADER_REPLICAS: ",".join(sorted(sources)), FOLLOWER_REPLICAS: ",".join(sorted(followers[topic]))}
+        alter_configs(admin, TOPIC, topic, lists.items())
+    brokers = {broker for path in moves.values() for broker in (*path.sources, *path.destinations)}
+    limit_brokers(admin, brokers, dict.fromkeys(RATES, str(rate)))
+    click.echo(f"The inter-broker throttle limit was set to {rate} B/s")
+
+
+def throttle_folders(admin: Admin, brokers: Iterable[int], rate: int) -> None:
+    """Throttle moves between folders."""
+    limit_brokers(admin, brokers, {FOLDER_RATE: str(rate)})
+    click.echo(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+
+
+def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Clear the throttles of all brokers and of these topics: nobody knows any more from where they were moved."""
+    brokers = {*racks(admin), *(broker for replicas in targets.values() for broker in replicas)}
+    click.echo(f"Clearing broker-level throttles on broker{plural(brokers)} {listed(sorted(brokers))}")
+    limit_brokers(admin, brokers, dict.fromkeys((*RATES, FOLDER_RATE)))
+    topics = sorted({topic for topic, _ in targets})
+    click.echo(f"Clearing topic-level throttles on topic{plural(topics)} {listed(topics)}")
+    for topic in topics:
+        try:
+            alter_configs(admin, TOPIC, topic, [(option, None) for option in LISTS])
+        except ApiError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+
+
+def limit_brokers(admin: Admin, brokers: Iterable[int], options: Mapping[str, str | None]) -> None:
+    """A broker's own options are altered at that broker; one that is dead keeps what it has."""
+    living = racks(admin)
+    for broker in sorted(brokers):
+        if broker in living:
+            alter_configs(admin, BROKER, str(broker), options.items(), broker=broker)

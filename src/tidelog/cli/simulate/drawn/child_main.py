@@ -1,0 +1,168 @@
+"""The process in which one mutant lives, started as `python -m` this module, with its orders on standard input.
+
+It appends lines of JSON to the answer's file: `at` before each step, so that a time-out has a place; `found` where the
+mutant was found out; `done` at the end. SIGALRM ends it where a step takes too long. It imports nothing of what is
+mutated before the hook is there.
+"""
+
+import itertools
+import json
+import marshal
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.simulate.drawn.child_process import Answer
+from tidelog.sim.mutants.drawn.importing import Make, substituted
+
+if TYPE_CHECKING:
+    from tidelog.lab.playback import Playback
+
+MEMORY = 6 << 30
+"""A mutant that never stops to gather things must not take the machine's memory."""
+
+
+PASSED_OR_FAILED = (0, 1, 5)
+"""Codes with which pytest ends: the last is that there was no test."""
+
+Tell = Callable[[], "Playback"]
+
+
+def measure(orders: Mapping[str, Any], answer: Answer) -> None:
+    """Run tests and write down which blocks each of them reaches."""
+    from tidelog.cli.simulate.drawn.pytest_plugins import Measuring
+
+    plugin = Measuring(answer)
+    _pytest(answer, ["--selection", "quick", *orders["paths"]], plugin)
+    Path(orders["into"]).write_text(json.dumps(plugin.result()), encoding="utf-8")
+
+
+def tests(orders: Mapping[str, Any], answer: Answer) -> None:
+    """Run these tests in this order until one fails."""
+    from tidelog.cli.simulate.drawn.pytest_plugins import Killing
+
+    limits: dict[str, int] = orders["limits"]
+    files = dict.fromkeys(name.partition("::")[0] for name in limits)
+    code = _pytest(answer, ["-x", *files], Killing(limits, answer))
+    if code not in PASSED_OR_FAILED:
+        answer.found("the collection of tests", f"pytest ended with {code}")
+
+
+def _pytest(answer: Answer, arguments: list[str], plugin: object) -> int:
+    """pytest's exit code. Its temporary folders are this child's own: others clean up after each other meanwhile."""
+    import pytest
+
+    always = ["-q", "-p", "no:cacheprovider", "--timeout=0", "--basetemp", str(answer.path.with_suffix(".tmp"))]
+    return int(pytest.main([*always, *arguments], [plugin]))
+
+
+def playbacks(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
+    """(name, the call that plays it); `scenarios` is a folder of stories: commands and the output they must have."""
+    from tidelog.lab.engine import tell
+    from tidelog.lab.library import find, names
+
+    for name in names():
+        knobs = find(name).knobs.values()
+        for values in itertools.product(*(knob.values for knob in knobs)):
+            given = dict(zip((knob.name for knob in knobs), values, strict=True))
+            yield " ".join((name, *values)), partial(tell, find(name), given)
+    for path in sorted(Path(scenarios).glob("*.txt")) if scenarios else ():
+        yield path.name, partial(_as_it_stands, path)
+
+
+def end_of(tell: Tell) -> list[object]:
+    """What is judged of a telling; a story that cannot be told has an end, too."""
+    try:
+        verdict = tell().verdict
+    except Exception as error:  # noqa: BLE001  (whatever broke is what was looked for)
+        return [repr(error)]
+    return [verdict.ok, [record.label for record in verdict.lost], verdict.differs, verdict.sentences]
+
+
+def _as_it_stands(path: Path) -> "Playback":
+    from tidelog.lab.commands import VERBS
+    from tidelog.lab.engine import tell
+    from tidelog.lab.language import Command, read
+
+    def told(command: Command, lines: list[str]) -> None:
+        assert (lines or ["ok"]) == command.expected, f"{path.name}:{command.line}: {command.text}"
+
+    return tell(read(path.stem, path.name, path.read_text(encoding="utf-8"), VERBS), told=told)
+
+
+def stories(orders: Mapping[str, Any], answer: Answer) -> None:
+    """Tell stories with all their knobs; each must end as `ends` says, or, where nothing is said, `into` gets it."""
+    known: dict[str, object] | None = orders.get("ends")
+    ends: dict[str, object] = {}
+    for name, tell in playbacks(orders["scenarios"]):
+        answer.at(name)
+        ends[name] = end_of(tell)
+        if known is not None and ends[name] != known[name]:
+            return answer.found(name, str(ends[name]))
+    if "into" in orders:
+        Path(orders["into"]).write_text(json.dumps(ends), encoding="utf-8")
+    return None
+
+
+def seeds(orders: Mapping[str, Any], answer: Answer) -> None:
+    """Run seeds until one breaks an invariant."""
+    from tidelog.sim.plan import Plan
+    from tidelog.sim.run import run
+
+    for seed in range(orders["first"], orders["first"] + orders["count"]):
+        answer.at(str(seed))
+        outcome = run(Plan(seed))
+        if not outcome.ok:
+            return answer.found(str(seed), outcome.invariant)
+    return None
+
+
+STAGES: dict[str, Callable[[Mapping[str, Any], Answer], None]] = {
+    "measure": measure,
+    "tests": tests,
+    "stories": stories,
+    "seeds": seeds,
+}
+
+
+def _makes(orders: Mapping[str, Any]) -> dict[str, Make]:
+    """The mutant's code in the place of its module's, or probes in all modules."""
+    if "probes" in orders:
+        import builtins
+
+        from tidelog.cli.simulate.drawn import pytest_plugins
+        from tidelog.sim.mutants.drawn.probes import REACHED, probed_code
+
+        setattr(builtins, REACHED, pytest_plugins.reached.add)
+        return {module: partial(probed_code, module) for module in orders["probes"]}
+    if "module" in orders:
+        code: CodeType = marshal.loads(Path(orders["code"]).read_bytes())  # noqa: S302  (the parent wrote it)
+        return {orders["module"]: lambda _source, _path: code}
+    return {}
+
+
+def main() -> None:
+    orders = json.load(sys.stdin)
+    answer = Answer(Path(orders["answer"]))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
+    with substituted(_makes(orders)):
+        answer.at("the imports")
+        try:
+            STAGES[orders["stage"]](orders, answer)
+        except Exception as error:
+            if "module" not in orders or orders["stage"] == "tests":  # pytest keeps what a mutant raises to itself
+                answer.broken(repr(error))
+                raise
+            answer.found("an exception", repr(error))
+    signal.alarm(0)
+    answer.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""The hunt: mutants are drawn, and each meets the tests that reach it, then the stories, then seeds."""
+
+import json
+import marshal
+import time
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidelog.cli.long_running import progress, terminated_as_interrupted
+from tidelog.cli.simulate.drawn import hunt_results, reached_blocks
+from tidelog.cli.simulate.drawn.child_process import Found, run_child
+from tidelog.cli.simulate.drawn.hunt_results import Verdict, kept
+from tidelog.cli.simulate.drawn.source_tree import Tree, mirror, this_tree
+from tidelog.cli.simulate.process_pool import ordered
+from tidelog.sim.mutants.drawn.drawing import Site, draw, known_types, mutated
+from tidelog.sim.mutants.drawn.equivalents import reason
+from tidelog.sim.mutants.drawn.signatures import Signatures
+
+INTERRUPTED = 130
+EQUIVALENT = "equivalent"
+NO_TESTS = "There are no tests here, or no pytest to run them: only stories and seeds hunt the mutants."
+DOUBTS = 3
+"""So often a test is left out that fails without the mutant, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunters:
+    """`reach`: the files of what tests reach, none where there are no tests; `ends`: the file of how stories end;
+    `seeds` of the simulator from `first` on."""
+
+    reach: tuple[Path, ...]
+    ends: Path
+    first: int
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`code` is marshalled."""
+
+    site: Site
+    code: bytes
+
+    def orders(self, stage: str, **more: Any) -> dict[str, Any]:
+        return {"stage": stage, "module": self.site.module, **more}
+
+
+def run_drawn(count: int, seed: int, first: int, seeds: int, workers: int, keep: Path) -> int:
+    """The exit code: 1 where a mutant survived that is not known as equivalent, else 130 where it was interrupted."""
+    tree, is_whole = this_tree(), True
+    verdicts: list[Verdict] = []
+    keep.mkdir(parents=True, exist_ok=True)
+    drawn = draw(tree.sources, count, seed)
+    before = kept(tree, keep, first, seeds)
+    if tree.root is None:
+        click.echo(NO_TESTS, err=True)
+    try:
+        with terminated_as_interrupted(), progress() as show:
+            paths = tuple(reached_blocks.measured(tree, keep, workers, show)) if tree.root else ()
+            hunters = Hunters(paths, _ends(tree, keep), first, seeds)
+            known = [before.find(site) for site in drawn]
+            unknown = (site for site, verdict in zip(drawn, known, strict=True) if verdict is None)
+            hunted = ordered(partial(_hunt, hunters), unknown, workers)
+            for verdict in (next(hunted) if old is None else old for old in known):
+                if before.find(verdict.site) is None and reason(verdict.site) is None:
+                    before.add(verdict)
+                verdicts.append(_settled(verdict))
+                click.echo(hunt_results.row(tree, len(verdicts), verdicts[-1]))
+                show(f"{len(verdicts)} of {len(drawn)} mutants")
+    except KeyboardInterrupt:
+        is_whole = False
+        click.echo("interrupted: what there is by now", err=True)
+    survivors = hunt_results.conclude(tree, verdicts)
+    return 1 if survivors else 0 if is_whole else INTERRUPTED
+
+
+def _settled(verdict: Verdict) -> Verdict:
+    """A survivor that was read and found equivalent is one, whenever it was hunted."""
+    why = None if verdict.found else reason(verdict.site)
+    if why is None:
+        return verdict
+    return Verdict(verdict.site, Found(EQUIVALENT, why), verdict.before, verdict.after, verdict.seconds)
+
+
+@cache
+def _known() -> Signatures:
+    return known_types(this_tree().sources)
+
+
+def _hunt(hunters: Hunters, site: Site) -> Verdict:
+    begun, tree = time.monotonic(), this_tree()
+    mutation = mutated(tree.sources[site.module], site, _known())
+    if reason(site) is not None:
+        return Verdict(site, None, mutation.before, mutation.after)
+    mutant = Mutant(site, marshal.dumps(mutation.code(str(tree.path(site.module)))))
+    found = _by_tests(hunters, mutant) or _by_stories(hunters, mutant) or _by_seeds(hunters, mutant)
+    return Verdict(site, found, mutation.before, mutation.after, time.monotonic() - begun)
+
+
+def _by_tests(hunters: Hunters, mutant: Mutant) -> Found | None:
+    tests = reached_blocks.read(hunters.reach)
+    for wave in tests.waves(mutant.site, mirror(mutant.site.module)):
+        left = dict(wave)
+        for _ in range(DOUBTS):
+            found = run_child(mutant.orders("tests", limits=left), "test", this_tree().root, mutant.code)
+            if found is None:
+                break
+            if _is_believed(found, left, mirror(mutant.site.module)):
+                return found
+            del left[found.name]
+    return None
+
+
+def _is_believed(found: Found, limits: dict[str, int], near: str) -> bool:
+    """A test beside the code fails for the mutant only; another one, or one that takes too long, may fail by itself
+    on a machine that has much else to do, or behind other tests: it must pass there without the mutant."""
+    if found.name not in limits or (found.by == "test" and found.name.startswith(near)):
+        return True
+    files = list(dict.fromkeys(map(_file, limits)))
+    before = files[: files.index(_file(found.name)) + 1]
+    same = {name: limit for name, limit in limits.items() if _file(name) in before}
+    return run_child({"stage": "tests", "limits": same}, "test", this_tree().root) is None
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _by_stories(hunters: Hunters, mutant: Mutant) -> Found | None:
+    ends = json.loads(hunters.ends.read_text(encoding="utf-8"))
+    orders = mutant.orders("stories", scenarios=_scenarios(this_tree()), ends=ends)
+    return run_child(orders, "story", this_tree().root, mutant.code)
+
+
+def _ends(tree: Tree, keep: Path) -> Path:
+    """The file of how all stories end without a mutant."""
+    path = keep / f"stories-{tree.source_key}-{tree.tests_key('scenarios') if tree.root else ''}.json"
+    if not path.exists():
+        half = path.with_suffix(".part")
+        late = run_child({"stage": "stories", "scenarios": _scenarios(tree), "into": str(half)}, "story", tree.root)
+        if late is not None:
+            raise click.ClickException(f"the story {late.name} takes too long")
+        half.replace(path)
+    return path
+
+
+def _scenarios(tree: Tree) -> str | None:
+    return str(tree.root / "tests" / "scenarios") if tree.root else None
+
+
+def _by_seeds(hunters: Hunters, mutant: Mutant) -> Found | None:
+    """A seed counts that an unbroken cluster passes."""
+    seed, end = hunters.first, hunters.first + hunters.seeds
+    while seed < end:
+        orders = mutant.orders("seeds", first=seed, count=end - seed)
+        found = run_child(orders, "seed", this_tree().root, mutant.code)
+        if found is None or not found.name.isdecimal():
+            return found
+        seed = int(found.name)
+        if run_child({"stage": "seeds", "first": seed, "count": 1}, "seed", this_tree().root) is None:
+            return found
+        seed += 1
+    return None

@@ -1,0 +1,105 @@
+"""What became of mutants, a line of JSON each, so that a hunt that was cut off goes on where it was.
+
+A mutant that was found out stays so while the sources are the same; one that survived is hunted again where there are
+other tests, or more seeds.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from tidelog.cli.simulate.drawn.child_process import Found
+from tidelog.cli.simulate.drawn.source_tree import Tree
+from tidelog.sim.mutants.drawn.drawing import Site
+
+KINDS = ("test", "story", "seed", "time-out")
+"""What may kill a mutant, in the order of the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`found`: by what, None where the mutant survived; `before` and `after` show the change."""
+
+    site: Site
+    found: Found | None
+    before: str = ""
+    after: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Kept:
+    """`seeds`: how many are to hunt each mutant, from the first on."""
+
+    path: Path
+    tests_key: str
+    first: int
+    seeds: int
+    known: dict[tuple[str, int], Verdict] = field(default_factory=dict)
+
+    def find(self, site: Site) -> Verdict | None:
+        verdict = self.known.get((site.module, site.number))
+        return verdict if verdict is not None and verdict.site == site else None
+
+    def load(self) -> None:
+        for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else ():
+            kept = json.loads(line)
+            site = Site(**kept["site"])
+            found = Found(*kept["found"]) if kept["found"] else None
+            if found is not None or [self.tests_key, self.first, self.seeds] == kept["hunters"]:
+                verdict = Verdict(site, found, kept["before"], kept["after"], kept["seconds"])
+                self.known[site.module, site.number] = verdict
+
+    def add(self, verdict: Verdict) -> None:
+        site = {name: getattr(verdict.site, name) for name in Site.__slots__}
+        line = {
+            "site": site,
+            "found": verdict.found,
+            "before": verdict.before,
+            "after": verdict.after,
+            "seconds": round(verdict.seconds, 1),
+            "hunters": [self.tests_key, self.first, self.seeds],
+        }
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def kept(tree: Tree, folder: Path, first: int, seeds: int) -> Kept:
+    found = Kept(folder / f"mutants-{tree.source_key}.jsonl", tree.all_tests_key, first, seeds)
+    found.load()
+    return found
+
+
+def row(tree: Tree, number: int, verdict: Verdict) -> str:
+    site, found = verdict.site, verdict.found
+    killer = "survived" if found is None else f"{found.by} {found.name}"
+    if found is not None and found.by == "seed":
+        killer += f" {found.said}"
+    return f"{number:>4} {_place(tree, site)} {site.function} ({site.what}) {killer}"
+
+
+def conclude(tree: Tree, verdicts: Sequence[Verdict]) -> int:
+    """Print the survivors and the sum; how many survived that are not known to be equivalent."""
+    survivors = [verdict for verdict in verdicts if verdict.found is None]
+    for verdict in survivors:
+        site = verdict.site
+        click.echo(f"survived {_place(tree, site)} {site.function} ({site.what}, nth {site.nth})")
+        click.echo(f"-  {verdict.before}\n+  {verdict.after}")
+    counts = Counter(verdict.found.by for verdict in verdicts if verdict.found)
+    killed = sum(counts[kind] for kind in KINDS)
+    click.echo("killed by: " + ", ".join(f"{kind} {counts[kind]}" for kind in KINDS))
+    share = f" ({100 * killed // len(verdicts)} %)" if verdicts else ""
+    click.echo(
+        f"drawn: killed {killed} of {len(verdicts)}{share}, equivalent {counts['equivalent']}, "
+        f"survived {len(survivors)} {'FAILED' if survivors else 'ok'}"
+    )
+    return len(survivors)
+
+
+def _place(tree: Tree, site: Site) -> str:
+    path = tree.path(site.module)
+    return f"{path.relative_to(tree.root or tree.package.parent)}:{site.line}"

@@ -1,0 +1,100 @@
+"""Which tests reach which block: measured once for each folder of tests, kept until the tree or the tests change."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from pathlib import Path
+
+from click import ClickException
+
+from tidelog.cli.long_running import Show
+from tidelog.cli.simulate.drawn.child_process import run_child
+from tidelog.cli.simulate.drawn.source_tree import TEST_FOLDERS, Tree, this_tree
+from tidelog.cli.simulate.process_pool import ordered
+from tidelog.sim.mutants.drawn.drawing import Site
+from tidelog.sim.mutants.drawn.probes import name_of
+
+BUDGET_S = 20.0
+"""So much measured time of tests hunts a mutant in one wave, the quickest first."""
+LEAST_LIMIT_S, LIMIT_TIMES = 20, 10
+"""A test may take this long, or so many times what was measured, before it counts as hanging."""
+
+
+@dataclass(slots=True)
+class Reach:
+    """`tests`: seconds of each test; `by_block`: the tests that reach a block; `imported`: blocks that ran while tests
+    were imported, which any test may depend on."""
+
+    tests: dict[str, float] = field(default_factory=dict)
+    by_block: dict[str, list[str]] = field(default_factory=dict)
+    imported: set[str] = field(default_factory=set)
+
+    def add(self, path: Path) -> None:
+        measured = json.loads(path.read_text(encoding="utf-8"))
+        self.imported.update(measured["imported"])
+        for name, (seconds, blocks) in measured["tests"].items():
+            self.tests[name] = seconds
+            for block in blocks:
+                self.by_block.setdefault(block, []).append(name)
+
+    def waves(self, site: Site, mirror: str) -> Iterator[dict[str, int]]:
+        """Tests that reach the site, with the seconds that each may take: those of its own folder, then the others."""
+        block = name_of(site.module, site.block)
+        names = set(self.by_block.get(block, ()))
+        if block in self.imported:
+            names.update(name for name in self.tests if name.startswith(mirror))
+        near = {name for name in names if name.startswith(mirror)}
+        for wave in (near, names - near):
+            chosen = self._within_budget(wave)
+            if chosen:
+                yield {name: limit(self.tests[name]) for name in chosen}
+
+    def _within_budget(self, names: Iterable[str]) -> list[str]:
+        """The quickest tests; those of one file stand together, for they may share what is slow to make."""
+        chosen: dict[str, list[str]] = {}
+        left = BUDGET_S
+        for name in sorted(names, key=lambda name: (self.tests[name], name)):
+            left -= self.tests[name]
+            if left < 0:
+                break
+            chosen.setdefault(name.partition("::")[0], []).append(name)
+        files = sorted(chosen.values(), key=lambda names: sum(self.tests[name] for name in names))
+        return [name for names in files for name in names]
+
+
+def limit(seconds: float) -> int:
+    return max(LEAST_LIMIT_S, ceil(LIMIT_TIMES * seconds))
+
+
+def measured(tree: Tree, keep: Path, workers: int, show: Show) -> list[Path]:
+    """The files of what each folder's tests reach; what is not there yet is measured."""
+    assert tree.root is not None
+    paths = {
+        folder: keep / f"reach-{folder}-{tree.source_key}-{tree.tests_key(folder)}.json" for folder in TEST_FOLDERS
+    }
+    missing = [(folder, str(path)) for folder, path in paths.items() if not path.exists()]
+    show(f"measuring which tests reach what: {len(missing)} folders")
+    for number, _ in enumerate(ordered(_measure, iter(missing), workers), 1):
+        show(f"measuring which tests reach what: {number} of {len(missing)} folders")
+    return [*paths.values()]
+
+
+@cache
+def read(paths: tuple[Path, ...]) -> Reach:
+    reach = Reach()
+    for path in paths:
+        reach.add(path)
+    return reach
+
+
+def _measure(wanted: tuple[str, str]) -> None:
+    folder, into = wanted
+    tree = this_tree()
+    half = f"{into}.part"
+    orders = {"stage": "measure", "paths": [f"tests/{folder}"], "into": half, "probes": sorted(tree.sources)}
+    late = run_child(orders, "test", tree.root)
+    if late is not None:
+        raise ClickException(f"{late.name} took too long while it was measured")
+    Path(half).replace(into)

@@ -1,0 +1,184 @@
+"""Many seeds, and what they came to together."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from statistics import mean, median
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.cli.long_running import progress, terminated_as_interrupted
+from tidelog.cli.simulate.process_pool import ordered
+
+if TYPE_CHECKING:
+    from tidelog.sim.cluster import Cluster
+    from tidelog.sim.outcome import Outcome, Summary
+    from tidelog.sim.plan import Plan
+    from tidelog.sim.trace import TraceEntry
+
+INTERRUPTED = 130
+TOLD_WHOLE = 3
+"""So many failures are told with their transcript; the others by one line each."""
+
+WIDTH = 300
+LAST = 60
+"""EventLogger of the transcript where nobody asked for all."""
+
+TIME = "I49"
+"""Processor time is never the same again."""
+
+UNREADABLE = frozenset(
+    {"Send", "receive", "Sync", "synced", "Close", "wake", "Store", "Connect", "connected", "answer"}
+)
+"""What the messages themselves, or the store's line, say better."""
+
+
+def run_many(plans: "Iterator[Plan]", workers: int, minutes: float | None) -> int:
+    """The exit code: 1 where an invariant broke, else 130 where it was interrupted. Interrupted, it sums up what there
+    is by then."""
+    from tidelog.sim.outcome import Summary
+
+    summary, begun = Summary(), time.monotonic()
+    deadline = begun + minutes * 60 if minutes is not None else None
+    is_whole = True
+    try:
+        with terminated_as_interrupted(), progress() as show:
+            for outcome, cpu in ordered(_timed, plans, workers, deadline):
+                _take(summary, outcome, cpu)
+                show(_progress(summary, time.monotonic() - begun))
+    except KeyboardInterrupt:
+        is_whole = False
+        click.echo("interrupted: what there is by now", err=True)
+    else:
+        _tell_failures(summary)
+    _conclude(summary, time.monotonic() - begun)
+    return 1 if summary.failures else 0 if is_whole else INTERRUPTED
+
+
+def _timed(plan: "Plan") -> "tuple[Outcome, float]":
+    """A run, and the processor seconds that it took."""
+    from tidelog.sim import run
+
+    begun = time.process_time()
+    outcome = run.run_timed(plan)
+    return outcome, time.process_time() - begun
+
+
+def _take(summary: "Summary", outcome: "Outcome", cpu: float) -> None:
+    summary.add(outcome)
+    summary.cpu.append(cpu)
+    if not outcome.ok:
+        click.echo(f"seed {outcome.plan.seed} broke {outcome.broken}", err=True)
+
+
+def _progress(summary: "Summary", seconds: float) -> str:
+    pace = summary.seeds / max(seconds, 0.001)
+    cpu = sum(summary.cpu) / len(summary.cpu)
+    return (
+        f"{summary.seeds} seeds, {len(summary.failures)} broken, {pace:.1f} a second, {cpu:.2f} s of a processor each"
+    )
+
+
+def _tell_failures(summary: "Summary") -> None:
+    for outcome in summary.failures[:TOLD_WHOLE]:
+        tell(outcome)
+    for outcome in summary.failures[TOLD_WHOLE:]:
+        click.echo(f"{outcome.plan.command()}: {outcome.broken}")
+
+
+def _conclude(summary: "Summary", seconds: float) -> None:
+    from tidelog.sim.coverage import never, states
+
+    click.echo(
+        f"simulate: seeds {summary.seeds}, {summary.seconds / 3600:.1f} simulated hours in {seconds:.0f} s "
+        f"({summary.seconds / max(seconds, 0.001):.0f} a second), steps {summary.steps}, records acknowledged "
+        f"{summary.acked}, partitions allowed to lose {summary.lossy}"
+    )
+    if summary.cpu:
+        pace = summary.seconds / max(sum(summary.cpu), 0.001)
+        click.echo(
+            f"processor seconds of a seed: median {median(summary.cpu):.2f}, mean {mean(summary.cpu):.2f}, "
+            f"most {max(summary.cpu):.2f}; {pace:.0f} simulated seconds a second; of an input at most {summary.dearest}"
+        )
+    click.echo(f"faults: {sum(summary.faults.values())}: {_counted(summary.faults)}")
+    click.echo(f"states: {_counted({name: count for name, count in states(summary.counts).items() if count})}")
+    missing = never(summary.counts)
+    if missing:
+        click.echo(f"never happened: {', '.join(missing)}")
+    click.echo(f"broken {len(summary.failures)} {'FAILED' if summary.failures else 'ok'}")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "none"
+
+
+def run_one(plan: "Plan", *, transcript: bool, listen: bool, shrink: bool) -> int:
+    """The exit code: 1 where an invariant broke."""
+    from tidelog.sim import run
+
+    outcome, entries = replay(plan, listen=listen)
+    if outcome.ok and outcome.slow:
+        outcome = run.run_timed(plan)
+    if listen or transcript:
+        for line in readable(entries) if listen else map(str, entries):
+            click.echo(line)
+    if outcome.ok:
+        click.echo(f"seed {plan.seed}: {outcome.steps} steps, {outcome.seconds:.0f} simulated seconds, ok")
+        click.echo(f"digest: {outcome.digest}")
+        click.echo(f"faults: {faults(outcome)}")
+        return 0
+    if shrink:
+        with progress() as show:
+            outcome = make_smaller(outcome, show)
+    tell(outcome)
+    return 1
+
+
+def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[TraceEntry]"]:
+    """Run it with all its transcript kept; `listen`: with every message, made readable."""
+    from tidelog.sim.run import run
+    from tidelog.sim.trace import Trace
+
+    trace = Trace()
+    trace.keep_all()
+
+    def prepared(cluster: "Cluster") -> None:
+        cluster.world.trace = trace
+        if listen:
+            cluster.world.listen_in()
+
+    return run(plan, prepared), trace.entries
+
+
+def readable(entries: "Sequence[TraceEntry]") -> list[str]:
+    """One line each, as far as a screen goes."""
+    return [str(entry)[:WIDTH] for entry in entries if entry.what not in UNREADABLE]
+
+
+def tell(outcome: "Outcome", last: int | None = LAST) -> None:
+    """Run it again and print what led to its end."""
+    again, entries = replay(outcome.plan, listen=True)
+    lines = readable(entries)
+    click.echo(f"seed {outcome.plan.seed}: {outcome.broken}")
+    for line in lines[-last:] if last else lines:
+        click.echo(line)
+    if again.broken != outcome.broken and outcome.invariant != TIME:
+        click.echo(f"seed {outcome.plan.seed} is not the same again: {again.broken or 'nothing broke'}")
+    click.echo(f"step {outcome.steps}: {outcome.broken}")
+    click.echo(f"faults: {faults(outcome)}")
+    click.echo(f"repeat: {outcome.plan.command()}")
+
+
+def faults(outcome: "Outcome") -> str:
+    return ", ".join(f"{number} {kind}" for number, kind in outcome.struck.items()) or "none"
+
+
+def make_smaller(outcome: "Outcome", show: Callable[[str], None]) -> "Outcome":
+    from tidelog.sim.run import run
+    from tidelog.sim.shrink import shrink
+
+    def tried(smallest: "Outcome", attempts: int) -> None:
+        plan = smallest.plan
+        show(f"{attempts} attempts: {len(smallest.struck)} faults, {plan.seconds:g} s, {smallest.steps} steps")
+
+    return shrink(outcome, run, tried)

@@ -1,1 +1,0 @@
-"""`tidelog transactions`, with kafka-transactions' commands, flags and columns."""
