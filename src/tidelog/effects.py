@@ -53,6 +53,12 @@ class SetConnectionLimits(NamedTuple):
     host_rates: Mapping[str | None, float]
 
 
+class SetListenerOptions(NamedTuple):
+    """The dynamic options of this broker that concern its listeners (`listener.name.…`), all of them."""
+
+    options: Mapping[str, str]
+
+
 class SetLogLevels(NamedTuple):
     """Which events become log lines from now on: the lowest level by the first word of their kind, or of `root`."""
 
@@ -176,6 +182,7 @@ Effect = (
     | Close
     | Pause
     | SetConnectionLimits
+    | SetListenerOptions
     | SetLogLevels
     | Connect
     | Sync

@@ -92,8 +92,8 @@ def test_a_wrong_topic_option_is_named_with_its_bounds_and_value(given, sentence
             "authorizer.class.name must be empty, for there is no authorizer, not 'a.B'",
         ),
         (
-            {"security.inter.broker.protocol": "SSL"},
-            "security.inter.broker.protocol must be PLAINTEXT, the one protocol that is served between brokers, not 'SSL'",
+            {"security.inter.broker.protocol": "TLS"},
+            "security.inter.broker.protocol must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not 'TLS'",
         ),
         ({"node.id": "-2"}, "node.id must be at least 0, not '-2'"),
         (

@@ -9,6 +9,7 @@ import uvloop
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Send
 from tidelog.shell.connections.acceptor import bind
+from tidelog.shell.connections.tls import TlsListeners
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.server import Server
@@ -113,7 +114,15 @@ def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=
     loop = uvloop.new_event_loop()
     config = BrokerConfig({"node.id": "0", **(options or {})})
     submit = store or (lambda token, operations: None)
-    server = Server(loop, node, config, OsDisk([folder]), logger=EventLogger("test"), submit=submit)
+    server = Server(
+        loop,
+        node,
+        config,
+        OsDisk([folder]),
+        logger=EventLogger("test"),
+        tls=TlsListeners(config, EventLogger("test")),
+        submit=submit,
+    )
     door = bind("127.0.0.1", 0, 50)
     server.listen("PLAINTEXT", door, limited=True)
     running = Running(node, server, loop, door.getsockname()[1])

@@ -79,6 +79,12 @@ class BrokerConfig(
         """The same file under other dynamic options."""
         return type(self)(self.properties, cluster=cluster, broker=broker)
 
+    def of_listener(self, name: str) -> Self:
+        """The options as they hold for one listener: `listener.name.NAME.x` stands in for `x`."""
+        prefix = f"{LISTENER_PREFIX}{name.lower()}."
+        own = {key.removeprefix(prefix): text for key, text in self.explicit.items() if key.startswith(prefix)}
+        return type(self)({**self.explicit, **own}) if own else self
+
     @property
     def folders(self) -> list[str]:
         """The folders for logs, from log.dirs or else log.dir."""

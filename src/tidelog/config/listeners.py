@@ -24,7 +24,13 @@ def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
         raise InvalidOption(f"listeners must name a listener for clients, not {','.join(config.listeners)!r}")
     inter_broker = inter_broker_listener(config)
     if all(each.listener != inter_broker for each in found):
-        found.append(Endpoint(inter_broker, "PLAINTEXT", found[0].host, _port_beside(found)))
+        protocol = _protocols(config)[inter_broker]
+        if protocol == "PLAINTEXT" and all(each.security != "PLAINTEXT" for each in found):
+            raise InvalidOption(
+                "security.inter.broker.protocol is PLAINTEXT, yet no listener is; set it to "
+                f"{found[0].security}, or name the brokers' listener with inter.broker.listener.name"
+            )
+        found.append(Endpoint(inter_broker, protocol, found[0].host, _port_beside(found)))
     return tuple(found)
 
 
@@ -68,7 +74,7 @@ def _parsed(config: BrokerConfig, option: str, texts: list[str]) -> list[Endpoin
 
 
 def _protocols(config: BrokerConfig) -> dict[str, str]:
-    protocols = {INTER_BROKER_LISTENER: "PLAINTEXT"}
+    protocols = {INTER_BROKER_LISTENER: config.security_inter_broker_protocol}
     for pair in config.listener_security_protocol_map.split(","):
         name, colon, protocol = (part.strip() for part in pair.partition(":"))
         if not colon or protocol.upper() not in PROTOCOLS:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tidelog.api.context import PENDING, Context, Pending, Push
 from tidelog.api.records.sessions import Sessions
-from tidelog.config.broker import BrokerConfig
+from tidelog.config.broker import LISTENER_PREFIX, BrokerConfig
 from tidelog.config.families.network_options import connections_by_address
 from tidelog.config.group import GroupConfig
 from tidelog.config.listeners import inter_broker_listener
@@ -15,7 +15,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Effect, Event, SetConnectionLimits, SetLogLevels
+from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptions, SetLogLevels
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
@@ -193,6 +193,7 @@ class BrokerState:
                 partition.mark_dirty()
 
     def _broker_changed(self) -> None:
+        before = self._listener_options()
         self.config = self.config.changed(self.configs.broker(None), self.configs.broker(self.broker_id))
         self._topic_configs.clear()
         for partition in self.replicas:
@@ -200,7 +201,12 @@ class BrokerState:
             partition.mark_dirty()
         self.throttles.configure(self.config, self.now.mono)
         self._tell_admission()
+        if (options := self._listener_options()) != before:
+            self.effects.append(SetListenerOptions(options))
         self._node.config_changed(self.config)
+
+    def _listener_options(self) -> dict[str, str]:
+        return {name: text for name, text in self.config.broker.items() if name.startswith(LISTENER_PREFIX)}
 
     def _quotas_changed(self) -> None:
         self.quotas.change(self.configs.quotas())

@@ -20,6 +20,7 @@ from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.shell.connections import acceptor
+from tidelog.shell.connections.tls import TlsListeners
 from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
@@ -28,6 +29,9 @@ from tidelog.shell.server import Server
 from tidelog.shell.store.addresses import StoreClosed, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.thread import Session, StoreThread
 from tidelog.shell.upkeep import UNAWAITED
+
+SERVED = ("PLAINTEXT", "SSL")
+"""The security protocols that a listener may have."""
 
 
 class Hosted:
@@ -81,6 +85,7 @@ class Hosted:
         log_dir_lock = LogDirLock(disk)
         log_dir_lock.lock()
         stack.callback(log_dir_lock.release)
+        tls = TlsListeners(config, self.logger)
         bound = _bind(config, stack)
         reached = _reached(config, bound)
         thread = StoreThread(self._store_opener())
@@ -98,7 +103,7 @@ class Hosted:
                 folder: log_dir_lock.directories[home] for folder, home in homes if home in log_dir_lock.directories
             },
         )
-        server = Server(self.loop, node, config, disk, logger=self.logger, submit=thread.submit)
+        server = Server(self.loop, node, config, disk, logger=self.logger, tls=tls, submit=thread.submit)
         stack.callback(server.close)
         for folder, reason in log_dir_lock.offline.items():
             server.tell(node.disk_failed, UNAWAITED, folder, reason)
@@ -195,8 +200,8 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
     bound: list[tuple[Endpoint, socket.socket]] = []
     brokers_own = listeners.inter_broker_listener(config)
     for wished in listeners.bound(config):
-        if wished.security != "PLAINTEXT":
-            raise Refusal(f"Listener {wished.listener} asks for {wished.security}; only PLAINTEXT is served.")
+        if wished.security not in SERVED:
+            raise Refusal(f"Listener {wished.listener} has protocol {wished.security}; expected {' or '.join(SERVED)}.")
         try:
             sock = acceptor.bind(wished.host, wished.port, config.socket_listen_backlog_size)
         except OSError as error:

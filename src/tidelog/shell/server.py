@@ -8,6 +8,7 @@
 
 import asyncio
 import socket
+import ssl
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from tidelog.effects import (
     Replace,
     Send,
     SetConnectionLimits,
+    SetListenerOptions,
     SetLogLevels,
     Stop,
     Store,
@@ -35,6 +37,8 @@ from tidelog.log.integrity.examination import Verdict
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.connections.dialer import Dialer
+from tidelog.shell.connections.handshakes import Handshake
+from tidelog.shell.connections.tls import TlsListeners, TlsStream
 from tidelog.shell.connections.traffic import Traffic, clock
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
@@ -80,6 +84,7 @@ class Server:
         disk: Disk,
         *,
         logger: EventLogger,
+        tls: TlsListeners,
         submit: Callable[[int, Sequence[Operation]], None],
     ) -> None:
         self.exit_code = 0
@@ -94,7 +99,10 @@ class Server:
         self._not_yet_served: list[tuple[str, socket.socket]] = []
         """Listeners of clients, whose connections wait in the kernel."""
         self._thread_pool = ThreadPool()
-        self._traffic = Traffic(loop, config, logger, self._thread_pool, self)
+        self._traffic = Traffic(loop, config, logger, self._thread_pool, self, tls)
+        self._tls = tls
+        self._handshakes: dict[int, Handshake] = {}
+        """With other brokers, by the number of their connection."""
         self._dialer = Dialer(loop, self._thread_pool, config.socket_connection_setup_timeout_ms)
         upkeep = Upkeep(disk, self._thread_pool, self)
         self._carriers: dict[type, Callable[[Any], None]] = {
@@ -102,6 +110,7 @@ class Server:
             Close: self._close,
             Pause: lambda pause: self._traffic.pause(pause.connection, paused=pause.paused),
             SetConnectionLimits: self._traffic.acceptor.admit,
+            SetListenerOptions: lambda effect: tls.change(effect.options),
             SetLogLevels: lambda effect: logger.hear(effect.levels),
             Connect: self._connect,
             Sync: upkeep.sync,
@@ -229,19 +238,37 @@ class Server:
             self._set_timer()
 
     def _close(self, effect: Close) -> None:
-        if not self._traffic.close(effect.connection):
-            self._dialer.forget(effect.connection)
+        number = effect.connection
+        if self._traffic.close(number):
+            return
+        handshake = self._handshakes.pop(number, None)
+        if handshake is not None:
+            self._traffic.handshakes.forget(handshake)
+        else:
+            self._dialer.forget(number)
 
     def _connect(self, effect: Connect) -> None:
+        """Dial, and where brokers use TLS among themselves, shake hands."""
         number = effect.connection
+        context = self._tls.client
 
-        def done(sock: socket.socket | str) -> None:
+        def dialed(sock: socket.socket | str) -> None:
             if isinstance(sock, str):
                 self.tell(self._node.connect_failed, number, sock)
-            else:
+            elif context is None:
                 self._traffic.join(number, sock, "", effect.host, "")
+            else:
+                self._handshakes[number] = self._traffic.handshakes.begin(sock, context, effect.host, secured)
 
-        self._dialer.dial(number, effect.host, effect.port, done)
+        def secured(sock: ssl.SSLSocket | str) -> None:
+            del self._handshakes[number]
+            if isinstance(sock, str):
+                self._logger.write("warning", "connection.handshake_failed", {"peer": effect.host, "reason": sock})
+                self.tell(self._node.connect_failed, number, sock)
+            else:
+                self._traffic.join(number, TlsStream(sock), "", effect.host, "")
+
+        self._dialer.dial(number, effect.host, effect.port, dialed)
 
     def _event(self, effect: Event) -> None:
         self.events[effect.kind] += 1

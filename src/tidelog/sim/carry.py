@@ -17,6 +17,7 @@ from tidelog.effects import (
     Replace,
     Send,
     SetConnectionLimits,
+    SetListenerOptions,
     SetLogLevels,
     Stop,
     Store,
@@ -58,7 +59,7 @@ class Carrier:
                 self.close(connection)
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
-            case SetConnectionLimits() | SetLogLevels():
+            case SetConnectionLimits() | SetListenerOptions() | SetLogLevels():
                 pass  # everybody may come, and nobody writes lines
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)

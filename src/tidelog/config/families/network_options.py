@@ -16,10 +16,6 @@ from tidelog.config.option import (
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def _served_between_brokers(protocol: str) -> str | None:
-    return None if protocol == "PLAINTEXT" else "PLAINTEXT, the one protocol that is served between brokers"
-
-
 def connections_by_address(text: str) -> dict[str, int]:
     """`address:count,…` of max.connections.per.ip.overrides; ValueError where it is not that."""
     pairs = [pair.rpartition(":") for pair in text.split(",") if pair.strip()]
@@ -58,8 +54,6 @@ class NetworkOptions(Options):
         "PLAINTEXT",
         "The security protocol between brokers where no listener is named for it.",
         choices=PROTOCOLS,
-        check=_served_between_brokers,
-        ignored=True,
     )
     controller_listener_names = strings([], "Listeners of KRaft's controllers, which are not opened.")
     early_start_listeners = strings(None, "Listeners that open before authorization is ready.", ignored=True)

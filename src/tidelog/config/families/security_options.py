@@ -20,9 +20,9 @@ def _no_authorizer(name: str) -> str | None:
     return "empty, for there is no authorizer" if name else None
 
 
-class SslOptions(Options, ignored=True):
-    ssl_allow_dn_changes = boolean(False, "Allows a new certificate with another distinguished name.")
-    ssl_allow_san_changes = boolean(False, "Allows a new certificate with fewer alternative names.")
+class SslOptions(Options):
+    ssl_allow_dn_changes = boolean(False, "Allows a new certificate with another distinguished name.", ignored=True)
+    ssl_allow_san_changes = boolean(False, "Allows a new certificate with fewer alternative names.", ignored=True)
     ssl_cipher_suites = strings([], "Cipher suites that are offered; none given means all.", dynamic=PER_BROKER)
     ssl_client_auth = string(
         "none",
@@ -34,24 +34,30 @@ class SslOptions(Options, ignored=True):
     ssl_endpoint_identification_algorithm = string(
         "https", "How another broker's certificate is compared with its host name.", dynamic=PER_BROKER
     )
-    ssl_engine_factory_class = class_name(None, "A Java class that makes TLS engines.", dynamic=PER_BROKER)
+    ssl_engine_factory_class = class_name(
+        None, "A Java class that makes TLS engines.", dynamic=PER_BROKER, ignored=True
+    )
     ssl_key_password = password("Password of the private key.", dynamic=PER_BROKER)
-    ssl_keymanager_algorithm = string("SunX509", "Java's key manager.", dynamic=PER_BROKER)
+    ssl_keymanager_algorithm = string("SunX509", "Java's key manager.", dynamic=PER_BROKER, ignored=True)
     ssl_keystore_certificate_chain = password("The broker's certificates as PEM text.", dynamic=PER_BROKER)
     ssl_keystore_key = password("The broker's private key as PEM text.", dynamic=PER_BROKER)
     ssl_keystore_location = string(None, "File with the broker's key and certificates.", dynamic=PER_BROKER)
     ssl_keystore_password = password("Password of the key file.", dynamic=PER_BROKER)
-    ssl_keystore_type = string("JKS", "Format of the key file; Tidelog reads PEM.", dynamic=PER_BROKER)
+    ssl_keystore_type = string(
+        "JKS", "Format of the key file: PEM, or PKCS12 (also under the name JKS).", dynamic=PER_BROKER
+    )
     ssl_principal_mapping_rules = string("DEFAULT", "Rules from a certificate's name to a principal.")
-    ssl_protocol = string("TLSv1.3", "TLS version of new contexts.", dynamic=PER_BROKER)
-    ssl_provider = string(None, "Java's TLS provider.", dynamic=PER_BROKER)
-    ssl_secure_random_implementation = string(None, "Java's random numbers for TLS.", dynamic=PER_BROKER)
-    ssl_trustmanager_algorithm = string("PKIX", "Java's trust manager.", dynamic=PER_BROKER)
+    ssl_protocol = string("TLSv1.3", "TLS version of new contexts.", dynamic=PER_BROKER, ignored=True)
+    ssl_provider = string(None, "Java's TLS provider.", dynamic=PER_BROKER, ignored=True)
+    ssl_secure_random_implementation = string(None, "Java's random numbers for TLS.", dynamic=PER_BROKER, ignored=True)
+    ssl_trustmanager_algorithm = string("PKIX", "Java's trust manager.", dynamic=PER_BROKER, ignored=True)
     ssl_truststore_certificates = password("Trusted certificates as PEM text.", dynamic=PER_BROKER)
     ssl_truststore_location = string(None, "File with trusted certificates.", dynamic=PER_BROKER)
     ssl_truststore_password = password("Password of the file with trusted certificates.", dynamic=PER_BROKER)
     ssl_truststore_type = string(
-        "JKS", "Format of the trusted certificates' file; Tidelog reads PEM.", dynamic=PER_BROKER
+        "JKS",
+        "Format of the file with trusted certificates: PEM, or PKCS12 (also under the name JKS).",
+        dynamic=PER_BROKER,
     )
 
 

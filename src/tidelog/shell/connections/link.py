@@ -1,8 +1,10 @@
 """One connection of the event loop: its socket, its reader of frames, and what is not sent yet."""
 
 from socket import socket
+from typing import Any
 
 from tidelog.shell.connections.outgoing import Outgoing
+from tidelog.shell.connections.tls import TlsStream
 from tidelog.wire.frames import FrameReader
 
 UNSENT_BOUND = 4 * 1024 * 1024
@@ -16,6 +18,7 @@ class Link:
         "asked_to_pause",
         "closing",
         "congested",
+        "encrypted",
         "fd",
         "going_on",
         "held",
@@ -30,14 +33,15 @@ class Link:
         "writing",
     )
 
-    def __init__(self, number: int, sock: socket, listener: str, host: str, reader: FrameReader) -> None:
+    def __init__(self, number: int, sock: socket | TlsStream, listener: str, host: str, reader: FrameReader) -> None:
         self.number = number
-        self.sock = sock
+        self.sock: Any = sock
+        self.encrypted = isinstance(sock, TlsStream)
         self.fd = sock.fileno()
         self.listener = listener
         self.host = host
         self.reader = reader
-        self.outgoing = Outgoing(sock)
+        self.outgoing = Outgoing(sock, encrypted=self.encrypted)
         self.last_used = 0
         self.reading = False
         self.writing = False

@@ -9,7 +9,8 @@ import errno
 import os
 from collections import deque
 from collections.abc import Sequence
-from socket import MSG_DONTWAIT, MSG_MORE, socket
+from socket import MSG_DONTWAIT, MSG_MORE
+from typing import Any
 
 from tidelog.effects import FileSlice, Part
 from tidelog.ports import Buffer
@@ -18,6 +19,7 @@ from tidelog.shell.disk import OsFile
 READ_BELOW = 16 * 1024
 JOIN_BELOW = 64 * 1024
 PARTS_A_CALL = 256
+READ_A_CALL = 256 * 1024
 SLICE_A_TURN = 4 * 1024 * 1024
 _PROBE_EVERY = 128 * 1024
 
@@ -29,13 +31,15 @@ class ShortSlice(Exception):
 class Outgoing:
     """The unsent parts of one connection. `unsent` counts their bytes."""
 
-    __slots__ = ("_cached", "_parts", "_socket", "cold", "unsent")
+    __slots__ = ("_cached", "_encrypted", "_parts", "_socket", "cold", "unsent")
 
     probing = True
     """Whether the file system knows RWF_NOWAIT; learned at the first slice."""
 
-    def __init__(self, sock: socket) -> None:
+    def __init__(self, sock: Any, *, encrypted: bool = False) -> None:
+        """`sock` is a socket, or with `encrypted` a stream with its calls: then slices are read and sent as bytes."""
         self._socket = sock
+        self._encrypted = encrypted
         self._parts: deque[Part] = deque()
         self._cached = False  # whether the first slice was found, or brought, in the page cache
         self.unsent = 0
@@ -85,24 +89,28 @@ class Outgoing:
             data = self._small_slice(part) if isinstance(part, FileSlice) else part
             if data is None or len(buffers) == PARTS_A_CALL:
                 break
+            if self._encrypted and buffers and size + len(data) > JOIN_BELOW:
+                break  # there is no call that encrypts many buffers, and joining large ones copies them
             buffers.append(data)
             size += len(data)
         if not buffers:
             return False
         flags = MSG_MORE if len(buffers) < len(parts) else 0
+        if len(buffers) == 1:
+            return self._sent(self._send(buffers[0], flags), size)
         if size <= JOIN_BELOW:
             return self._sent(self._send(b"".join(buffers), flags), size)
         return self._sent(self._send_many(buffers, flags), size)
 
     def _send(self, data: Buffer, flags: int = 0) -> int:
         try:
-            return self._socket.send(data, flags)
+            return int(self._socket.send(data, flags))
         except BlockingIOError:
             return 0
 
     def _send_many(self, buffers: list[Buffer], flags: int) -> int:
         try:
-            return self._socket.sendmsg(buffers, (), flags | MSG_DONTWAIT)
+            return int(self._socket.sendmsg(buffers, (), flags | MSG_DONTWAIT))
         except BlockingIOError:
             return 0
 
@@ -148,6 +156,8 @@ class Outgoing:
             self.cold = part
             return False
         self._cached = True
+        if self._encrypted:
+            return self._send_read(part)
         try:
             count = os.sendfile(self._socket.fileno(), part.file.fd, part.position, part.length)
         except BlockingIOError:
@@ -157,6 +167,14 @@ class Outgoing:
         whole = self._sent(count, part.length)
         self._cached = not whole
         return whole
+
+    def _send_read(self, part: FileSlice) -> bool:
+        """Encrypt the next piece of the slice; whether more can follow."""
+        length = min(part.length, READ_A_CALL)
+        data = part.file.read(part.position, length)
+        if len(data) < length:
+            raise ShortSlice(f"{part.file.path} ended before {part.position + part.length}")
+        return self._sent(self._send(data), length)
 
 
 def _is_cached(part: FileSlice) -> bool:

@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Sequence
 from socket import socket
@@ -17,8 +18,10 @@ from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.shell.connections.acceptor import Acceptor
+from tidelog.shell.connections.handshakes import Handshakes
 from tidelog.shell.connections.link import Link
 from tidelog.shell.connections.outgoing import ShortSlice, bring_in
+from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, TlsStream, principal_of
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
 from tidelog.wire.frames import Buffers, FrameReader
@@ -26,7 +29,6 @@ from tidelog.wire.frames import Buffers, FrameReader
 READS_A_TURN = 8
 FRAMES_A_TURN = 64
 """Of one connection. A small request may ask for much: thousands in one read would hold up everybody else."""
-ANONYMOUS = "User:ANONYMOUS"
 
 
 def clock() -> Time:
@@ -54,6 +56,7 @@ class Traffic:
         logger: EventLogger,
         thread_pool: ThreadPool,
         up: Upward,
+        tls: TlsListeners,
     ) -> None:
         self.links: dict[int, Link] = {}
         self.acceptor = Acceptor(loop, config, logger, self._enter)
@@ -63,6 +66,8 @@ class Traffic:
         self._logger = logger
         self._thread_pool = thread_pool
         self._up = up
+        self._tls = tls
+        self.handshakes = Handshakes(loop)
         self._buffers = Buffers()
         self._touched: list[Link] = []
         self._sweep_idle()
@@ -72,7 +77,7 @@ class Traffic:
 
     # From above
 
-    def join(self, number: int, sock: socket, listener: str, host: str, principal: str) -> None:
+    def join(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
         link = self.links[number] = Link(number, sock, listener, host, FrameReader(self._frame_limit, self._buffers))
         link.last_used = clock().mono
@@ -115,19 +120,39 @@ class Traffic:
     def close_all(self) -> None:
         """The loop has ended: let go of every socket."""
         self.acceptor.close()
+        self.handshakes.close()
         for link in list(self.links.values()):
             self._drop(link)
 
     # Coming in
 
     def _enter(self, number: int, sock: socket, listener: str, host: str) -> None:
-        self.join(number, sock, listener, host, ANONYMOUS)
+        served = self._tls.server(listener)
+        if served is None:
+            self.join(number, sock, listener, host, ANONYMOUS)
+            return
+
+        def done(secured: ssl.SSLSocket | str) -> None:
+            reason = secured
+            if not isinstance(secured, str):
+                principal = principal_of(secured, served.rules)
+                if principal is not None:
+                    self.join(number, TlsStream(secured), listener, host, principal)
+                    return
+                secured.close()
+                reason = "no rule of ssl.principal.mapping.rules matches the certificate's subject"
+            self.acceptor.left(host)
+            fields = {"listener": listener, "peer": host, "reason": reason}
+            self._logger.write("info", "connection.handshake_failed", fields)
+
+        self.handshakes.begin(sock, served.context, None, done)
 
     def _read_or_not(self, link: Link) -> None:
         if link.may_read != link.reading:
             link.reading = not link.reading
             if link.reading:
                 self._loop.add_reader(link.fd, self._readable, link)
+                self._read_decrypted(link)
             else:
                 self._loop.remove_reader(link.fd)
         if link.may_go_on:
@@ -150,6 +175,15 @@ class Traffic:
             frames = frames[:FRAMES_A_TURN]
         self._up.received(link.number, frames, now)
 
+    def _read_decrypted(self, link: Link) -> None:
+        """TLS may hold bytes that the socket no longer has: nothing else would tell of them."""
+        if link.encrypted and link.sock.pending():
+            self._loop.call_soon(self._readable_still, link)
+
+    def _readable_still(self, link: Link) -> None:
+        if link.reading and self.links.get(link.number) is link:
+            self._readable(link)
+
     def _readable(self, link: Link) -> None:
         """Read what has come, a bounded number of times, and let the node answer each time."""
         now = clock()
@@ -171,10 +205,10 @@ class Traffic:
                     self._hand_up(link, frames, now)
             except ProtocolViolation as violation:
                 return self._violated(link, violation)
-            if count < len(space) or not link.reading:
+            if (count < len(space) and not link.encrypted) or not link.reading:
                 return None
             del space, frames  # a buffer that is viewed is not used again
-        return None
+        return self._read_decrypted(link)
 
     def _violated(self, link: Link, violation: ProtocolViolation) -> None:
         fields = {"listener": link.listener, "peer": link.host, "reason": violation}

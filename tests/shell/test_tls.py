@@ -1,0 +1,299 @@
+"""Listeners with TLS: who gets in, by which name, with which stores, and what slow or hostile handshakes cost."""
+
+import socket
+import ssl
+import time
+from contextlib import suppress
+from threading import Thread
+
+import pytest
+import trustme
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from tests.waiting import wait_for
+from tidelog.config.broker import BrokerConfig
+from tidelog.errors import InvalidOption
+from tidelog.shell.connections import tls
+from tidelog.shell.event_logger import EventLogger
+from tidelog.testing import Cluster
+
+LISTENERS = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
+
+
+class Authority:
+    """A certificate authority with the broker's certificate in Kafka's PEM form, and clients' on demand."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.ca = trustme.CA()
+        self.trusted = folder / "ca.pem"
+        self.ca.cert_pem.write_to_path(str(self.trusted))
+        self.broker = self.store("broker", "127.0.0.1", "localhost")
+
+    def store(self, name, *identities, common_name=None):
+        path = self.folder / f"{name}.pem"
+        made = self.ca.issue_cert(*(identities or (f"{name}@example.org",)), common_name=common_name)
+        path.write_bytes(made.private_key_and_cert_chain_pem.bytes())
+        return path
+
+    def options(self, **more):
+        return {
+            "listeners": LISTENERS,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.broker),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.trusted),
+            **{name.replace("_", "."): text for name, text in more.items()},
+        }
+
+    def client(self, port, store=None):
+        options = {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.trusted),
+        }
+        return options | ({"ssl.certificate.location": str(store), "ssl.key.location": str(store)} if store else {})
+
+    def context(self, store=None):
+        context = ssl.create_default_context(cafile=str(self.trusted))
+        if store is not None:
+            context.load_cert_chain(str(store))
+        return context
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+def port_of(broker, listener="SSL"):
+    return next(each.port for each in broker._hosted.endpoints if each.listener == listener)
+
+
+def connect(authority, port, store=None):
+    sock = socket.create_connection(("127.0.0.1", port), timeout=10)
+    return authority.context(store).wrap_socket(sock, server_hostname="127.0.0.1")
+
+
+def records_through(options, topic, count=200, size=20_000):
+    """Write and read back records of a few megabytes, more than one TLS record and one socket buffer hold."""
+    values = [bytes([number % 251]) * size for number in range(count)]
+    producer = Producer({**options, "linger.ms": 20})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    consumer = Consumer({**options, "group.id": f"of-{topic}", "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic])
+        found = []
+        deadline = time.monotonic() + 30
+        while len(found) < count and time.monotonic() < deadline:
+            found += [message.value() for message in consumer.consume(count, 1.0)]
+    finally:
+        consumer.close()
+    return found == values
+
+
+def test_clients_and_brokers_use_tls_and_a_broker_needs_a_certificate(authority):
+    options = authority.options(
+        security_inter_broker_protocol="SSL", **{"listener.name.replication.ssl.client.auth": "required"}
+    )
+    with Cluster(brokers=2, options=options) as cluster:
+        cluster.create_topic("t", replicas=2, min_insync_replicas=2)
+        first = cluster.brokers[0]
+        assert records_through(authority.client(port_of(first)), "t")
+        with (
+            connect(authority, first.brokers_port) as nobody,
+            pytest.raises(ssl.SSLError, match="certificate required"),
+        ):
+            nobody.recv(1)  # TLS 1.3 tells the client after its handshake
+
+
+def test_a_plain_client_and_another_authoritys_client_do_not_get_in(authority, tmp_path):
+    other = Authority(tmp_path)
+    with Cluster(brokers=1, options=authority.options(ssl_client_auth="required")) as cluster:
+        broker = cluster.brokers[0]
+        with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=10) as plain:
+            plain.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\0\xff\xff")
+            with suppress(ConnectionResetError):
+                assert b"\0\0\0\0" not in plain.recv(100), "an answer in plain text"
+        stranger = authority.context()
+        stranger.load_cert_chain(str(other.store("stranger")))
+        sock = socket.create_connection(("127.0.0.1", port_of(broker)), timeout=10)
+        with stranger.wrap_socket(sock, server_hostname="127.0.0.1") as refused, pytest.raises(ssl.SSLError):
+            refused.recv(1)
+        assert "certificate is not trusted" in broker.wait_for_line("connection.handshake_failed")["reason"]
+        mine = AdminClient(authority.client(port_of(broker), authority.store("me")))
+        assert mine.list_topics(timeout=10).brokers
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("DEFAULT", "User:CN=alice,OU=Testing cert"),
+        ("RULE:^CN=(.*?),.*$/$1/U,DEFAULT", "User:ALICE"),
+    ],
+)
+def test_a_principal_is_the_certificates_subject_by_the_mapping_rules(authority, rules, expected):
+    store = authority.store("alice", "alice@example.org", common_name="alice")
+    options = authority.options(ssl_client_auth="requested", ssl_principal_mapping_rules=rules)
+    with Cluster(brokers=1, options=options) as cluster:
+        broker = cluster.brokers[0]
+        with connect(authority, port_of(broker), store), connect(authority, port_of(broker)):
+            connections = broker._hosted.node.dispatch._connections
+            wait_for(lambda: sum(each.listener == "SSL" for each in connections.values()) == 2, "two connections")
+            found = {each.principal for each in connections.values() if each.listener == "SSL"}
+        assert tls.ANONYMOUS in found
+        (name,) = found - {tls.ANONYMOUS}
+        assert name.startswith(expected)
+
+
+def test_a_certificate_that_no_rule_names_is_refused(authority):
+    options = authority.options(ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=(.*?),.*$/$1/")
+    with Cluster(brokers=1, options=options) as cluster:
+        broker = cluster.brokers[0]
+        with connect(authority, port_of(broker), authority.store("nameless")) as refused:
+            assert refused.recv(1) == b""
+        assert "no rule" in broker.wait_for_line("connection.handshake_failed")["reason"]
+
+
+def test_a_new_certificate_serves_new_connections_without_a_restart(authority, tmp_path):
+    mine = Authority(tmp_path)
+    with Cluster(brokers=1, options=mine.options()) as cluster:
+        broker = cluster.brokers[0]
+        with connect(mine, port_of(broker)) as open_before:
+            before = open_before.getpeercert(binary_form=True)
+            mine.store("broker", "127.0.0.1", "localhost")
+
+            def is_new():
+                with connect(mine, port_of(broker)) as fresh:
+                    return fresh.getpeercert(binary_form=True) != before
+
+            wait_for(is_new, "the new certificate is served")
+            open_before.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff")
+            assert open_before.recv(4), "what was open goes on"
+        mine.broker.write_text("no certificate")
+        wait_for(lambda: connect(mine, port_of(broker)).close() or "tls.not_reloaded" in kinds(broker), "a look at it")
+        assert records_through(mine.client(port_of(broker)), "still", count=3)
+
+
+def kinds(broker):
+    return [kind for _, kind, _ in list(broker.logger.kept)]
+
+
+def test_many_handshakes_that_never_end_hold_nobody_up(authority):
+    with Cluster(brokers=1, options=authority.options()) as cluster:
+        port = port_of(cluster.brokers[0])
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(200)]
+        try:
+            for sock in silent[::2]:
+                sock.sendall(b"\x16\x03\x01")  # a record's first bytes
+            with connect(authority, port) as fine:
+                assert fine.version() == "TLSv1.3"
+        finally:
+            for sock in silent:
+                sock.close()
+
+
+def test_a_handshake_has_an_end(authority, monkeypatch):
+    monkeypatch.setattr("tidelog.shell.connections.handshakes.DEADLINE_S", 0.3)
+    with Cluster(brokers=1, options=authority.options()) as cluster:
+        broker = cluster.brokers[0]
+        with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=10) as slow:
+            slow.sendall(b"\x16")
+            assert slow.recv(1) == b""
+        assert broker.wait_for_line("connection.handshake_failed")["reason"] == "timed out"
+
+
+def test_a_large_answer_reaches_a_reader_that_pauses(authority):
+    """The socket is full more than once: OpenSSL then wants the same bytes again."""
+    with Cluster(brokers=1, options=authority.options()) as cluster:
+        cluster.create_topic("t")
+        port = port_of(cluster.brokers[0])
+        results = []
+        workers = [
+            Thread(target=lambda n=n: results.append(records_through(authority.client(port), f"t{n}", 300, 40_000)))
+            for n in range(3)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(120)
+        assert results == [True] * 3
+
+
+def config(**options):
+    return BrokerConfig({"node.id": "0", "log.dirs": "/d", **{k.replace("_", "."): v for k, v in options.items()}})
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "ssl.keystore.location: a TLS listener needs a key store"),
+        ({"ssl_keystore_location": "/no"}, "cannot read /no"),
+        ({"ssl_enabled_protocols": "TLSv1"}, "TLSv1 is not supported; expected TLSv1.2, TLSv1.3"),
+        ({"ssl_keystore_key": "x", "ssl_keystore_location": "/x"}, "must not both be given"),
+        ({"ssl_keystore_key": "x"}, "ssl.keystore.certificate.chain"),
+        ({"ssl_keystore_key": "x", "ssl_keystore_certificate_chain": "y"}, "not a PEM private key"),
+        ({"ssl_cipher_suites": "TLS_RSA_WITH_NOTHING"}, "OpenSSL has none of TLS_RSA_WITH_NOTHING"),
+    ],
+)
+def test_a_store_that_cannot_be_used_keeps_the_broker_from_starting(options, sentence):
+    with pytest.raises(InvalidOption, match=sentence):
+        tls.TlsListeners(
+            config(listeners="SSL://:9093", security_inter_broker_protocol="SSL", **options), EventLogger("")
+        )
+
+
+def test_brokers_do_not_talk_in_plain_text_beside_secured_listeners():
+    with pytest.raises(InvalidOption, match=r"security.inter.broker.protocol is PLAINTEXT, yet no listener is"):
+        tls.TlsListeners(config(listeners="SSL://:9093"), EventLogger(""))
+
+
+def test_a_pkcs12_store_is_read_also_under_the_name_of_jks(authority, tmp_path):
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+
+    pem = authority.broker.read_bytes()
+    chain = x509.load_pem_x509_certificates(pem)
+    trusted = x509.load_pem_x509_certificate(authority.trusted.read_bytes())
+    secret = BestAvailableEncryption(b"pass word")
+    keys, trust = tmp_path / "keys.p12", tmp_path / "trust.p12"
+    key = load_pem_private_key(pem, None)
+    keys.write_bytes(pkcs12.serialize_key_and_certificates(b"broker", key, chain[0], chain[1:], secret))
+    trust.write_bytes(pkcs12.serialize_key_and_certificates(b"ca", None, None, [trusted], secret))
+    options = {
+        "listeners": LISTENERS,
+        "ssl.keystore.location": str(keys),
+        "ssl.keystore.password": "pass word",
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": "pass word",
+        "ssl.client.auth": "required",
+    }
+    with Cluster(brokers=1, options=options) as cluster:
+        clients = authority.client(port_of(cluster.brokers[0]), authority.store("p12-reader"))
+        assert AdminClient(clients).list_topics(timeout=10).brokers
+    with pytest.raises(InvalidOption, match="or the wrong password"):
+        tls.server_context(config(ssl_keystore_location=str(keys), ssl_keystore_password="wrong"))
+    jks = tmp_path / "store.jks"
+    jks.write_bytes(bytes.fromhex("feedfeed00000002"))
+    with pytest.raises(InvalidOption, match="keytool -importkeystore"):
+        tls.server_context(config(ssl_keystore_location=str(jks)))
+
+
+def test_a_key_may_be_given_as_text_and_encrypted(authority):
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    pem = authority.broker.read_bytes()
+    key = serialization.load_pem_private_key(pem, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    chain = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in x509.load_pem_x509_certificates(pem))
+    options = {"ssl_keystore_key": key.decode(), "ssl_keystore_certificate_chain": chain.decode()}
+    assert tls.server_context(config(**options, ssl_key_password="secret"))
+    with pytest.raises(InvalidOption, match=r"the key is encrypted; ssl.key.password is missing"):
+        tls.server_context(config(**options))
