@@ -7,8 +7,8 @@ import pytest
 
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
-from tidelog.sim.parts import factors, racks
-from tidelog.sim.parts.relocations import Relocations
+from tidelog.sim.parts import topology
+from tidelog.sim.parts.moves import LogDirectoryMoves
 
 NAMES = [TopicPartition("t", number) for number in range(3)]
 
@@ -33,7 +33,7 @@ def test_replicas_move_between_folders_under_load_and_through_kills(seed, rate):
     properties = {"log.dirs": "/data/one,/data/two", "replica.alter.log.dirs.io.max.bytes.per.second": rate}
     cluster = Cluster(seed, properties=properties)
     at_work(cluster)
-    relocations = Relocations(cluster, Random(seed))
+    relocations = LogDirectoryMoves(cluster, Random(seed))
     relocations.start()
     for host in cluster.world.hosts:
         cluster.run(4)
@@ -47,10 +47,10 @@ def test_replicas_move_between_folders_under_load_and_through_kills(seed, rate):
 
 
 def test_a_reader_in_a_rack_is_sent_to_a_follower_and_reads_all():
-    cluster = Cluster(5, properties=racks.draw_properties(Random(1)))
-    racks.place(cluster)
+    cluster = Cluster(5, properties=topology.draw_rack_properties(Random(1)))
+    topology.assign_racks(cluster)
     at_work(cluster)
-    racks.consume(cluster, NAMES, Random(1))
+    topology.consume_from_rack(cluster, NAMES, Random(1))
     near = cluster.readers[-1]
     cluster.run(5)
     places = near.process.machine.positions.places
@@ -62,7 +62,7 @@ def test_a_reader_in_a_rack_is_sent_to_a_follower_and_reads_all():
 
 @pytest.mark.parametrize("factor", [1, 2, 5])
 def test_other_numbers_of_replicas_survive_the_death_of_everybody(factor):
-    properties = factors.properties(factor)
+    properties = topology.factor_properties(factor)
     cluster = Cluster(factor, brokers=5, properties=properties, factor=factor)
     at_work(cluster)
     cluster.run(3)

@@ -9,8 +9,7 @@ invariants are looked at after each step, what was read is held against what was
 import pytest
 
 from tidelog.sim.coverage import states
-from tidelog.sim.parts.drawing import SHARES, dice_of
-from tidelog.sim.plan import Plan
+from tidelog.sim.plan import SHARES, Plan, dice_of
 from tidelog.sim.run import run
 from tidelog.sim.workload import CLIENTS, LATER, PARTS
 

@@ -18,7 +18,7 @@ from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import Generation
-from tidelog.sim.brokers import node_on
+from tidelog.sim.cluster import build_node
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
 from tidelog.sim.network import Weather
@@ -93,7 +93,7 @@ class Stage:
         return f"Stage({', '.join(self.hosts)}, {self.world!r})"
 
     def _node(self, host: Host) -> Node:
-        return node_on(host, self.options, self.generation)
+        return build_node(host, self.options, self.generation)
 
     # Time.
 

@@ -30,7 +30,7 @@ from tidelog.ports import File, Operation, StoreResult
 from tidelog.sim.disk import PowerCut
 
 if TYPE_CHECKING:
-    from tidelog.sim.life import Life
+    from tidelog.sim.host import Life
     from tidelog.sim.store import Session
 
 UNKNOWN = StoreResult("unknown")

@@ -1,15 +1,15 @@
-"""A cluster of real `Node`s in a world, with its checks and clients: what a run, a test or the lab starts from."""
+"""A simulated cluster: real `Node`s in a world, with the checks and clients that runs, tests and the lab start from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.commands.elections import UNCLEAN
 from tidelog.controller.image import ClusterImage
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
-from tidelog.sim.brokers import node_on
 from tidelog.sim.checks.loads import Loads
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
@@ -20,7 +20,7 @@ from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
-from tidelog.sim.world import ROOT, World
+from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
 
 PROPERTIES = {
     "log.dirs": ROOT,
@@ -71,7 +71,7 @@ class Cluster:
         return f"Cluster({self.world!r})"
 
     def node_of(self, host: Host) -> Node:
-        return node_on(host, self.properties, self.generation)
+        return build_node(host, self.properties, self.generation)
 
     # Getting ready.
 
@@ -257,3 +257,25 @@ def pictured(image: ClusterImage) -> dict[TopicPartition, tuple[int, ...]]:
         for topic in image.topics.values()
         for number, partition in topic.partitions.items()
     }
+
+
+def build_node(host: Host, properties: Mapping[str, str], generation: Generation) -> Node:
+    own = {
+        "node.id": str(host.broker_id),
+        "log.dirs": ",".join(host.disk.mounted),
+        "listeners": f"{CLIENT_LISTENER}://{host.name}:{CLIENT_PORT},REPLICATION://{host.name}:{BROKER_PORT}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
+        "inter.broker.listener.name": "REPLICATION",
+        "broker.session.timeout.ms": str(host.world.faults.session_term // 1000),
+    }
+    if host.rack:
+        own["broker.rack"] = host.rack
+    config = BrokerConfig({**properties, **own})
+    return Node(
+        config,
+        host.disk,
+        host.endpoints,
+        entropy=host.random.randbytes,
+        generation=generation,
+        directories={folder: host.disk.directory_id(folder) for folder in config.folders},
+    )

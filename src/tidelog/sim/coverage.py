@@ -1,18 +1,30 @@
-"""Which states a run came to: how often each thing happened that the rules speak of, and what never happened.
+"""Count which states of the rules a run reached, and name those that it never reached.
 
-Most of it the brokers tell by their events, and the world by its counts. The rest is seen from outside: a probe stands
-around a function of the core and counts the calls that went a certain way. Probes change nothing of a run.
+Most states come from the brokers' events and the world's counters. The others are counted from outside: a probe wraps a
+function of the core and counts the calls that returned a certain result. Probes do not change a run.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial, wraps
+from importlib import import_module
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from tidelog.coordinator.group.consumer.member import MemberState
 from tidelog.coordinator.transaction.transaction import RAISES_EPOCH
 from tidelog.errors import ApiError
-from tidelog.sim.patching import replaced
+
+
+def patched_function(target: str, make: Callable[[Any], Any]) -> AbstractContextManager[Any]:
+    """`target` is `module:name` or `module:Class.name`, where it is looked up; `make` is given what stands there."""
+    module, _, path = target.partition(":")
+    owner: Any = import_module(module)
+    *owners, name = path.split(".")
+    for part in owners:
+        owner = getattr(owner, part)
+    return patch.object(owner, name, make(getattr(owner, name)))
+
 
 Counter = Callable[[str], None]
 
@@ -164,7 +176,7 @@ def never(counts: Mapping[str, int]) -> list[str]:
 def probed(count: Counter) -> Iterator[None]:
     with ExitStack() as undo:
         for name, probe in PROBES.items():
-            undo.enter_context(replaced(probe.target, partial(_around, name, probe, count)))
+            undo.enter_context(patched_function(probe.target, partial(_around, name, probe, count)))
         yield
 
 

@@ -15,8 +15,16 @@ from tidelog.model import TopicPartition
 from tidelog.node.upkeep.folders import partitions
 from tidelog.ports import Buffer
 from tidelog.sim.faults import KILL, POWER, REFUSE, Fault
-from tidelog.sim.inode import Inode
-from tidelog.sim.names import Changes, Entry, Names, below, carry_out, moved, parent_of
+from tidelog.sim.inode import (
+    DirectoryChanges,
+    DirectoryEntry,
+    Inode,
+    Names,
+    apply_change,
+    follow_rename,
+    is_below,
+    parent_of,
+)
 
 NO_ROOM = "ENOSPC"
 GROWING = frozenset({"write", "create", "folder"})
@@ -84,9 +92,9 @@ class SimDisk:
     def __init__(self, roots: list[str], random: Random) -> None:
         self.roots = roots
         self.random = random
-        self.names: dict[str, Entry] = {}
-        self.durable: dict[str, Entry] = {}
-        self.pending: Changes = []
+        self.names: dict[str, DirectoryEntry] = {}
+        self.durable: dict[str, DirectoryEntry] = {}
+        self.pending: DirectoryChanges = []
         self.faults: list[Fault] = []
         self.capacity: int | None = None
         self.operations_left: int | None = None
@@ -140,7 +148,7 @@ class SimDisk:
         raise PowerCut(path)
 
     def root_of(self, path: str) -> str:
-        return next((root for root in self.roots if below(path, root)), self.roots[0])
+        return next((root for root in self.roots if is_below(path, root)), self.roots[0])
 
     def room(self) -> int | None:
         return None if self.capacity is None else max(0, self.capacity - self.used())
@@ -158,7 +166,7 @@ class SimDisk:
         """Only what was synced survives, and what the seed lets survive of the rest."""
         self.kill()
         for change in self.surviving(self.pending):
-            carry_out(self.durable, change)
+            apply_change(self.durable, change)
         self.pending = []
         self.names = {path: entry for path, entry in self.durable.items() if self.reachable(path)}
         self.durable = dict(self.names)
@@ -167,7 +175,7 @@ class SimDisk:
             if entry is not None:
                 entry.lose_power(self.random)
 
-    def surviving(self, pending: Changes) -> Changes:
+    def surviving(self, pending: DirectoryChanges) -> DirectoryChanges:
         """Of what was not synced, a prefix survives: a journal commits in order."""
         chance = self.random.choice((0.0, 0.5, 1.0))
         count = 0
@@ -190,14 +198,14 @@ class SimDisk:
     def _discard(self, folder: str) -> None:
         """No loss of power brings back what was in it."""
         self.names, self.durable = (
-            {p: e for p, e in at.items() if not below(p, folder)} for at in (self.names, self.durable)
+            {p: e for p, e in at.items() if not is_below(p, folder)} for at in (self.names, self.durable)
         )
-        self.pending = [change for change in self.pending if not below(change[1], folder)]
+        self.pending = [change for change in self.pending if not is_below(change[1], folder)]
 
     def directory_id(self, folder: str) -> bytes:
         """As in its meta.properties; no fault touches it."""
         origin = self.origins.get(folder, folder)
-        return sha256(f"{sum(below(origin, each) for each in self.replaced)} {origin}".encode()).digest()[:16]
+        return sha256(f"{sum(is_below(origin, each) for each in self.replaced)} {origin}".encode()).digest()[:16]
 
     def directory_of(self, path: str) -> bytes:
         """The id of the log folder that holds it."""
@@ -235,7 +243,7 @@ class SimDisk:
         """Log folders are found under other paths from now on, with all that they hold; no process runs."""
 
         def found(path: str) -> str:
-            old = next((old for old in places if below(path, old)), None)
+            old = next((old for old in places if is_below(path, old)), None)
             return path if old is None else places[old] + path[len(old) :]
 
         self.names, self.durable = (
@@ -271,9 +279,9 @@ class SimDisk:
 
     # ports.Disk.
 
-    def change(self, kind: str, path: str, entry: Entry = None) -> None:
+    def change(self, kind: str, path: str, entry: DirectoryEntry = None) -> None:
         change = (kind, path, entry, (parent_of(path), parent_of(kind.removeprefix("rename:"))))
-        carry_out(self.names, change)
+        apply_change(self.names, change)
         self.pending.append(change)
 
     def inode(self, path: str) -> Inode:
@@ -301,8 +309,8 @@ class SimDisk:
     def list(self, folder: str) -> Names:
         if folder not in self.names:
             raise FileNotFoundError(folder)
-        below = [name[len(folder) + 1 :] for name in self.names if name.startswith(folder + "/")]
-        return sorted([name for name in below if "/" not in name])
+        is_below = [name[len(folder) + 1 :] for name in self.names if name.startswith(folder + "/")]
+        return sorted([name for name in is_below if "/" not in name])
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         self.check("folder", path)
@@ -356,11 +364,11 @@ class SimDisk:
 
     def settle(self, folder: str) -> None:
         """What was done in the folder is durable; elsewhere it stays pending."""
-        left: Changes = []
+        left: DirectoryChanges = []
         for change in self.pending:
             if folder in change[3]:
-                carry_out(self.durable, change)
-                left = [moved(earlier, change) for earlier in left]
+                apply_change(self.durable, change)
+                left = [follow_rename(earlier, change) for earlier in left]
             else:
                 left.append(change)
         self.pending = left

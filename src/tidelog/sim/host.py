@@ -1,18 +1,43 @@
-"""One broker's machine: what outlives the processes that run on it, and how they begin and end."""
+"""One broker's machine, and one life of the process on it: the `Node`, its connections and its session.
 
-from collections.abc import Sequence
+A `Host` outlives the processes that run on it. Whatever was under way to a `Life` that has ended is dropped. While a
+process is paused, its inputs queue up and are delivered in order when it resumes: it wakes as a zombie that missed
+everything since. While it is busy with one long input, the other inputs wait as well, but its session stays alive; the
+effects of the long input come at its end, with the time of its beginning.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+from tidelog.effects import Effect
+from tidelog.errors import ProtocolViolation
 from tidelog.model import Endpoint, Time
-from tidelog.sim.disk import SimDisk
-from tidelog.sim.life import Broker, Life
+from tidelog.sim.carry import Carrier
+from tidelog.sim.disk import PowerCut, SimDisk
+from tidelog.sim.network import End
 
 if TYPE_CHECKING:
+    from tidelog.sim.store import Session
     from tidelog.sim.world import World
 
 WALL_START = 1_700_000_000_000
+PRINCIPAL = "User:ANONYMOUS"
+SPIN_LIMIT = 2_000
+UNBROKEN = ("start", "receive")
+"""Inputs that are part of something else: a start, and the arrival of frames."""
+
+
+class Broker(Protocol):
+    """What the world needs of a `Node`; every input but this one is called by its name."""
+
+    @property
+    def next_deadline(self) -> int | None: ...
+
+    def start(self, now: Time) -> Sequence[Effect]: ...
 
 
 @dataclass(slots=True)
@@ -113,3 +138,199 @@ class Host:
             self.was_stopping = life.stopping
             life.end()
             self.world.network.leave(life, silent=silent)
+
+
+class Life:
+    """The network's `Party` of a broker. `stopping`: a wished stop is under way; `paused`: inputs wait; `busy`: they do
+    for another input."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.world = host.world
+        self.name = host.name
+        self.node: Broker | None = None
+        self.session: Session | None = None
+        self.alive = True
+        self.paused = False
+        self.busy = False
+        self.stopping = False
+        self.backlog: deque[Callable[[], None]] = deque()
+        self.ends: dict[int, End] = {}
+        self.carrier = Carrier(self)
+        self._wake_at: int | None = None
+        self._spins = 0
+        self._spun_at = -1
+        self._began: Time | None = None
+        """When the input that took so long began."""
+
+    def __repr__(self) -> str:
+        return f"life {self.host.lives}{' paused' if self.paused else ''}{'' if self.alive else ' over'}"
+
+    def start(self) -> None:
+        try:
+            self.node = self.world.build(self.host)
+        except PowerCut:
+            self.world.cut_off(self.host)
+            return
+        self.give("start")
+        for endpoint in self.host.endpoints if self.alive else ():
+            self.world.network.listen(endpoint.host, endpoint.port, self, endpoint.listener)
+        self.after(self.host.random.randint(200, 3_000), self.open_session)
+
+    def open_session(self) -> None:
+        self.session = session = self.world.tree.session()
+        self.give("session_started", session.session)
+
+    def end(self) -> None:
+        self.alive = False
+        self.node = None
+        self.backlog.clear()
+        self.ends.clear()
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        """Plan an action of this life, in microseconds from now."""
+        self.world.after(delay, lambda: action() if self.alive else None)
+
+    # Inputs.
+
+    def give(self, name: str, *arguments: Any) -> None:
+        """Deliver one input to the node and carry out what it returns."""
+        if self.paused or not self.alive:
+            self.postponed(partial(self.give, name, *arguments))
+            return
+        if self.host.trouble.busy is not None and self._takes_long(name, partial(self.give, name, *arguments)):
+            return
+        world = self.world
+        world.trace.step += 1
+        if name == "receive":
+            world.trace.talked(world.micros, self.name, name, *arguments)
+        elif arguments:
+            world.note(self.name, name, arguments)
+        else:
+            world.trace.line(world.micros, self.name, name, "[]")
+        begun = world.meter.begin()
+        try:
+            effects = getattr(self.node, name)(*arguments, self._began or self.host.now())
+        except PowerCut:
+            world.cut_off(self.host)
+            return
+        finally:
+            world.meter.end(begun, world.trace.step, name, arguments)
+        try:
+            for effect in effects:
+                if self.alive:
+                    self.carrier.carry_out(effect)
+        except PowerCut:
+            world.cut_off(self.host)
+        if self.alive:
+            if not self.paused:
+                self._plan_wake()
+            world.stepped(self.host)  # even where the power went while it spoke: the others have heard the beginning
+
+    def postponed(self, action: Callable[[], None]) -> bool:
+        """Whether the input waits, for the process is paused, or is void, for it is over."""
+        if self.alive and self.paused:
+            self.backlog.append(action)
+        return self.paused or not self.alive
+
+    def _plan_wake(self) -> None:
+        deadline = self.node.next_deadline if self.node is not None else None
+        if deadline is None or (self._wake_at is not None and self._wake_at <= deadline):
+            return
+        self._wake_at = deadline
+        due = (deadline - self.host.mono_offset) * 1000
+        self.after(max(0, due - self.world.micros), partial(self._wake, deadline))
+
+    def _wake(self, planned: int) -> None:
+        if self._wake_at != planned or self.postponed(partial(self._wake, planned)):
+            return
+        self._wake_at = None
+        deadline = self.node.next_deadline if self.node is not None else None
+        if deadline is not None and deadline <= self.host.now().mono:
+            self._count_spin()
+            self.give("wake")
+        else:
+            self._plan_wake()
+
+    def _count_spin(self) -> None:
+        """A node that wants to be woken again and again at the same moment is broken."""
+        moment = self.host.now().mono
+        self._spins = self._spins + 1 if moment == self._spun_at else 0
+        self._spun_at = moment
+        assert self._spins < SPIN_LIMIT, f"{self.name} wants to be woken without end at {moment}"
+
+    # Pauses.
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on with all that came meanwhile, in its order."""
+        if not self.busy:
+            self.paused = False
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self.backlog and self.alive and not self.paused:
+            self.backlog.popleft()()
+
+    # An input that takes long.
+
+    def _takes_long(self, name: str, action: Callable[[], None]) -> bool:
+        """Whether it is this input."""
+        busy = self.host.trouble.busy
+        if busy is None or name in UNBROKEN:
+            return False
+        busy.skips -= 1
+        if busy.skips >= 0:
+            return False
+        self.host.trouble.busy = None
+        self.paused = self.busy = True
+        self.world.note(self.name, "BUSY", f"{name} for {busy.duration / 1e6:.3f} s")
+        self.world.count("busy")
+        self.after(busy.duration, partial(self._done, action, self.host.now()))
+        return True
+
+    def _done(self, action: Callable[[], None], began: Time) -> None:
+        self.paused = self.busy = False
+        self._began = began
+        action()
+        self._began = None
+        self._catch_up()
+
+    # network.Party.
+
+    def connected(self, end: End) -> None:
+        if not self.alive:
+            self.world.network.close(end)
+            return
+        self.ends[end.number] = end
+        self.give("connected", end.number, end.listener, end.other.party.name, PRINCIPAL)
+
+    def connect_failed(self, number: int, reason: str) -> None:
+        self.give("connect_failed", number, reason)
+
+    def arrived(self, end: End, data: bytes) -> None:
+        if self.paused or not self.alive:
+            self.postponed(partial(self.arrived, end, data))
+            return
+        if self.ends.get(end.number) is not end:
+            return
+        if self.host.trouble.busy is not None and self._takes_long("arrived", partial(self.arrived, end, data)):
+            return
+        try:
+            frames = end.reader.feed(data)
+        except ProtocolViolation:
+            self.world.network.reset(end.link)
+            return
+        if frames:
+            for witness in self.world.witnesses:
+                witness.received(self.host, end, frames)
+            self.give("receive", end.number, frames)
+
+    def disconnected(self, end: End) -> None:
+        if self.postponed(partial(self.disconnected, end)):
+            return
+        if self.ends.get(end.number) is end:
+            del self.ends[end.number]
+            self.give("disconnected", end.number)

@@ -1,4 +1,4 @@
-"""One file of a simulated disk: what the page cache holds of it, and what the platter."""
+"""Files and directory entries of a simulated disk: what the page cache holds of them, and what is durable."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -80,3 +80,62 @@ class Inode:
         size = len(self.cached)
         numbers = sorted({n for start, end in self.dirty for n in range(start // block, (end + block - 1) // block)})
         return [(n * block, min((n + 1) * block, size)) for n in numbers if n * block < size]
+
+
+DirectoryEntry = Inode | None
+"""What a name in a folder means: a file, or None for a folder."""
+
+Names = list[str]
+
+DirectoryChange = tuple[str, str, DirectoryEntry, tuple[str, ...]]
+"""One change of folders, and which: ("link", path, entry, …), ("unlink", path, None, …), ("rename:" + source, target,
+None, …)."""
+
+
+DirectoryChanges = list[DirectoryChange]
+
+
+def parent_of(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def apply_change(names: dict[str, DirectoryEntry], change: DirectoryChange) -> None:
+    kind, path, entry, _ = change
+    if kind == "link":
+        names[path] = entry
+    elif kind == "unlink":
+        for name in paths_within(names, path):
+            del names[name]
+    else:
+        source = kind.removeprefix("rename:")
+        for name in paths_within(names, source):
+            names[path + name[len(source) :]] = names.pop(name)
+
+
+def paths_within(names: dict[str, DirectoryEntry], path: str) -> list[str]:
+    """The path itself and all below it; nothing is below a file."""
+    if names.get(path) is not None:
+        return [path]
+    return [name for name in names if is_below(name, path)]
+
+
+def follow_rename(earlier: DirectoryChange, change: DirectoryChange) -> DirectoryChange:
+    """What was done in a folder before the folder got another name happened in that folder, whatever is called so now:
+    its name became durable, what was done in it not yet."""
+    source, target = change[0].removeprefix("rename:"), change[1]
+    if source == change[0]:
+        return earlier
+
+    def found(path: str) -> str:
+        return target + path[len(source) :] if is_below(path, source) else path
+
+    kind, path, entry, folders = earlier
+    if not path.startswith(source + "/"):
+        return earlier
+    if kind.startswith("rename:"):
+        kind = f"rename:{found(kind.removeprefix('rename:'))}"
+    return kind, found(path), entry, tuple(map(found, folders))

@@ -9,15 +9,15 @@ from random import Random
 
 from tidelog.partition.truncation import GENERATIONS
 from tidelog.sim.checks import costs
+from tidelog.sim.clients import group
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.coverage import probed
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.nemesis import DRAWN, FOLDERED, NEEDS, PARTICULAR, SELDOM, Nemesis, clocks
 from tidelog.sim.network import Weather
 from tidelog.sim.outcome import Outcome
-from tidelog.sim.parts import compaction, factors, folders, members, moves, racks
-from tidelog.sim.parts.drawing import dice_of
-from tidelog.sim.plan import Plan
+from tidelog.sim.parts import compaction, moves, topology
+from tidelog.sim.plan import Plan, dice_of
 from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 
@@ -66,21 +66,21 @@ def draw_cluster(plan: Plan) -> tuple[int, int, Faults, dict[str, str]]:
     factor = REPLICAS
     for part, draw in (
         ("compaction", compaction.draw_properties),
-        ("folders", folders.draw_properties),
-        ("racks", racks.draw_properties),
+        ("folders", topology.draw_log_directories),
+        ("racks", topology.draw_rack_properties),
         ("clock_days", clocks.draw_properties),
     ):
         dice = dice_of(plan.seed, part, plan.without)
         if dice is not None:
             properties |= draw(dice)
-    properties |= members.draw_properties(plan.seed, plan.without)
+    properties |= group.group_properties(plan.seed, plan.without)
     if is_moving(plan):
-        properties |= moves.draw_properties(Random(f"{plan.seed} rates"))
+        properties |= moves.draw_throttles(Random(f"{plan.seed} rates"))
         brokers = max(brokers, moves.BROKERS)
     dice = dice_of(plan.seed, "factors", plan.without)
     if dice is not None:
-        factor, internal = factors.draw(dice, plan.brokers)
-        properties |= factors.properties(internal)
+        factor, internal = topology.draw_factors(dice, plan.brokers)
+        properties |= topology.factor_properties(internal)
         brokers = max(brokers, factor, internal)
     return plan.brokers or brokers, factor, faults, properties
 
@@ -94,7 +94,7 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     )
     has = partial(dice_of, plan.seed, without=plan.without)
     if has("racks") is not None:
-        racks.place(cluster)
+        topology.assign_racks(cluster)
     nemesis = Nemesis(
         cluster,
         plan.kinds,

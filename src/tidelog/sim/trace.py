@@ -1,19 +1,23 @@
-"""What happened in a run: a digest of everything, and the last events as a readable transcript.
+"""The record of a run: a digest of all inputs and effects, and the last of them as a readable transcript.
 
-The digest covers every delivered input and every effect in order. Nothing goes into it that depends on memory
-addresses or on the hash seed, so the same seed gives the same digest in every process. What comes and goes on
-connections is the most of it and is digested by length and checksum; text for a reader is made when somebody reads.
+The digest covers every delivered input and every effect, in order. Nothing in it depends on memory addresses or on the
+hash seed, so the same seed gives the same digest in every process. Most of it is traffic on connections, which is
+digested by length and checksum; text is made only when somebody reads it. `FrameText` turns frames into text.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from tidelog.effects import FileSlice
+from tidelog.errors import ApiError
 from tidelog.ports import Buffer
+from tidelog.sim.network import End, Link
+from tidelog.wire import codec
+from tidelog.wire.records import batches
 
 TRANSCRIPT_EVENTS = 120
 _SHOWN = 600
@@ -142,3 +146,61 @@ class Trace:
 
     def transcript(self) -> str:
         return "\n".join(map(str, self.entries[-TRANSCRIPT_EVENTS:]))
+
+
+PREFIX = 4
+
+
+class FrameText:
+    def __init__(self) -> None:
+        self._asked: dict[tuple[Link, int], tuple[int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"FrameText({len(self._asked)} unanswered)"
+
+    def of(self, end: End, data: bytes) -> Iterator[str]:
+        """Each frame in what this end sends."""
+        position = 0
+        while position < len(data):
+            length = int.from_bytes(data[position : position + PREFIX], "big")
+            frame = memoryview(data)[position + PREFIX : position + PREFIX + length]
+            position += PREFIX + length
+            yield f"{end.party.name} → {end.other.party.name} {self._frame(end, frame)}"
+
+    def _frame(self, end: End, frame: memoryview) -> str:
+        if not end.listener:
+            header, request = codec.decode_request(frame)
+            self._asked[end.link, header.correlation_id] = (header.api_key, header.api_version)
+            return f"#{header.correlation_id} {message_text(request)}"
+        correlation_id = int.from_bytes(frame[:4], "big")
+        if (end.link, correlation_id) not in self._asked:
+            return f"#{correlation_id} (asked before anybody listened)"
+        key, version = self._asked.pop((end.link, correlation_id))
+        _, response = codec.decode_response(key, version, frame)
+        return f"#{correlation_id} {message_text(response)}"
+
+
+def message_text(value: Any) -> str:
+    """A message as text, without what has its default or is empty."""
+    if isinstance(value, bytes | memoryview):
+        return records_text(value)
+    if isinstance(value, list):
+        return f"[{', '.join(message_text(item) for item in value)}]"
+    if not hasattr(value, "__fields__"):
+        return repr(value)
+    plain = type(value)()
+    parts = []
+    for name in type(value).__slots__:
+        item = getattr(value, name)
+        if item != getattr(plain, name) and item not in (None, [], b""):
+            parts.append(f"{name}={message_text(item)}")
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def records_text(value: bytes | memoryview) -> str:
+    if len(value) == 16 or len(value) < 61:
+        return bytes(value).hex()
+    try:
+        return f"<{' '.join([f'{b.base_offset}+{b.last_offset_delta + 1}@{b.leader_epoch}' for b in batches(value)])}>"
+    except ApiError:  # other bytes than records
+        return mark(value)

@@ -10,25 +10,23 @@ from random import Random
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.model import TRANSACTION_TOPIC, TopicPartition
 from tidelog.sim.checks.wire.probe import Forger, Probe
-from tidelog.sim.clients.asker import Asker
-from tidelog.sim.clients.group import Group
+from tidelog.sim.clients.group import Group, draw_group
 from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.clients.producer import Pace
+from tidelog.sim.clients.reader import OffsetLister
 from tidelog.sim.clients.returner import Returner
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.nemesis.kinds import DRAWN
-from tidelog.sim.parts import racks
+from tidelog.sim.parts import topology
 from tidelog.sim.parts.compaction import Compaction
 from tidelog.sim.parts.copies import GROUP as COPIERS
 from tidelog.sim.parts.copies import Copies
-from tidelog.sim.parts.drawing import dice_of
-from tidelog.sim.parts.members import group_of
-from tidelog.sim.parts.moves import Moves
+from tidelog.sim.parts.moves import LogDirectoryMoves, Reassignments
 from tidelog.sim.parts.operator import TOPIC as FLEETING
 from tidelog.sim.parts.operator import Operator
-from tidelog.sim.parts.relocations import Relocations
 from tidelog.sim.parts.transactions import Transactions
+from tidelog.sim.plan import dice_of
 
 TOPIC = "t"
 GROUP = "members"
@@ -82,12 +80,12 @@ class Workload:
                 cluster.world, cluster.commits, "copies-watcher", self.partitions, group=COPIERS, writes=False
             )
             self.keepers.append(keepers)
-        self.moves = Moves(cluster, Random(f"{seed} moves")) if moves else None
+        self.moves = Reassignments(cluster, Random(f"{seed} moves")) if moves else None
         dice = dice_of(seed, "forger", without)
         self.forger = Forger(cluster.world, cluster.suite.ghosts, dice) if dice is not None else None
         self.near = dice_of(seed, "racks", without)
         dice = dice_of(seed, "relocations", without) if len(cluster.folders) > 1 else None
-        self.relocations = Relocations(cluster, dice) if dice is not None else None
+        self.relocations = LogDirectoryMoves(cluster, dice) if dice is not None else None
         dice = dice_of(seed, "old-consumers", without) if self.operator is not None else None
         self.returner = Returner(cluster, FLEETING, dice) if dice is not None else None
 
@@ -114,7 +112,7 @@ class Workload:
         self._produce()
         self.cluster.consume(*self.partitions)
         if self.near is not None:
-            racks.consume(self.cluster, self.partitions, self.near)
+            topology.consume_from_rack(self.cluster, self.partitions, self.near)
         if self.operator is not None:
             self.operator.process.after(0, self.operator.start)
         if self.group is not None:
@@ -194,7 +192,7 @@ class Workload:
             metadata_max_age_ms=5_000,
         )
         topics = (TOPIC, FLEETING) if self.operator is not None and self.random.random() < 0.7 else (TOPIC,)
-        return group_of(self.cluster, topics, options, without)
+        return draw_group(self.cluster, topics, options, without)
 
     def _keepers(self) -> list[Keeper]:
         """One with a group of its own, and one who reads what the members say that they committed."""
@@ -204,8 +202,8 @@ class Workload:
             keepers.append(Keeper(world, commits, "watcher", self.partitions, group=GROUP, writes=False))
         return keepers
 
-    def _asker(self) -> Asker:
-        return Asker(self.cluster.world, self.cluster.suite.ghosts, "asker", self.partitions)
+    def _asker(self) -> OffsetLister:
+        return OffsetLister(self.cluster.world, self.cluster.suite.ghosts, "asker", self.partitions)
 
     # The end.
 

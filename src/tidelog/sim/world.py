@@ -16,12 +16,10 @@ from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 from tidelog.sim.checks.costs import Meter
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.faults import KILL, Faults
-from tidelog.sim.frame_text import FrameText
-from tidelog.sim.host import Host
-from tidelog.sim.life import Broker
+from tidelog.sim.host import Broker, Host
 from tidelog.sim.network import End, Network
 from tidelog.sim.store import Tree
-from tidelog.sim.trace import Trace, plain
+from tidelog.sim.trace import FrameText, Trace, plain
 
 CLIENT_LISTENER = "PLAINTEXT"
 CLIENT_PORT = 9092

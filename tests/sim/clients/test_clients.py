@@ -9,15 +9,15 @@ from tidelog.client.sending.batch import ProducerBatch
 from tidelog.client.transactional import OLDER
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.asker import Asker
+from tidelog.sim.clients import group
 from tidelog.sim.clients.group import Group, StaticGroup
 from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.clients.other_producers import OLDEST, Habits
 from tidelog.sim.clients.producer import Pace, check_first
+from tidelog.sim.clients.reader import OffsetLister
 from tidelog.sim.clients.transactor import Fate
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
-from tidelog.sim.parts import members
 from tidelog.sim.parts.copies import MODES, Copies
 from tidelog.sim.parts.transactions import Transactions
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -29,7 +29,7 @@ FIRST, SECOND_ONE = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
 @pytest.fixture
 def cluster():
-    started = Cluster(1, properties=dict(members.PROPERTIES))
+    started = Cluster(1, properties=dict(group.CONSUMER_PROTOCOL_PROPERTIES))
     started.start()
     started.create(TOPIC, 2)
     return started
@@ -44,7 +44,7 @@ def group_of(cluster, members=0, kind=Group, share=0.0, **options):
     dice = Random(2) if share or kind is StaticGroup else None
     ghosts, seen_records, commits = cluster.suite.ghosts, cluster.seen_records, cluster.commits
     group = kind(cluster.world, ghosts, seen_records, commits, (TOPIC,), given, dice=dice, share=share)
-    for _ in range(members):
+    for _ in range(group):
         group.join()
     return group
 
@@ -167,7 +167,7 @@ def test_a_keeper_reads_what_it_committed_through_the_death_of_its_coordinator(c
 
 
 def test_an_asker_hears_ever_later_ends(cluster):
-    asker = Asker(cluster.world, cluster.suite.ghosts, "asker", [FIRST])
+    asker = OffsetLister(cluster.world, cluster.suite.ghosts, "asker", [FIRST])
     cluster.produce(FIRST)
     asker.process.after(0, asker.start)
     cluster.run(10)

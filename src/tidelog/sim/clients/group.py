@@ -6,7 +6,7 @@ Members speak the classic protocol, or the consumer protocol (KIP-848), or some 
 At the end it is stable: all members are of one generation, own every partition once, and have read it to the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from random import Random
 
@@ -16,7 +16,9 @@ from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.clients.commits import Commits
 from tidelog.sim.clients.member import Member
 from tidelog.sim.clients.seen_records import SeenRecords
+from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
+from tidelog.sim.plan import dice_of
 from tidelog.sim.world import World
 
 MOST = 4
@@ -221,3 +223,40 @@ class StaticGroup(Group):
         assert member.instance is not None
         member.process.pause(self._standstill())
         self._begin(member.instance)
+
+
+PROTOCOL_SHARES = (1.0, 1.0, 0.5)
+"""How many of the members speak the consumer protocol."""
+
+CONSUMER_PROTOCOL_PROPERTIES: Mapping[str, str] = {
+    "group.consumer.session.timeout.ms": "5000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""What members of the consumer protocol are told, as the others say it themselves."""
+
+
+def draw_group(
+    cluster: Cluster, topics: tuple[str, ...], options: ConsumerOptions, without: Collection[str] = ()
+) -> Group:
+    seed = cluster.world.seed
+    protocols, statics = dice_of(seed, "consumer-protocol", without), dice_of(seed, "static-members", without)
+    share = protocols.choice(PROTOCOL_SHARES) if protocols is not None else 0.0
+    kind = Group if statics is None else StaticGroup
+    if statics is not None:
+        topics = topics[:1]  # a static leader that was away does not know which topics came and went, as in Kafka
+    return kind(
+        cluster.world,
+        cluster.suite.ghosts,
+        cluster.seen_records,
+        cluster.commits,
+        topics,
+        options,
+        dice=statics or protocols,
+        share=share,
+    )
+
+
+def group_properties(seed: int, without: Collection[str]) -> Mapping[str, str]:
+    """The brokers' options of a seed that may have members of the consumer protocol."""
+    parts: tuple[Random | None, ...] = tuple(dice_of(seed, part, without) for part in ("consumer-protocol", "copiers"))
+    return CONSUMER_PROTOCOL_PROPERTIES if any(part is not None for part in parts) else {}

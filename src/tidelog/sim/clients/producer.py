@@ -213,3 +213,36 @@ class Producer:
         was_tried = code in RETRIABLE and self.options.retries < MAX_RETRIES
         is_late = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and name in self._in_doubt
         return was_tried or is_late or code is ErrorCode.INVALID_TIMESTAMP
+
+
+TOMBSTONES = 0.15
+
+
+class KeyedProducer(Producer):
+    """`keys`: how many. Its batches fit into the smallest segments that there are."""
+
+    def __init__(
+        self,
+        world: World,
+        seen_records: SeenRecords,
+        name: str,
+        partitions: Sequence[TopicPartition],
+        *,
+        keys: int,
+        pace: Pace,
+    ) -> None:
+        options = ProducerOptions(client_id=name, linger_ms=20, batch_size=400, request_timeout_ms=3_000)
+        super().__init__(world, seen_records, name, partitions, options=options, pace=pace)
+        self.keys = [b"key-%d" % number for number in range(keys)]
+
+    def send(self, value: bytes | None = None, name: TopicPartition | None = None) -> None:
+        random, now = self.process.random, self.process.now()
+        name = name or random.choice(self.partitions)
+        value = self._value() if value is None else value
+        key, is_tombstone = random.choice(self.keys), random.random() < TOMBSTONES
+        self.seen_records.send(name, value, once=True)
+        ticket, effects = self.process.machine.send(
+            name.topic, None if is_tombstone else value, now, key=key, partition=name.partition
+        )
+        self._open[ticket] = (name, value)
+        self.process.carry_out(effects)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tidelog.sim.coverage import patched_function
 from tidelog.sim.mutants import former, replication, storage, transactions
-from tidelog.sim.patching import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,5 +285,5 @@ def applied(mutant: Mutant) -> Iterator[None]:
     """Everything that is built within is broken in this way."""
     with ExitStack() as undo:
         for target, replacement in mutant.patches:
-            undo.enter_context(replaced(target, partial(_instead, replacement)))
+            undo.enter_context(patched_function(target, partial(_instead, replacement)))
         yield

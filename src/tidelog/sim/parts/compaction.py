@@ -6,8 +6,7 @@ from random import Random
 
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.sim.clients.admin import Admin
-from tidelog.sim.clients.keyed import KeyedProducer
-from tidelog.sim.clients.producer import Pace
+from tidelog.sim.clients.producer import KeyedProducer, Pace
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 

@@ -1,39 +1,84 @@
-"""An operator who moves partitions between brokers while things break, changes his mind, cancels, and throttles
-(KIP-455, KIP-73). Partitions keep three replicas or get more: what was promised of them is promised on.
+"""Administrators that move replicas while faults occur: between brokers, and between the log directories of a broker.
 
-Some seeds have this part, and all runs that ask for it (`Plan.moves`), with four brokers at least.
+`Reassignments` moves partitions between brokers, changes its mind, cancels, and throttles (KIP-455, KIP-73). Partitions
+keep three replicas or get more, so every promise made for them stays in force. Seeds with this part, and runs that
+request it (`Plan.moves`), have at least four brokers. `LogDirectoryMoves` moves replicas between the log directories of
+their brokers (KIP-113), sometimes back or to a third directory before the move is complete. Neither may lose records.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from tidelog.config.quotas import LISTS, RATES
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
+from tidelog.sim.clients.admin import Admin
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
-from tidelog.sim.parts.recurring import Recurring
+from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 
+
+class RecurringAdmin(ABC):
+    """`pause`: the least and the most time between two acts, in microseconds. An act is done to one of the partitions
+    that there are, and ends with `answered`."""
+
+    def __init__(self, cluster: Cluster, dice: Random, name: str, pause: tuple[int, int]) -> None:
+        self.cluster = cluster
+        self.dice = dice
+        self.admin = Admin(cluster.world, name)
+        self.stopped = False
+        self._pause = pause
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} by {self.admin!r}>"
+
+    def start(self) -> None:
+        if not self.stopped:
+            self.admin.process.later(self._pause, self._next)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def answered(self, _response: Any) -> None:
+        self.start()
+
+    def _next(self) -> None:
+        assigned = sorted(self.cluster.suite.ghosts.assignments.items())
+        if self.stopped or not assigned:
+            self.start()
+        else:
+            self.act(*self.dice.choice(assigned))
+
+    @abstractmethod
+    def act(self, name: TopicPartition, replicas: Sequence[int]) -> None: ...
+
+
 BROKERS = 4
 REPLICAS = 3
-PAUSE = (100 * MILLI, 4 * SECOND)
+REASSIGNMENT_PAUSE = (100 * MILLI, 4 * SECOND)
 CANCELS, ORDERS, THROTTLES = 0.15, 0.1, 0.2
 
 
-def draw_properties(dice: Random) -> dict[str, str]:
+def draw_throttles(dice: Random) -> dict[str, str]:
     """Rates that are in force as soon as a topic has a list. They are above what in-sync replicas copy: a leader's
     throttle counts that, too, and a rate below it would hold the others back for good, as in Kafka."""
     return {rate: dice.choice(("50000", "20000", "1000000")) for rate in RATES}
 
 
-class Moves(Recurring):
+class Reassignments(RecurringAdmin):
     def __init__(self, cluster: Cluster, dice: Random) -> None:
-        super().__init__(cluster, dice, "mover", PAUSE)
+        super().__init__(cluster, dice, "mover", REASSIGNMENT_PAUSE)
 
     def act(self, name: TopicPartition, replicas: Sequence[int]) -> None:
         if self.dice.random() < THROTTLES:
@@ -54,3 +99,18 @@ class Moves(Recurring):
             return self.dice.sample(now, len(now))
         least = min(len(now), REPLICAS)
         return self.dice.sample(brokers, self.dice.choice((least, least, least, min(least + 1, len(brokers)))))
+
+
+LOG_DIR_PAUSE = (50 * MILLI, 2 * SECOND)
+
+
+class LogDirectoryMoves(RecurringAdmin):
+    def __init__(self, cluster: Cluster, dice: Random) -> None:
+        super().__init__(cluster, dice, "relocator", LOG_DIR_PAUSE)
+
+    def act(self, name: TopicPartition, replicas: Sequence[int]) -> None:
+        broker = self.dice.choice(replicas)
+        folder = self.dice.choice(self.cluster.world.hosts[broker].disk.roots)
+        topic = AlterReplicaLogDirTopic(name=name.topic, partitions=[name.partition])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=folder, topics=[topic])])
+        self.admin.ask(request, broker, self.answered, retries=False)

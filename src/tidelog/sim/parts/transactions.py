@@ -6,8 +6,7 @@ from random import Random
 
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.other_producers import AGES, Habits
-from tidelog.sim.clients.owner import Owner
-from tidelog.sim.clients.transactor import Auditor, Ledger, Transactor
+from tidelog.sim.clients.transactor import Auditor, Ledger, Owner, Transactor
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
 

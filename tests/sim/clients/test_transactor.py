@@ -1,10 +1,13 @@
-"""Who alone has a transactional id, and when it may be fenced."""
+"""The only owner of a transactional id and when it may be fenced; the auditor, which looks up where partitions begin."""
 
 import pytest
 
+from tidelog.client.results import Failed
 from tidelog.errors import ErrorCode
+from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.clients.owner import Owner
+from tidelog.sim.clients.transactor import Auditor, Owner
+from tidelog.sim.world import World
 
 
 @pytest.fixture
@@ -73,3 +76,27 @@ def test_nor_where_the_cluster_may_have_forgotten(owner, ghosts):
     owner.has_it(3)
     ghosts.aged = True
     assert is_allowed(owner)
+
+
+NAME = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def auditor():
+    return Auditor(World(1, lambda host: None), [NAME], None)
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE]
+)
+def test_a_look_up_that_runs_out_of_time_begins_again(auditor, error):
+    """Seeds 1004095, 1004647, 1005066 and 1005968: the last fault was that nobody was reached."""
+    auditor._failed(Failed(error, "no known offsets", (NAME,)))
+
+
+def test_any_other_failure_is_one_and_so_is_one_after_records_were_read(auditor):
+    with pytest.raises(AssertionError):
+        auditor._failed(Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", (NAME,)))
+    auditor.found[NAME].append(b"a")
+    with pytest.raises(AssertionError):
+        auditor._failed(Failed(ErrorCode.LEADER_NOT_AVAILABLE, "no known offsets", (NAME,)))
