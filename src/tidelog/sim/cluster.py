@@ -10,7 +10,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320, Generation
-from tidelog.sim.checks.loads import Loads
+from tidelog.sim.checks.coordinators import CoordinatorLoads
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
 from tidelog.sim.clients.admin import Admin
@@ -58,7 +58,7 @@ class Cluster:
         self.folders = self.properties["log.dirs"].split(",")
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders)
         self.suite = Suite()
-        self.world.observers += [self.suite, Loads()]
+        self.world.observers += [self.suite, CoordinatorLoads()]
         self.seen_records = SeenRecords(self.suite)
         self.commits = Commits(self.suite.ghosts)
         self.admin = Admin(self.world, "admin")

@@ -30,8 +30,11 @@ Counter = Callable[[str], None]
 
 
 class Probe(NamedTuple):
-    """`target` as in `patching`. Counted is a call whose result `gave`, or, where the call is refused with an ApiError,
-    one with `refused`; `before` looks at the arguments and counts before the call."""
+    """Which calls of a function to count.
+
+    `target` is as in `patched_function`. `gave` selects calls by their result, `refused` those that raise ApiError, and
+    `before` selects by the arguments and counts before the call.
+    """
 
     target: str
     gave: Callable[[Any], bool] | None = None

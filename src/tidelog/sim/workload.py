@@ -17,7 +17,7 @@ from tidelog.sim.clients.reader import OffsetLister
 from tidelog.sim.clients.returner import Returner
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
-from tidelog.sim.nemesis.kinds import DRAWN
+from tidelog.sim.nemesis.schedule import DRAWN
 from tidelog.sim.parts import topology
 from tidelog.sim.parts.compaction import Compaction
 from tidelog.sim.parts.copies import GROUP as COPIERS

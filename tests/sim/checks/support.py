@@ -9,9 +9,8 @@ from tidelog.model import TopicPartition
 from tidelog.partition.truncation import KIP_320, EpochEnd
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica, State
-from tidelog.sim.checks.wire.fetches import Fetches
-from tidelog.sim.checks.wire.said import Fetched
-from tidelog.sim.checks.wire.wire_tap import WireTap
+from tidelog.sim.checks.wire.followers import Fetches
+from tidelog.sim.checks.wire.wire_tap import FetchPosition, WireTap
 from tidelog.wire import records
 
 NAME = TopicPartition("t", 0)
@@ -91,7 +90,7 @@ def fetches(leader, *fetched):
     """`fetched`: (follower, broker epoch, offset, last epoch) that reached the leader in its epoch."""
     wire_tap = WireTap(ghosts(), lambda *_: -1)
     wire_tap.fetched[leader.broker, NAME] = {
-        (leader.state.epoch, follower, life): [Fetched(offset, last)] for follower, life, offset, last in fetched
+        (leader.state.epoch, follower, life): [FetchPosition(offset, last)] for follower, life, offset, last in fetched
     }
     found = Fetches(wire_tap)
     found.take_in(leader)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.checks.support import NAME, REPLICAS, append, ghosts, replica, state
-from tidelog.sim.checks import committed, losses
+from tidelog.sim.checks import committed
 from tidelog.sim.checks.ghosts import Acked
 
 LOG = ((5, 1), (5, 1))
@@ -114,10 +114,10 @@ def test_whoever_is_back_in_sync_has_all_of_it_again():
     made = known()
     made.lost_power(1)
     made.epochs[1] = 21
-    losses.forgive(made, NAME)
+    made.forgive_loss(NAME)
     assert made.of(NAME).lossy == {1}
     made.states[NAME] = state(epochs=(10, 21, 12))
-    losses.forgive(made, NAME)
+    made.forgive_loss(NAME)
     made.lost_power(2)
     assert not made.of(NAME).adrift
 
@@ -129,7 +129,7 @@ def test_nothing_was_lost_where_all_came_back_under_the_same_leader():
     made.epochs = {0: 10, 1: 21, 2: 22}
     made.registered.update({(1, 21): -1, (2, 22): -1})
     made.states[NAME] = state(epochs=(10, 21, 22))
-    losses.forgive(made, NAME)
+    made.forgive_loss(NAME)
     assert not made.of(NAME).adrift
     with pytest.raises(AssertionError, match=r"^I4:"):
         judge(made, replica(1, OTHER))
@@ -141,7 +141,7 @@ def lost(assigned=REPLICAS):
     made.assignments[NAME] = assigned
     ghost = made.of(NAME)
     ghost.acked = {0: Acked(0, 5, 1000), 5: Acked(5, 10, 1005)}
-    losses.allow(made, NAME, "for this test")
+    made.allow_loss(NAME, "for this test")
     judge(made, replica(1, OTHER))
     made.states[NAME] = state(1, 2, (1,))
     ghost.leaders[2], ghost.starts[2] = 1, 5

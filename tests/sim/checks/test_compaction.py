@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.checks.support import NAME, ghosts, replica
 from tidelog.model import TopicPartition
-from tidelog.sim.checks import stable, transactions
+from tidelog.sim.checks import transactions
 from tidelog.sim.checks.compaction import Kept, Keys
 from tidelog.wire import records
 from tidelog.wire.records import Marker, Record, build, build_marker, header
@@ -105,19 +105,19 @@ def test_the_last_stable_offset_goes_back():
     known, leader = ghosts(), replica(0, ((5, 1),), isr=(0, 1, 2))
     for offset in (3, 5):
         leader.partition.last_stable_offset = offset
-        stable.check(known, leader)
+        transactions.check_last_stable_offset(known, leader)
     leader.partition.last_stable_offset = 4
     with pytest.raises(AssertionError, match=r"^I27: "):
-        stable.check(known, leader)
+        transactions.check_last_stable_offset(known, leader)
     known.of(NAME).loss_allowed = "a test"
-    stable.check(known, leader)
+    transactions.check_last_stable_offset(known, leader)
 
 
 def test_the_last_stable_offset_beyond_the_high_watermark():
     known, leader = ghosts(), replica(0, ((5, 1),), isr=(0, 1, 2), high_watermark=4)
     leader.partition.last_stable_offset = 5
     with pytest.raises(AssertionError, match=r"^I1: "):
-        stable.check(known, leader)
+        transactions.check_last_stable_offset(known, leader)
 
 
 def test_only_what_holds_for_sure_is_held_to_keys(keys):

@@ -44,7 +44,7 @@ def group_of(cluster, members=0, kind=Group, share=0.0, **options):
     dice = Random(2) if share or kind is StaticGroup else None
     ghosts, seen_records, commits = cluster.suite.ghosts, cluster.seen_records, cluster.commits
     group = kind(cluster.world, ghosts, seen_records, commits, (TOPIC,), given, dice=dice, share=share)
-    for _ in range(group):
+    for _ in range(members):
         group.join()
     return group
 

@@ -7,8 +7,8 @@ import pytest
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import KILL, MILLI, POWER, SECOND
-from tidelog.sim.nemesis import KINDS, Nemesis, moments
-from tidelog.sim.nemesis.kinds import GENERAL
+from tidelog.sim.nemesis import KINDS, Nemesis, triggers
+from tidelog.sim.nemesis.schedule import GENERAL
 from tidelog.sim.nemesis.strike import Strike
 
 NAME = TopicPartition("t", 0)
@@ -223,7 +223,7 @@ def hits(monkeypatch):
     def hit(strike, host):
         found.append((host, [replica.state for replica in strike.nemesis.cluster.replicas(NAME)]))
 
-    monkeypatch.setattr(moments, "HITS", dict.fromkeys(moments.HITS, hit))
+    monkeypatch.setattr("tidelog.sim.nemesis.strike.HITS", dict.fromkeys(triggers.HITS, hit))
     return found
 
 

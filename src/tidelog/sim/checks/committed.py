@@ -3,13 +3,12 @@ I5 (S): what was committed never changes; once a leader's HW reaches its epoch's
 I9 (S): every ISR member that lives and counts holds everything committed below TrueHW.
 I10 (S): the leader holds every acknowledged record at its offset.
 
-After a loss that is allowed, all of this is held to what the next leader has (`losses`).
+After a loss that is allowed, all of this is held to what the next leader has (`ghosts`).
 """
 
 from collections.abc import Callable, Iterable
 
 from tidelog.model import TopicPartition
-from tidelog.sim.checks import losses
 from tidelog.sim.checks.ghosts import Acked, Ghost, Ghosts
 from tidelog.sim.checks.replica import Replica, State
 
@@ -28,8 +27,8 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, all_of: All, *
     ghost = ghosts.of(name)
     assert state is not None
     leads = state.leading and is_current_leader(ghosts, replica)
-    if leads and losses.is_due(ghost, state.epoch):
-        losses.rebase(ghosts, ghost, replica)
+    if leads and ghost.is_rebase_due(state.epoch):
+        ghosts.rebase_on_leader(ghost, replica)
     ghost.seen_high_watermark = max(ghost.seen_high_watermark, state.high_watermark)
     if ghost.rebase_after is not None:  # adrift
         return

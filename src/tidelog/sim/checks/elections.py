@@ -1,20 +1,23 @@
-"""I17 (S): a clean election follows rule 8.
+"""I17 (S): a clean election follows rule 8, and a broker that proves a clean shutdown had ended cleanly.
 
-A member of the ISR *counts* only if it lives with its recorded broker epoch or registered with that epoch as cleanly
+A member of the ISR *counts* only if it lives with its recorded broker epoch, or registered with that epoch as cleanly
 shut down, with all log directories that it had then. The leader is the first in assignment order that counts; the
 others leave the ISR in the same write. If none counts, every recorded member must be back, and of those with all of
 their directories the one with the highest (last epoch, LEO) leads. Anything else is an unclean election: it must be
-allowed, and it allows loss.
+allowed, and it allows loss. What the controller could not know yet is excused: `excused(broker)` says whether a broker
+in the tree may be passed over, because it is shutting down or its disk failed.
 
-What the controller could not know yet excuses it: `excused(broker)` says whether a broker that stands in the tree may
-be passed over, for it is shutting down or its disk failed.
+A registration belongs to the life whose session made it. It may reach the store after that life is over, so it proves
+nothing about how that life ended. A life that was over before its first step was done (its disk failed, or was cut off)
+heard nothing and changed nothing: what the one before it left stays valid, as for a Kafka broker that ends before its
+logs are loaded.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER, TopicPartition
-from tidelog.sim.checks import losses
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica
 
@@ -50,7 +53,7 @@ def check(
         if unclean and unseen:
             reason = reason or f"the logs of {unseen} were not seen"
         if reason:
-            losses.allow(ghosts, name, f"an unclean election of {state.leader}: {reason}", before.leader_epoch)
+            ghosts.allow_loss(name, f"an unclean election of {state.leader}: {reason}", before.leader_epoch)
 
 
 def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, replicas: Mapping[int, Replica]) -> str:
@@ -99,3 +102,51 @@ def end_of(replica: Replica) -> tuple[int, int]:
     """(last epoch, LEO), the epoch by the cache: an epoch that its leader began counts without a record, too."""
     entries = list(replica.partition.log.epochs)
     return (entries[-1].epoch if entries else -1), replica.log.end
+
+
+NO_CLEAN_EPOCH = -1
+STOPPED = "stop"
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """With which epochs a life registered, and how it ended. One that was cut short in a wished stop may have left the
+    proof of it already, which comes last."""
+
+    epochs: set[int] = field(default_factory=set)
+    ended_by: str = ""
+
+
+class Registrations:
+    """Lives are numbered from 1 on, for each broker."""
+
+    def __init__(self) -> None:
+        self.life_of: dict[int, int] = {}
+        """Which life has a session with the store."""
+        self._lives: dict[tuple[int, int], Lifetime] = {}
+
+    def __repr__(self) -> str:
+        return f"Registrations({len(self._lives)} lives)"
+
+    def opened(self, session: int, life: int) -> None:
+        self.life_of[session] = life
+
+    def ended(self, broker: int, life: int, how: str, *, stopping: bool = False, stillborn: bool = False) -> None:
+        if stillborn:
+            self._lives[broker, life] = self._of(broker, life - 1)
+        else:
+            self._of(broker, life).ended_by = STOPPED if stopping else how
+
+    def check(self, broker: int, session: int, epoch: int, clean_epoch: int) -> None:
+        """A registration is new in the tree."""
+        life = self.life_of.get(session, 0)
+        before = self._lives.get((broker, life - 1), Lifetime())
+        right = clean_epoch == NO_CLEAN_EPOCH or (before.ended_by == STOPPED and clean_epoch in before.epochs)
+        assert right, (
+            f"I17: broker {broker} shows that {clean_epoch} ended cleanly; the life before ({before.epochs}) "
+            f"ended by {before.ended_by or 'nothing'}"
+        )
+        self._of(broker, life).epochs.add(epoch)
+
+    def _of(self, broker: int, life: int) -> Lifetime:
+        return self._lives.setdefault((broker, life), Lifetime())

@@ -1,6 +1,12 @@
 """What no broker knows: TrueHW, Committed, Acked and LossAllowed of every partition, as REPLICATION.md defines them.
 
-`Ghosts` mirrors the metadata tree as of its last change; what follows from it for loss is `losses`.
+`Ghosts` mirrors the metadata tree as of its last change.
+
+LossAllowed: acknowledged records may be gone after an unclean election, after more than min - 1 overlapping data-losing
+crashes, or after a data-losing crash of the last ISR member while |ISR| < min. From then until a leader is elected
+nobody can say which records must exist. The log of the next leader is then the reference, and a replica that differs
+from it is judged again once it is back in sync. What an operator deletes is not a loss: comparisons begin at a log's
+start.
 """
 
 from collections import Counter
@@ -13,9 +19,8 @@ from tidelog.controller.tree import LeadershipState, parse_assignment, parse_sta
 from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.ports import Node
-from tidelog.sim.checks import losses
 from tidelog.sim.checks.compaction import Keys
-from tidelog.sim.checks.replica import Chain
+from tidelog.sim.checks.replica import Chain, Replica
 from tidelog.sim.inode import Inode
 from tidelog.sim.store import Tree
 
@@ -83,6 +88,10 @@ class Ghost:
         """Whether nobody can say at the moment what must be there."""
         return self.rebase_after is not None
 
+    def is_rebase_due(self, epoch: int) -> bool:
+        """Whether the leader of this epoch is the first one after a loss."""
+        return self.rebase_after is not None and epoch > self.rebase_after
+
 
 class Partitions(dict[TopicPartition, Ghost]):
     """A partition's ghost comes with the first question for it."""
@@ -147,7 +156,7 @@ class Ghosts:
         self.epochs = {broker: node.created for broker, node in self._registrations if node.session in sessions}
         for name, ghost in self.partitions.items():
             if ghost.lossy:
-                losses.forgive(self, name)
+                self.forgive_loss(name)
         return changed
 
     def _read_nodes(self, tree: Tree, changed: list[TopicPartition]) -> None:
@@ -275,4 +284,75 @@ class Ghosts:
         """Judge whether this crash is one too many; `held`: only these went with a log folder."""
         for name, replicas in self.assignments.items():
             if broker in replicas and (held is None or name in held):
-                losses.lose(self, name, broker)
+                self.lose_unsynced(name, broker)
+
+    # Losses.
+
+    def lose_unsynced(self, name: TopicPartition, broker: int) -> None:
+        """Record that a broker lost what it had not synced.
+
+        A power loss may also bring back records that a truncation had removed, below a high watermark that was
+        checkpointed since. As in Kafka, they stay until the log is compared with the leader's.
+        """
+        self.of(name).lossy.add(broker)
+        self.of(name).unproven.add(broker)
+        self.judge_loss(name)
+
+    def judge_loss(self, name: TopicPartition) -> None:
+        ghost, state = self.of(name), self.states.get(name)
+        isr = state.isr if state is not None else ()
+        if len(ghost.lossy) > ghost.min_in_sync - 1:
+            self.allow_loss(name, f"{len(ghost.lossy)} overlapping data-losing crashes with min {ghost.min_in_sync}")
+        elif isr and len(isr) < ghost.min_in_sync and ghost.lossy.issuperset(isr):
+            self.allow_loss(name, f"the ISR {isr}, below min {ghost.min_in_sync}, has only brokers that lost data")
+
+    def allow_loss(self, name: TopicPartition, why: str, epoch: int | None = None) -> None:
+        """Allow loss in every leader epoch after `epoch` (default: the current one)."""
+        ghost, state = self.of(name), self.states.get(name)
+        if epoch is None:
+            epoch = state.leader_epoch if state is not None else -1
+        ghost.loss_allowed = why
+        ghost.rebase_after = epoch if ghost.rebase_after is None else min(epoch, ghost.rebase_after)
+
+    def forgive_loss(self, name: TopicPartition) -> None:
+        """Clear brokers that lost data and are in the ISR again with their current epoch: they have all of it back.
+
+        When all of them are back and no other leader was elected meanwhile, nothing was lost.
+        """
+        ghost, state = self.of(name), self.states.get(name)
+        if not ghost.lossy or state is None:
+            return
+        recorded = state.members
+        ghost.lossy -= {broker for broker in ghost.lossy if self.epochs.get(broker, -1) == recorded.get(broker)}
+        if not ghost.lossy and ghost.rebase_after == state.leader_epoch:
+            ghost.rebase_after = None
+        self.judge_loss(name)
+
+    def rebase_on_leader(self, ghost: Ghost, leader: Replica) -> None:
+        """Make the log of the first leader after a loss the reference.
+
+        All other brokers are unproven, also former replicas that still have their logs.
+        """
+        state, log = leader.state, leader.log
+        assert state is not None
+        held = {batch.base: batch for batch in log.batches}
+        ghost.committed = Chain()
+        if log.first_offset:
+            ghost.committed.skip_to(log.first_offset)
+        for batch in log.since(log.first_offset):
+            if batch.end <= state.high_watermark:
+                ghost.committed.append(*batch.identity, batch.producer)
+        ghost.true_high_watermark = ghost.seen_high_watermark = state.high_watermark
+        ghost.acked = {
+            base: acked for base, acked in ghost.acked.items() if base in held and held[base].crc == acked.crc
+        }
+        ghost.answered = {key: base for key, base in ghost.answered.items() if base in ghost.acked}
+        ghost.served = {
+            base: found for base, found in ghost.served.items() if base in held and held[base][1:4] == found
+        }
+        ghost.read.clear()
+        ghost.told_latest.clear()
+        ghost.unproven = {broker for broker, _ in self.registered} - {leader.broker}
+        ghost.lossy.clear()
+        ghost.rebase_after = None
+        ghost.losses += 1

@@ -16,7 +16,7 @@ from tidelog.model import TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks.ghosts import Ghosts, Wish
 from tidelog.sim.checks.replica import Replica, State
-from tidelog.sim.checks.wire.fetches import Fetches
+from tidelog.sim.checks.wire.followers import Fetches
 
 KEPT_WISHES = 50
 

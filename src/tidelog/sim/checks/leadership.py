@@ -1,10 +1,12 @@
-"""I12 (S): one leader per epoch; an epoch's records were first appended by it.
+"""I12 (S): one leader per epoch; the leader of an epoch was the first to append its records.
 I13 (S): controller, broker, leader and partition epochs ascend, in the tree and on each broker.
-I14 (S): the leader is in the ISR, or there is none; the ISR is part of the assigned replicas; what a reassignment adds
-and removes is, too, and never the same.
+I14 (S): the leader is in the ISR, or there is none; the ISR is part of the assigned replicas, and so is what a
+reassignment adds or removes; no replica is both added and removed.
+I20 (S): the target of a truncation came from a leader in the same epoch, is ≥ TrueHW for an ISR member, and the
+truncation happens before the first append in that epoch.
 I21 (S): what a follower appends is what the epoch's leader had appended there, byte for byte, and begins at its LEO.
-I32 (S): the ISR is never empty; a replica's data goes only after the controller's commit, also where another topic of
-the same name takes its place.
+I32 (S): the ISR is never empty; a replica's data is deleted only after the controller's commit, also when another topic
+of the same name takes its place.
 """
 
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Batch, Replica, State
-from tidelog.sim.checks.wire.said import Source
+from tidelog.sim.checks.wire.wire_tap import ResponseSource
 
 
 def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
@@ -37,7 +39,7 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
 
 
 def check_appended(
-    ghosts: Ghosts, replica: Replica, new: list[Batch], running: Callable[[int], bool], source: Source | None
+    ghosts: Ghosts, replica: Replica, new: list[Batch], running: Callable[[int], bool], source: ResponseSource | None
 ) -> None:
     """A leader whose life ended within the step of its append was not seen to make it. One that was elected within the
     step may have appended in it: it is the controller, too, and coordinates a transaction that it decided."""
@@ -94,3 +96,26 @@ def check_deleted(ghosts: Ghosts, name: TopicPartition, topic_id: bytes, broker:
     assert wished or broker not in ghosts.assignments.get(name, ()), (
         f"I32: broker {broker} deleted {name}, which the controller still assigns to it"
     )
+
+
+def check_truncation(ghosts: Ghosts, replica: Replica, gone: list[Batch], source: ResponseSource | None) -> None:
+    """`gone` was taken off the end of the log. A log that starts over where its leader's starts gives up only what its
+    leader has deleted."""
+    if not gone:
+        return
+    name, first = replica.partition.name, gone[0]
+    ghost, epoch, log = ghosts.of(name), replica.partition.epoch, replica.partition.log
+    target = first.base if first.epoch >= 0 else log.log_end_offset  # it stands for all that could not be read
+    target = max(target, log.log_start_offset)
+    if log.log_start_offset >= gone[-1].end:
+        return
+    assert source is not None, f"I20: {replica!r} truncated to {target} without a word from a leader"
+    assert source.speaks_for(epoch), (
+        f"I20: {replica!r} truncated to {target} as broker {source.broker} said in epoch {source.epoch}"
+    )
+    again = [batch for batch in gone if batch.epoch == epoch]
+    assert not again, f"I20: {replica!r} truncated {again[0]}, which it appended in this very epoch"
+    assert replica.appended_in < epoch, f"I20: {replica!r} truncated to {target} after its first append in this epoch"
+    if not ghost.adrift and ghosts.in_sync(name, replica.broker) and replica.broker not in ghost.unproven:
+        told = ghost.true_high_watermark
+        assert target >= told, f"I20: {replica!r} is in sync and truncated to {target}, below TrueHW {told}"

@@ -19,18 +19,16 @@ from tidelog.sim.checks import (
     leadership,
     logs,
     numbering,
-    stable,
     transactions,
-    truncation,
     watermarks,
 )
+from tidelog.sim.checks.coordinators import GROUP_EVENTS, Groups
+from tidelog.sim.checks.elections import Registrations
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.groups import GROUP_EVENTS, Groups
-from tidelog.sim.checks.registrations import Registrations
 from tidelog.sim.checks.replica import NOBODY_COUNTS, Batch, Replica, State
-from tidelog.sim.checks.wire import answers, strangers
+from tidelog.sim.checks.wire import answers, followers
 from tidelog.sim.checks.wire.controllers import Controllers
-from tidelog.sim.checks.wire.fetches import Fetches
+from tidelog.sim.checks.wire.followers import Fetches
 from tidelog.sim.checks.wire.wire_tap import WireTap, partition_of
 from tidelog.sim.host import Host
 from tidelog.sim.world import World
@@ -253,12 +251,12 @@ class Suite:
         epochs.check(replica, before, cut=cut)
         self.check_numbers(replica, before, new, cut=cut)
         if isinstance(partition.role, Leader):
-            strangers.check_remote(ghosts, replica, list(partition.role.remote))
+            followers.check_remote(ghosts, replica, list(partition.role.remote))
         reached = ghosts.of(partition.name).true_high_watermark
         committed.check(ghosts, replica, before, self.of, cut=cut)
         if ghosts.of(partition.name).true_high_watermark > reached:
             self.check_members_hold(host.world, partition.name)
-        stable.check(ghosts, replica)
+        transactions.check_last_stable_offset(ghosts, replica)
         transactions.follow(ghosts, replica, host.disk)
 
     def found(self, host: Host, partition: Partition) -> Replica:
@@ -282,7 +280,7 @@ class Suite:
         if self._cut:
             end = min(end, self._cut.get((host.broker_id, name), end))
         gone = replica.cut(end)
-        truncation.check(self.ghosts, replica, gone, source)
+        leadership.check_truncation(self.ghosts, replica, gone, source)
         new = replica.catch_up(host.disk)
         if new and before is not None and any(not gone or batch.end > end for batch in new):  # or it is read again
             replica.appended_in = replica.partition.epoch
@@ -311,7 +309,7 @@ class Suite:
 
     def listen(self, host: Host) -> None:
         heard, broker = self.wire_tap, host.broker_id
-        strangers.check(heard.strangers)
+        followers.check_unassigned(heard.strangers)
         self.controllers.heard(self.ghosts, host, heard.orders)
         for success in heard.successes:
             if (broker, success.name) in self.replicas:

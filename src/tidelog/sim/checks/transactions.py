@@ -1,12 +1,17 @@
-"""I28 (S): a transaction ends the same way everywhere: its markers are all of one kind. An epoch is raised at each end,
-so a producer's epoch stands for one transaction (KIP-890). Not of old producers, who go on in theirs: what became of
-their transactions the applications and their auditor find out (`clients/transactor.py`).
+"""I28 (S): a transaction ends the same way everywhere: all of its markers commit, or all abort. Every end raises the
+epoch, so a producer's epoch stands for one transaction (KIP-890). Old producers keep their epoch; their applications
+and the auditor check what became of their transactions (`clients/transactor.py`).
+I27 (S): the last stable offset ascends. What a leader once reported as stable stays stable for all later leaders, as
+soon as their high watermark reaches the first offset of their epoch; before that it may be behind (REPLICATION.md, rule
+9). Only brokers that held the beginning of a transaction know one that began below the log's start: their LSO waits
+there for its end.
+I1 (S): the last stable offset lies between the log's start and the high watermark.
 
-LossAllowed re-bases it also where it is of the coordinator's log: a coordinator that lost what it had decided may end
-again, and otherwise, what was ended, under an epoch that it gave before. Kafka's does, too.
+An allowed loss in the coordinator's log re-bases I28 as well: a coordinator that lost its decision may end the same
+transaction again and differently, under an epoch that it assigned before. Kafka's coordinator does the same.
 
-What is committed is read from the leader's files as its high watermark passes it, compacted partitions record by
-record.
+Committed records are read from the leader's files as its high watermark passes them; those of compacted partitions
+record by record.
 """
 
 from tidelog.model import TRANSACTION_TOPIC
@@ -84,3 +89,20 @@ def check_keys(ghost: Ghost, replica: Replica, disk: SimDisk) -> None:
     ):
         return
     compaction.check(ghost.keys, replica, disk, min(state.high_watermark, ghost.followed_to))
+
+
+def check_last_stable_offset(ghosts: Ghosts, replica: Replica) -> None:
+    state, ghost, stable = replica.state, ghosts.of(replica.partition.name), replica.partition.last_stable_offset
+    assert state is not None
+    right = state.start <= stable <= max(state.high_watermark, state.start)
+    assert right, f"I1: {replica!r} has the last stable offset {stable}"
+    if not state.leading or ghost.loss_allowed or not is_current_leader(ghosts, replica):
+        return
+    if state.high_watermark >= ghost.starts[state.epoch]:
+        told = ghost.told_stable
+        begun_below = 0 < state.start == stable
+        assert stable >= told or begun_below, (
+            f"I27: the last stable offset of {replica!r} goes back from {told} to {stable}"
+        )
+        if not begun_below:  # it tells that nothing is left to read below, not that it is stable (seed 111311)
+            ghost.told_stable = stable

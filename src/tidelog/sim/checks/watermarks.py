@@ -8,7 +8,7 @@ I8 (S): for the leader whose epoch is the state's, the controller's ISR ⊆ its 
 
 from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica, State
-from tidelog.sim.checks.wire.fetches import Fetches
+from tidelog.sim.checks.wire.followers import Fetches
 
 
 def check(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:

@@ -1,5 +1,5 @@
-"""Clients in the simulated world: `tidelog.client`'s own machines, what they are used for, and what they saw.
+"""Clients in the simulated world: `tidelog.client`'s own machines, the programs around them, and what they saw.
 
-`process` runs one machine; `producer`, `reader`, `member`, `keeper`, `asker` and `admin` are programs around it. What
-applications were told goes to `told` and `commits`, which hold the promises against each other.
+`process` runs one machine; `producer`, `reader`, `member`, `group`, `keeper`, `transactor`, `copier`, `returner` and
+`admin` are programs around it. `seen_records` and `commits` hold what applications were told against the promises.
 """

@@ -1,6 +1,6 @@
-"""Brokers that are broken on purpose, so that the checks are checked: `tidelog simulate --mutants`.
+"""Brokers that are broken on purpose, to test the checks: `tidelog simulate --mutants`.
 
-A mutant replaces functions of the core from outside; the core knows nothing of it. `catalogue` is the list of
-REPLICATION.md, and of defects that were mended; `replication`, `storage`, `transactions` and `former` are the
-replacements, `hunt` looks for the seed that finds a mutant out.
+A mutant replaces functions of the core from outside; the core does not know about it. `catalogue` lists the mutants of
+REPLICATION.md and the defects that were fixed; `replacements` and `former` are the functions put in place, and `hunt`
+searches the seed that detects a mutant.
 """

@@ -1,10 +1,10 @@
-"""Who breaks the world: faults at drawn moments, of the kinds that a seed has, each with a weight of its own.
+"""Fault injection: faults at drawn times, of the kinds that a seed has, each kind with its own weight.
 
-Start at `schedule.Nemesis`. A kind is a function that takes a `strike.Strike`, which has the fault's number, its own
-dice, and the atlas (`atlas.Atlas`): the one place that says who may lose data now. `kinds.KINDS` is the table of all.
+Start at `schedule.Nemesis`; `schedule.KINDS` is the table of all kinds. A kind is a function that takes a
+`strike.Strike`, which has the fault's number, its own random generator, and the atlas (`strike.Atlas`), the one place
+that says which brokers may lose data now. A `strike.Trigger` waits for a situation and strikes then.
 """
 
-from tidelog.sim.nemesis.kinds import DRAWN, FOLDERED, KINDS, NEEDS, PARTICULAR, SELDOM
-from tidelog.sim.nemesis.schedule import Nemesis
+from tidelog.sim.nemesis.schedule import DRAWN, FOLDERED, KINDS, NEEDS, PARTICULAR, SELDOM, Nemesis
 
 __all__ = ["DRAWN", "FOLDERED", "KINDS", "NEEDS", "PARTICULAR", "SELDOM", "Nemesis"]

@@ -9,8 +9,8 @@ from tidelog.effects import Event
 from tidelog.model import TopicPartition
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
-from tidelog.sim.nemesis.moments import Moment, trap
-from tidelog.sim.nemesis.strike import Kind, Strike, same_life
+from tidelog.sim.nemesis.strike import Kind, Strike, Trigger, same_life
+from tidelog.sim.nemesis.triggers import trap
 
 STEPS = (
     ("rename", ".cleaned"),
@@ -28,7 +28,7 @@ def at_exchange(strike: Strike) -> None:
     trap(strike, *strike.random.choice(STEPS), strike.random.choice((0, 1, 2, 3, 4, 6)))
 
 
-class Compacted(Moment):
+class Compacted(Trigger):
     """A leader compacted its log, this one or whichever is the next: it is left alone, and killed, most often before it
     wrote down how far it is synced."""
 
@@ -45,14 +45,14 @@ class Compacted(Moment):
         if state is not None and state.leader == host.broker_id and self.name in (None, name):
             self.strike.world.count("killed after compaction, left alone")
             self.strike.later(0, partial(_leave, self.strike, name, host, self.back))
-            self.come(host, self.delay, "kill")
+            self.fire(host, self.delay, "kill")
 
 
 def left_alone(strike: Strike) -> None:
     """Those who follow a compacted log are away, while its leader compacts it and is killed, or from then on. It
     recovers the log alone, from where it last wrote down that it was synced; the others compare theirs with it later.
     """
-    if any(isinstance(moment, Compacted) for moment in strike.nemesis.armed):
+    if any(isinstance(trigger, Compacted) for trigger in strike.nemesis.armed):
         return  # who is always away, or dead, compacts nothing
     led = list(_led(strike))
     back = strike.world.micros + strike.drawn(4 * SECOND, 15 * SECOND)

@@ -12,10 +12,9 @@ from tidelog.errors import ApiError
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
-from tidelog.sim.nemesis.leaderships import elect_preferred
-from tidelog.sim.nemesis.moments import Moment
+from tidelog.sim.nemesis.elections import elect_preferred
 from tidelog.sim.nemesis.processes import end_in_order
-from tidelog.sim.nemesis.strike import Kind, Strike
+from tidelog.sim.nemesis.strike import Kind, Strike, Trigger
 from tidelog.wire.records import HEADER_BYTES, batches
 
 FIRST = 0.7
@@ -92,7 +91,7 @@ def _batches(host: Host, name: TopicPartition) -> Iterator[tuple[str, int, bytes
             continue
 
 
-class Returned(Moment):
+class Returned(Trigger):
     """The broker is in sync again: it is to lead soon."""
 
     def __init__(self, strike: Strike, name: TopicPartition, host: Host) -> None:

@@ -1,12 +1,16 @@
-"""Faults of disks: operations that are refused, a full disk, torn writes, fsyncs that lie, rot, slowness.
+"""Faults of disks and log directories.
 
-After a disk fault the disk is mended and the broker, whose folder stays offline until then, is killed and started
-anew; after a full disk it may also go on by itself. Rot is found where the broker reads what it does not believe: in
-the last segment of a log, at the start after an unclean end. Rot in a log that is served is another kind's
-(`coordinators`).
+Disks: operations that fail, a full disk, torn writes, fsyncs that lie, rot, slowness. After a disk fault the disk is
+repaired and the broker, whose log directory stays offline until then, is killed and restarted; after a full disk it may
+also recover by itself. Rot is found where the broker verifies what it reads: in the last segment of a log, at the start
+after an unclean shutdown. Rot in a log that is being served is another kind (`coordinators`).
+
+Log directories: at a start one of them is empty, missing for a while, or found under another path. The broker stops
+cleanly, is killed, or loses its power; what it finds is decided at the moment it starts. The content of an empty
+directory counts as lost, and so does that of a missing one: its replicas may be recreated meanwhile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -14,6 +18,7 @@ from tidelog.errors import ApiError
 from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
 from tidelog.sim.inode import Inode
+from tidelog.sim.nemesis.processes import end_in_order
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches
 
@@ -136,4 +141,101 @@ KINDS: Mapping[str, Kind] = {
     "disk_full": disk_full,
     "slow_disk": slow_disk,
     "rot": rot,
+}
+
+
+AWAY = (2 * SECOND, 12 * SECOND)
+
+
+def folder_replaced(strike: Strike) -> None:
+    """One of them is empty, and has another id."""
+    _at_next_start(strike, _replace_directory)
+
+
+def folder_away(strike: Strike) -> None:
+    """The broker is started without one of them, and some time later with all."""
+    _at_next_start(strike, _leave_directory_out)
+
+
+def folder_renamed(strike: Strike) -> None:
+    """One of them is found under another path, or two under each other's: nothing is lost by that."""
+    _at_next_start(strike, _rename_directories)
+
+
+def _at_next_start(strike: Strike, happens: Callable[[Strike, Host], None]) -> None:
+    host = strike.running()
+    if host is None or len(host.disk.mounted) < 2:
+        return
+    waiting = strike.nemesis.before_start.get(host.broker_id)
+
+    def starts() -> None:
+        if waiting is not None:
+            waiting()
+        if not strike.nemesis.over and not host.disk.away:
+            happens(strike, host)
+
+    strike.nemesis.before_start[host.broker_id] = starts
+    ends = [end_in_order, end_in_order, _kill]
+    if strike.atlas.may_lose(host):
+        ends.append(_lose_power)
+    strike.random.choice(ends)(strike, host)
+
+
+def _kill(strike: Strike, host: Host) -> None:
+    strike.world.kill(host)
+
+
+def _lose_power(strike: Strike, host: Host) -> None:
+    strike.world.lose_power(host)
+
+
+def _replace_directory(strike: Strike, host: Host) -> None:
+    folder = strike.random.choice(host.disk.mounted)
+    if _may_lose_directory(strike, host, folder):
+        _record(strike, host, "folder replaced", folder)
+        host.disk.erase(folder)
+
+
+def _leave_directory_out(strike: Strike, host: Host) -> None:
+    folder = strike.random.choice(host.disk.mounted)
+    if _may_lose_directory(strike, host, folder):
+        _record(strike, host, "folder away", folder)
+        host.disk.away.add(folder)
+        strike.later(strike.drawn(*AWAY), partial(_bring_directory_back, strike, host))
+
+
+def _bring_directory_back(strike: Strike, host: Host) -> None:
+    """Whoever is healed has it back already."""
+    if host.disk.away:
+        if host.life is not None:
+            strike.world.kill(host)
+        host.disk.mount()
+
+
+def _rename_directories(strike: Strike, host: Host) -> None:
+    one, other = strike.random.sample(host.disk.mounted, 2)
+    swapped = strike.random.random() < 0.5
+    places = {one: other, other: one} if swapped else {one: f"/data/at-{strike.number}"}
+    _record(strike, host, "folder renamed", ", ".join(f"{old} is {new}" for old, new in places.items()))
+    host.disk.remount(places)
+
+
+def _may_lose_directory(strike: Strike, host: Host, folder: str) -> bool:
+    """Whether what the folder holds may go; then the ghosts know that it does."""
+    names = host.disk.held_in(folder)
+    if not strike.atlas.may_lose(host, names):
+        return False
+    strike.atlas.ghosts.lost_power(host.broker_id, names)
+    return True
+
+
+def _record(strike: Strike, host: Host, kind: str, folder: str) -> None:
+    strike.world.note(host.name, kind.upper(), folder)
+    strike.world.count(kind)
+
+
+DIRECTORY_KINDS: Mapping[str, Kind] = {
+    "folder_replaced": folder_replaced,
+    "folder_away": folder_away,
+    "folder_renamed": folder_renamed,
 }

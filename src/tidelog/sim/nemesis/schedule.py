@@ -1,10 +1,11 @@
-"""When which fault strikes: a swarm drawn per seed.
+"""The table of all kinds of faults, and the schedule that injects them: a swarm drawn per seed.
 
-Every fault has a number, and draws what it needs from dice of its own: one that is left out changes no other, which is
-how a failing run is made smaller (`shrink`). Whatever ends a broker's process, the nemesis starts it again later.
+Every fault has a number and draws what it needs from its own random generator. Leaving one out therefore changes no
+other, which is how a failing run is made smaller (`shrink`). Whenever a fault ends a broker's process, the nemesis
+restarts it later.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -12,12 +13,58 @@ from tidelog.effects import Event
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
 from tidelog.sim.host import Host
-from tidelog.sim.nemesis.atlas import Atlas
+from tidelog.sim.nemesis import (
+    clocks,
+    compaction,
+    coordinators,
+    disks,
+    elections,
+    networks,
+    processes,
+    stale_coordinators,
+    stores,
+    triggers,
+)
 from tidelog.sim.nemesis.core import Core
-from tidelog.sim.nemesis.kinds import GENERAL, KINDS
-from tidelog.sim.nemesis.moments import Moment
-from tidelog.sim.nemesis.strike import Strike
+from tidelog.sim.nemesis.strike import Atlas, Kind, Strike, Trigger
 from tidelog.sim.world import World
+
+GENERAL: Mapping[str, Kind] = {
+    **processes.KINDS,
+    **networks.KINDS,
+    **disks.KINDS,
+    **clocks.KINDS,
+    **stores.KINDS,
+    **triggers.KINDS,
+    **elections.KINDS,
+}
+"""Those that every seed may draw."""
+
+PARTICULAR: Mapping[str, Kind] = compaction.KINDS
+"""Those of seeds with compaction."""
+
+SELDOM: Mapping[str, Kind] = networks.SELDOM
+"""Those that came later: a seed without them is the same run as before."""
+
+FOLDERED: Mapping[str, Kind] = disks.DIRECTORY_KINDS
+"""Those of seeds with several log folders."""
+
+DRAWN: Mapping[str, Kind] = {
+    **processes.DRAWN,
+    **stores.DRAWN,
+    **clocks.DRAWN,
+    **compaction.DRAWN,
+    **coordinators.DRAWN,
+    **elections.DRAWN,
+    **stale_coordinators.DRAWN,
+}
+"""Those that came last, each with dice of its own (`plan.py`)."""
+
+NEEDS: Mapping[str, Sequence[str]] = {**dict.fromkeys(compaction.DRAWN, ("compaction",)), **stale_coordinators.NEEDS}
+"""The parts of the workload without which a seed has not those among them."""
+
+KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM, **FOLDERED, **DRAWN}
+
 
 WEIGHTS = (0.2, 1.0, 1.0, 4.0)
 RECKLESS = 0.04
@@ -39,7 +86,7 @@ LEFT_OUT = 0.1
 class Nemesis:
     """A `world.Observer`. `kinds` are this seed's, with their `weights`; `pace` is the time between two faults.
     `struck` are the faults that happened, by number; `only` are the numbers of those that may. `armed` wait for their
-    moment. `later` are kinds that this seed has by dice of their own."""
+    triggers. `later` are kinds that this seed has by dice of their own."""
 
     def __init__(
         self,
@@ -74,7 +121,7 @@ class Nemesis:
         self.over = False
         self.only = only
         self.struck: dict[int, str] = {}
-        self.armed: list[Moment] = []
+        self.armed: list[Trigger] = []
         self.before_start: dict[int, Callable[[], None]] = {}
         self.kept_down: dict[int, int] = {}
         """Until when a broker is not started."""
@@ -126,20 +173,20 @@ class Nemesis:
             self.before_start.pop(host.broker_id, _nothing)()
             host.start()
 
-    # world.Observer: moments, and brokers that went down.
+    # world.Observer: triggers, and brokers that went down.
 
     def stepped(self, world: World, host: Host) -> None:
         if self.armed:  # seldom
-            for moment in self.awaited():
-                moment.stepped(host)
+            for trigger in self.awaited():
+                trigger.stepped(host)
 
     def happened(self, world: World, host: Host, event: Event) -> None:
-        for moment in self.awaited():
-            moment.happened(host, event)
+        for trigger in self.awaited():
+            trigger.happened(host, event)
 
     def tree_changed(self, world: World) -> None:
-        for moment in self.awaited():
-            moment.tree_changed()
+        for trigger in self.awaited():
+            trigger.tree_changed()
 
     def ended(self, world: World, host: Host, how: str) -> None:
         self.atlas.ended(host)
@@ -147,12 +194,12 @@ class Nemesis:
         delay = dice.choice((20_000, SECOND, 5 * SECOND, 15 * SECOND))
         world.after(dice.randint(delay // 2, delay), partial(self.back, host))
 
-    def awaited(self) -> tuple[Moment, ...]:
+    def awaited(self) -> tuple[Trigger, ...]:
         return () if self.over else tuple(self.armed)
 
-    def disarm(self, moment: Moment) -> None:
-        if moment in self.armed:
-            self.armed.remove(moment)
+    def disarm(self, trigger: Trigger) -> None:
+        if trigger in self.armed:
+            self.armed.remove(trigger)
 
 
 def _nothing() -> None:

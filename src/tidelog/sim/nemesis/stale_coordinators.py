@@ -18,8 +18,7 @@ from tidelog.effects import Event
 from tidelog.model import TRANSACTION_TOPIC, TopicPartition
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
-from tidelog.sim.nemesis.moments import Moment
-from tidelog.sim.nemesis.strike import Kind, Strike, same_life
+from tidelog.sim.nemesis.strike import Kind, Strike, Trigger, same_life
 from tidelog.sim.network import End, Link
 from tidelog.wire.codec import decode_request
 
@@ -70,7 +69,7 @@ class Watching:
         """For a transaction to grow, or to end."""
 
 
-class Decided(Moment, Watching):
+class Decided(Trigger, Watching):
     """A transaction of an old producer is to be committed. `clients` are the coordinator and the client of an id, as
     its last end was asked for."""
 
@@ -107,7 +106,7 @@ class Decided(Moment, Watching):
             self.strike.world.witnesses.remove(self)
 
 
-class Detour(Moment, Watching):
+class Detour(Trigger, Watching):
     """The way of one client from its coordinator to the successor and back. `adds` is the end on which it was last
     heard to add partitions there; what it sends behind them is held."""
 

@@ -1,6 +1,7 @@
-"""Parts of a seed's workload that are drawn with dice of their own, so that without them the rest is as it was:
-`transactions` has applications that write in transactions, `copies` some that read as well, `compaction` a topic that
-is compacted under changing segment sizes, `members` what kind a group's members are, `moves` partitions that move
-between brokers, `factors` other numbers of replicas, `folders` brokers with several log folders, `relocations` replicas
-that move between these, `racks` a reader that is sent to followers; `drawing` says which seeds have which part.
+"""Parts of a seed's workload, each drawn with its own random generator, so that leaving one out changes nothing else.
+
+`transactions` has applications that write in transactions, `copies` those that also read, `compaction` a topic that is
+compacted while its segment size changes, `moves` partitions that move between brokers and log directories, `topology`
+replication factors, log directories and racks, `operator` an administrator's work. `plan.SHARES` says how many seeds
+have each.
 """

@@ -34,7 +34,7 @@ def factor_properties(internal: int) -> dict[str, str]:
 LOG_DIRECTORIES = ("/data/one", "/data/two", "/data/three")
 
 COPY_RATES = ("9223372036854775807", "20000", "5000")
-"""How much of a replica is copied to another folder in a second, where one moves (`relocations.py`)."""
+"""How much of a replica is copied to another folder in a second, where one moves (`moves.py`)."""
 
 
 def draw_log_directories(dice: Random) -> dict[str, str]:

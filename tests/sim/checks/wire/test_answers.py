@@ -6,7 +6,7 @@ from tests.sim.checks.support import NAME, append, batch, ghosts, replica
 from tidelog.errors import ErrorCode
 from tidelog.sim.checks.ghosts import Acked
 from tidelog.sim.checks.wire import answers
-from tidelog.sim.checks.wire.said import Given, Latest, Success
+from tidelog.sim.checks.wire.wire_tap import AckedBatch, LatestOffset, ServedRecords
 from tidelog.wire.records import header
 
 SENT = header(batch([b"a", b"b"], producer=(7, 0, 4)))
@@ -22,7 +22,7 @@ def leader(high_watermark=4, numbers=NUMBERS):
 
 def test_a_success_that_is_committed():
     made = ghosts()
-    answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+    answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
     assert made.of(NAME).acked[2].end == 4
 
 
@@ -33,30 +33,30 @@ def test_a_success_that_is_committed():
 )
 def test_successes_that_are_not(at, by):
     with pytest.raises(AssertionError, match=r"^I25:"):
-        answers.acknowledged(ghosts(), by, Success(NAME, at, SENT))
+        answers.acknowledged(ghosts(), by, AckedBatch(NAME, at, SENT))
 
 
 def test_an_offset_that_is_acknowledged_for_two_records():
     made = ghosts()
     made.of(NAME).acked[2] = Acked(2, 4, 99)
     made.of(NAME).unproven.add(0)
-    answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+    answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
     made.of(NAME).unproven.clear()
     with pytest.raises(AssertionError, match=r"^I25:"):
-        answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+        answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
 
 
 def test_a_retry_with_another_answer():
     made = ghosts()
     made.of(NAME).answered[7, 0, 4] = 0
     with pytest.raises(AssertionError, match=r"^I26:"):
-        answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+        answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
 
 
 def test_what_a_producer_hears_must_have_been_below_a_watermark():
     made = ghosts()
     made.of(NAME).seen_high_watermark = 4
-    answers.acknowledged(made, leader(), Success(NAME, 2, SENT))
+    answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
     answers.told(made, NAME, 2, 4)
     for base, end in ((4, 6), (2, 3)):
         with pytest.raises(AssertionError, match=r"^I25:"):
@@ -64,7 +64,7 @@ def test_what_a_producer_hears_must_have_been_below_a_watermark():
 
 
 def give(made, content, limit=2):
-    answers.given(made, replica(0, ((2, 1),), isr=(0, 1)), Given(NAME, bytes(content), limit))
+    answers.given(made, replica(0, ((2, 1),), isr=(0, 1)), ServedRecords(NAME, bytes(content), limit))
 
 
 def test_records_below_the_watermark_that_read_the_same():
@@ -100,10 +100,10 @@ def test_what_a_consumer_reads():
 def test_the_latest_offset_goes_on_and_not_back():
     made = ghosts()
     for offset, epoch in ((5, 1), (5, 1), (7, 2), (6, 1)):
-        answers.latest(made, Latest(NAME, offset, epoch))
+        answers.latest(made, LatestOffset(NAME, offset, epoch))
     for offset, epoch in ((5, 1), (5, 2), (6, 3)):
         with pytest.raises(AssertionError, match=r"^I24:"):
-            answers.latest(made, Latest(NAME, offset, epoch))
+            answers.latest(made, LatestOffset(NAME, offset, epoch))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from tests.sim.checks.support import ghosts
 from tidelog.controller import tree
 from tidelog.ports import Create, Write
-from tidelog.sim.checks.wire.controllers import Controllers, epoch_known_to
-from tidelog.sim.checks.wire.said import Order
+from tidelog.sim.checks.wire.controllers import Controllers
+from tidelog.sim.checks.wire.wire_tap import AnsweredPush, epoch_known_to
 from tidelog.sim.store import Tree
 
 HOST = SimpleNamespace(broker_id=1, name="broker-1", lives=1)
@@ -88,7 +88,7 @@ def obey(*orders, host=HOST):
 
 
 def push(epoch, number, *, known=0, code=0):
-    return Order("StopReplica", epoch, number, known, code)
+    return AnsweredPush("StopReplica", epoch, number, known, code)
 
 
 def test_pushes_that_are_obeyed_in_their_order_or_refused():

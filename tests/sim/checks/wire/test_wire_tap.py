@@ -3,8 +3,7 @@
 from types import SimpleNamespace
 
 from tests.sim.checks.support import NAME, REPLICAS, batch, ghosts
-from tidelog.sim.checks.wire.said import Fetched, Order, Source
-from tidelog.sim.checks.wire.wire_tap import EPOCHS, FETCH, WireTap
+from tidelog.sim.checks.wire.wire_tap import EPOCHS, FETCH, AnsweredPush, FetchPosition, ResponseSource, WireTap
 from tidelog.wire.codec import encode_request, encode_response
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -72,7 +71,7 @@ class Scene:
 def test_where_a_follower_says_to_be():
     scene = Scene()
     scene.fetch()
-    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [Fetched(7, 1)]}
+    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [FetchPosition(7, 1)]}
 
 
 def test_a_follower_that_registered_anew_vouches_for_all_of_its_session():
@@ -99,10 +98,10 @@ def test_what_comes_on_a_link_that_was_given_up_may_be_older_or_newer():
     scene.fetch()
     scene.near.link = Link(is_open=False)
     scene.fetch(offset=5)
-    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [Fetched(7, 1), Fetched(5, 1)]}
+    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [FetchPosition(7, 1), FetchPosition(5, 1)]}
     scene.near.link = Link()
     scene.fetch(offset=9)
-    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [Fetched(9, 1)]}
+    assert scene.wire_tap.fetched[0, NAME] == {(1, 1, 11): [FetchPosition(9, 1)]}
 
 
 def test_an_assigned_follower_may_be_answered_and_others_must_be_refused():
@@ -119,7 +118,7 @@ def test_an_answer_of_the_step_in_which_the_epoch_changed():
     arrived = scene.serve()
     assert scene.wire_tap.strangers == []
     scene.wire_tap.received(scene.host, scene.far, [arrived])
-    assert scene.wire_tap.sources == {NAME: Source(0, 2, 1)}
+    assert scene.wire_tap.sources == {NAME: ResponseSource(0, 2, 1)}
     assert [scene.wire_tap.sources[NAME].speaks_for(epoch) for epoch in (0, 1, 2)] == [False, True, True]
     scene.wire_tap.step_over()
     assert scene.wire_tap.sources == {}
@@ -131,7 +130,7 @@ def test_an_answer_on_epochs_has_a_source_too():
     scene.ask(EPOCHS, 3, OffsetForLeaderEpochRequest(replica_id=1, topics=[asked]))
     arrived = scene.answer(EPOCHS, 3, OffsetForLeaderEpochResponse())
     scene.wire_tap.received(scene.host, scene.far, [arrived])
-    assert scene.wire_tap.sources[NAME] == Source(0, 1, 1)
+    assert scene.wire_tap.sources[NAME] == ResponseSource(0, 1, 1)
 
 
 def test_what_producers_and_consumers_are_told():
@@ -184,6 +183,6 @@ def test_what_a_controller_pushed_and_how_it_was_answered():
     broker.pushes.confirmed = 5
     assert scene.wire_tap.orders == []
     scene.answer(5, 4, StopReplicaResponse(error_code=11))
-    assert scene.wire_tap.orders == [Order("StopReplica", 3, 9, 4, 11)]
+    assert scene.wire_tap.orders == [AnsweredPush("StopReplica", 3, 9, 4, 11)]
     scene.wire_tap.step_over()
     assert scene.wire_tap.orders == []

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from tidelog.sim.mutants.drawn.drawing import known_types, mutated, sites
-from tidelog.sim.mutants.drawn.importing import substituted
-from tidelog.sim.mutants.drawn.probes import REACHED, probed, probed_code
+from tidelog.sim.mutants.drawn.importing import REACHED, probed, probed_code, substituted
 
 SOURCE = "def is_less(a, b):\n    return a < b\n"
 

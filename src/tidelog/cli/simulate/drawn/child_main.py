@@ -136,7 +136,7 @@ def _makes(orders: Mapping[str, Any]) -> dict[str, Make]:
         import builtins
 
         from tidelog.cli.simulate.drawn import pytest_plugins
-        from tidelog.sim.mutants.drawn.probes import REACHED, probed_code
+        from tidelog.sim.mutants.drawn.importing import REACHED, probed_code
 
         setattr(builtins, REACHED, pytest_plugins.reached.add)
         return {module: partial(probed_code, module) for module in orders["probes"]}

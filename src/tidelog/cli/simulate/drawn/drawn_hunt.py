@@ -18,7 +18,7 @@ from tidelog.cli.simulate.drawn.source_tree import Tree, mirror, this_tree
 from tidelog.cli.simulate.process_pool import ordered
 from tidelog.sim.mutants.drawn.drawing import Site, draw, known_types, mutated
 from tidelog.sim.mutants.drawn.equivalents import reason
-from tidelog.sim.mutants.drawn.signatures import Signatures
+from tidelog.sim.mutants.drawn.syntax import Signatures
 
 INTERRUPTED = 130
 EQUIVALENT = "equivalent"

@@ -14,7 +14,7 @@ from tidelog.cli.simulate.drawn.child_process import run_child
 from tidelog.cli.simulate.drawn.source_tree import TEST_FOLDERS, Tree, this_tree
 from tidelog.cli.simulate.process_pool import ordered
 from tidelog.sim.mutants.drawn.drawing import Site
-from tidelog.sim.mutants.drawn.probes import name_of
+from tidelog.sim.mutants.drawn.importing import name_of
 
 BUDGET_S = 20.0
 """So much measured time of tests hunts a mutant in one wave, the quickest first."""

@@ -12,11 +12,11 @@ from tidelog.model import TopicPartition
 from tidelog.sim.checks import numbering
 from tidelog.sim.checks.ghosts import Acked, Ghosts
 from tidelog.sim.checks.replica import Replica
-from tidelog.sim.checks.wire.said import Given, Latest, Success
+from tidelog.sim.checks.wire.wire_tap import AckedBatch, LatestOffset, ServedRecords
 from tidelog.wire.records import batches, crc_holds
 
 
-def acknowledged(ghosts: Ghosts, replica: Replica, success: Success) -> None:
+def acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) -> None:
     """A broker answers success with acks=all."""
     ghost, sent, state = ghosts.of(success.name), success.sent, replica.state
     assert state is not None
@@ -51,7 +51,7 @@ def told(ghosts: Ghosts, name: TopicPartition, base: int, end: int) -> None:
     assert known is None or known.end == end, f"I25: [{base}, {end}) was acknowledged where {known} was before"
 
 
-def given(ghosts: Ghosts, replica: Replica, what: Given) -> None:
+def given(ghosts: Ghosts, replica: Replica, what: ServedRecords) -> None:
     """A broker gives records to a consumer."""
     ghost = ghosts.of(what.name)
     for batch in batches(what.records):
@@ -75,7 +75,7 @@ def read(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int, int,
     assert known == found, f"I22: {name} read {found} at {base}, where it had read {known}"
 
 
-def latest(ghosts: Ghosts, what: Latest) -> None:
+def latest(ghosts: Ghosts, what: LatestOffset) -> None:
     """A leader stale by then may tell less than its successor did; nobody who knows of the successor asks it."""
     ghost = ghosts.of(what.name)
     if ghost.adrift:

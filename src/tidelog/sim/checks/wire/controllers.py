@@ -7,11 +7,10 @@ that it obeyed is in its answer on the wire.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from tidelog.controller import tree
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.wire.said import Order
+from tidelog.sim.checks.wire.wire_tap import AnsweredPush
 from tidelog.sim.host import Host
 from tidelog.sim.store import Tree
 
@@ -42,7 +41,7 @@ class Controllers:
             f"I48: session {given.writer} wrote {found}, while {self.office} was elected controller since"
         )
 
-    def heard(self, ghosts: Ghosts, host: Host, orders: Iterable[Order]) -> None:
+    def heard(self, ghosts: Ghosts, host: Host, orders: Iterable[AnsweredPush]) -> None:
         """A broker answered these pushes in its last step."""
         life = host.broker_id, host.lives
         for order in orders:
@@ -57,10 +56,3 @@ class Controllers:
                 f"I48: {host.name} obeys {order} after {last[1]} of epoch {last[0]}"
             )
             self.obeyed[life] = place
-
-
-def epoch_known_to(host: Host) -> int:
-    """The newest controller epoch that the store has told the broker of."""
-    broker = getattr(host.node, "broker", None)
-    known: Any = () if broker is None else (broker.controller.known_epoch, broker.pushes.confirmed)
-    return max(known, default=-1)

@@ -1,23 +1,101 @@
-"""What brokers are told and what they answer, taken from the bytes on the wire: no broker's own account is believed.
+"""What brokers receive and answer, taken from the bytes on the wire: no broker's own account is trusted.
 
-A `world.Witness`. It pairs answers with requests by connection and correlation. What followers asked for is kept for
-rules 1 and 3, what was answered to clients waits until the step is over, and where a follower's answer came from is
-known while the follower takes it.
+`WireTap` is a `world.Witness`. It matches responses to requests by connection and correlation ID. It keeps what
+followers requested for rules 1 and 3, keeps what was answered to clients until the step is over, and knows the source
+of a response while a follower takes it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tidelog.model import INTER_BROKER_LISTENER, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.checks.wire.controllers import epoch_known_to
-from tidelog.sim.checks.wire.said import Asked, Fetched, Given, Latest, Order, Reading, Source, Success
 from tidelog.sim.host import Host
 from tidelog.sim.network import End, Link
 from tidelog.wire.codec import decode_request, decode_response
-from tidelog.wire.records import header
+from tidelog.wire.records import BatchHeader, header
+
+
+class FetchPosition(NamedTuple):
+    """A follower's fetch as its leader got it: from where, and the epoch below that place."""
+
+    offset: int
+    last_epoch: int
+
+
+class ResponseSource(NamedTuple):
+    """Where an answer that a follower gets came from. `epoch`: the leader epoch of who answered, when it was sent;
+    `before`: at the beginning of the step in which it was. Within a step nobody can tell."""
+
+    broker: int
+    epoch: int
+    before: int = -1
+
+    def speaks_for(self, epoch: int) -> bool:
+        return epoch in (self.epoch, self.before)
+
+
+class AckedBatch(NamedTuple):
+    """An acks=all success: where the batch was said to stand, and the batch as it was sent."""
+
+    name: TopicPartition
+    base: int
+    sent: BatchHeader
+
+
+class ServedRecords(NamedTuple):
+    """Records that a consumer is given, and the offset that they must lie below."""
+
+    name: TopicPartition
+    records: Any
+    limit: int
+
+
+class AnsweredPush(NamedTuple):
+    """A push of a controller, and how it was answered. `known`: the newest controller epoch that the broker knew when
+    it came."""
+
+    api: str
+    epoch: int
+    number: int
+    known: int
+    code: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self.api} {self.number} of controller epoch {self.epoch}"
+
+
+class LatestOffset(NamedTuple):
+    """An answer to ListOffsets for the latest offset."""
+
+    name: TopicPartition
+    offset: int
+    epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class PendingRequest:
+    """A request that is not answered yet. `names`: what a follower asks for, by the epoch it believes in."""
+
+    key: int
+    version: int
+    request: Any
+    follower: int = -1
+    names: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """What a follower reads on a connection, as its session has it: the place and the epoch. A session ends with its
+    connection; what was on its way on an older one may arrive later."""
+
+    broker_epoch: int = -1
+    names: dict[TopicPartition, tuple[int, FetchPosition]] = field(default_factory=dict)
+
 
 PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
 PUSHES = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
@@ -37,6 +115,13 @@ def partition_of(host: Host, name: TopicPartition) -> Partition | None:
     return None if node is None else node.replicas.get(*name)
 
 
+def epoch_known_to(host: Host) -> int:
+    """The newest controller epoch that the store has told the broker of."""
+    broker = getattr(host.node, "broker", None)
+    known: Any = () if broker is None else (broker.controller.known_epoch, broker.pushes.confirmed)
+    return max(known, default=-1)
+
+
 class WireTap:
     """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch), the places asked for. `sources`: of what
     the broker that is taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last
@@ -45,23 +130,23 @@ class WireTap:
     def __init__(self, ghosts: Ghosts, epoch_before: Callable[[int, TopicPartition], int]) -> None:
         self._ghosts = ghosts
         self._epoch_before = epoch_before
-        self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], list[Fetched]]] = {}
-        self.sources: dict[TopicPartition, Source] = {}
-        self.successes: list[Success] = []
-        self.given: list[Given] = []
-        self.latest: list[Latest] = []
+        self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], list[FetchPosition]]] = {}
+        self.sources: dict[TopicPartition, ResponseSource] = {}
+        self.successes: list[AckedBatch] = []
+        self.given: list[ServedRecords] = []
+        self.latest: list[LatestOffset] = []
         self.strangers: list[str] = []
-        self.orders: list[Order] = []
+        self.orders: list[AnsweredPush] = []
         self.unclean_wish = False
-        self._told: dict[int, Callable[[Host, Asked, Any], None]] = {
+        self._told: dict[int, Callable[[Host, PendingRequest, Any], None]] = {
             PRODUCE: self._produced,
             FETCH: self._fetched,
             LIST_OFFSETS: self._listed,
             CONTROLLED_SHUTDOWN: self._let_go,
             **dict.fromkeys(PUSHES, self._pushed),
         }
-        self._asked: dict[tuple[Link, int], Asked] = {}
-        self._reading: dict[Link, Reading] = {}
+        self._asked: dict[tuple[Link, int], PendingRequest] = {}
+        self._reading: dict[Link, FetchSession] = {}
 
     def __repr__(self) -> str:
         return f"WireTap({len(self._asked)} unanswered)"
@@ -89,7 +174,7 @@ class WireTap:
             for frame in frames:
                 asked = self._asked.pop((end.link, _INT32.unpack_from(frame)[0]), None)
                 for name, epochs in asked.epochs.items() if asked is not None else ():
-                    self.sources[name] = Source(int(end.other.party.name.rpartition("-")[2]), *epochs)
+                    self.sources[name] = ResponseSource(int(end.other.party.name.rpartition("-")[2]), *epochs)
             return
         for frame in frames:
             if _INT16.unpack_from(frame)[0] in HEARD:
@@ -97,7 +182,7 @@ class WireTap:
 
     def _heard(self, host: Host, end: End, frame: memoryview) -> None:
         head, request = decode_request(frame)
-        asked = Asked(head.api_key, head.api_version, request)
+        asked = PendingRequest(head.api_key, head.api_version, request)
         if head.api_key == FETCH:
             by_state = head.api_version >= REPLICA_STATE_SINCE
             follower = request.replica_state.replica_id if by_state else request.replica_id
@@ -114,33 +199,33 @@ class WireTap:
             asked.names = dict.fromkeys(names, -1)
         elif head.api_key in PUSHES:
             known = epoch_known_to(host)
-            asked.request = Order(PUSHES[head.api_key], request.controller_epoch, request.push_number, known)
+            asked.request = AnsweredPush(PUSHES[head.api_key], request.controller_epoch, request.push_number, known)
         elif head.api_key == ELECT_LEADERS:
             self.unclean_wish = self.unclean_wish or request.election_type == UNCLEAN
             return
         self._asked[end.link, head.correlation_id] = asked
 
-    def _keep_headers(self, asked: Asked) -> None:
+    def _keep_headers(self, asked: PendingRequest) -> None:
         """The frame is not to be used later."""
         for topic in asked.request.topic_data:
             for data in topic.partition_data:
                 data.records = header(data.records) if data.records and len(data.records) > 60 else None
 
-    def _follow(self, host: Host, end: End, asked: Asked) -> dict[TopicPartition, int]:
+    def _follow(self, host: Host, end: End, asked: PendingRequest) -> dict[TopicPartition, int]:
         """Take in where a follower says to be; returns all that it reads, by the epoch it believes in."""
         request, by_id = asked.request, asked.version >= TOPIC_IDS_SINCE[FETCH]
         if request.session_epoch == CLOSING and not request.topics:
             return {}
         reading = self._reading.get(end.link)
         if reading is None or request.session_epoch <= 0:
-            reading = self._reading[end.link] = Reading()
+            reading = self._reading[end.link] = FetchSession()
         named: list[TopicPartition] = []
         for topic in request.topics:
             for part in topic.partitions:
                 name = self._name(host, topic, part.partition, by_id=by_id)
                 if name is not None:
                     named.append(name)
-                    place = Fetched(part.fetch_offset, part.last_fetched_epoch)
+                    place = FetchPosition(part.fetch_offset, part.last_fetched_epoch)
                     reading.names[name] = part.current_leader_epoch, place
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
@@ -154,7 +239,9 @@ class WireTap:
         self._note(host, asked.follower, reading, named, is_late=not end.link.open)
         return {name: epoch for name, (epoch, _) in reading.names.items()}
 
-    def _note(self, host: Host, follower: int, reading: Reading, named: list[TopicPartition], *, is_late: bool) -> None:
+    def _note(
+        self, host: Host, follower: int, reading: FetchSession, named: list[TopicPartition], *, is_late: bool
+    ) -> None:
         """What comes on a link that was given up may be older than what came before, and newer: who was cut goes back.
         So it stands beside that, and the leader may go by either."""
         for name in named:
@@ -196,7 +283,7 @@ class WireTap:
                 del self._asked[key]
             self._said(host, end, asked, memoryview(data)[start:position])
 
-    def _said(self, host: Host, end: End, asked: Asked, frame: memoryview) -> None:
+    def _said(self, host: Host, end: End, asked: PendingRequest, frame: memoryview) -> None:
         if asked.key == FETCH and asked.follower >= 0:
             if end.listener != INTER_BROKER_LISTENER or any(self._wrong(host, asked)):
                 self._look_into(host, asked, frame)
@@ -206,7 +293,7 @@ class WireTap:
 
     # Followers.
 
-    def _wrong(self, host: Host, asked: Asked) -> Iterator[TopicPartition]:
+    def _wrong(self, host: Host, asked: PendingRequest) -> Iterator[TopicPartition]:
         """What this follower must not be answered: it is not assigned, or one of the two believes in another epoch."""
         for name, epoch in asked.names.items():
             partition = partition_of(host, name)
@@ -214,7 +301,7 @@ class WireTap:
             if partition is None or asked.follower not in partition.replicas or epoch not in known:
                 yield name
 
-    def _look_into(self, host: Host, asked: Asked, frame: memoryview) -> None:
+    def _look_into(self, host: Host, asked: PendingRequest, frame: memoryview) -> None:
         _, response = decode_response(FETCH, asked.version, frame)
         by_id = asked.version >= TOPIC_IDS_SINCE[FETCH]
         wrong = set(self._wrong(host, asked))
@@ -229,7 +316,7 @@ class WireTap:
 
     # Clients.
 
-    def _produced(self, host: Host, asked: Asked, response: Any) -> None:
+    def _produced(self, host: Host, asked: PendingRequest, response: Any) -> None:
         by_id = asked.version >= TOPIC_IDS_SINCE[PRODUCE]
         sent = {
             (topic.topic_id if by_id else topic.name, data.index): data.records
@@ -241,9 +328,9 @@ class WireTap:
                 batch = sent.get((topic.topic_id if by_id else topic.name, answer.index))
                 name = self._name(host, topic, answer.index, by_id=by_id)
                 if not answer.error_code and batch is not None and name is not None:
-                    self.successes.append(Success(name, answer.base_offset, batch))
+                    self.successes.append(AckedBatch(name, answer.base_offset, batch))
 
-    def _fetched(self, host: Host, asked: Asked, response: Any) -> None:
+    def _fetched(self, host: Host, asked: PendingRequest, response: Any) -> None:
         by_id = asked.version >= TOPIC_IDS_SINCE[FETCH]
         for topic in response.responses:
             for data in topic.partitions:
@@ -253,9 +340,9 @@ class WireTap:
                     limit = partition.high_watermark
                     if asked.request.isolation_level:
                         limit = min(limit, partition.last_stable_offset)
-                    self.given.append(Given(name, bytes(data.records), limit))
+                    self.given.append(ServedRecords(name, bytes(data.records), limit))
 
-    def _listed(self, host: Host, asked: Asked, response: Any) -> None:
+    def _listed(self, host: Host, asked: PendingRequest, response: Any) -> None:
         if asked.request.replica_id >= 0 or asked.request.replica_id < -1:
             return
         latest = {
@@ -269,13 +356,13 @@ class WireTap:
                 name = TopicPartition(topic.name, part.partition_index)
                 partition = partition_of(host, name)
                 if name in latest and not part.error_code and partition is not None:
-                    self.latest.append(Latest(name, part.offset, partition.epoch))
+                    self.latest.append(LatestOffset(name, part.offset, partition.epoch))
 
-    def _let_go(self, host: Host, asked: Asked, response: Any) -> None:
+    def _let_go(self, host: Host, asked: PendingRequest, response: Any) -> None:
         """A controller agreed to a broker's shutdown."""
         if not response.error_code:
             key = (asked.request.broker_id, self._ghosts.controller_epoch)
             self._ghosts.leaving.setdefault(key, (asked.request.broker_epoch, host.world.trace.step))
 
-    def _pushed(self, host: Host, asked: Asked, response: Any) -> None:
+    def _pushed(self, host: Host, asked: PendingRequest, response: Any) -> None:
         self.orders.append(asked.request._replace(code=response.error_code))

@@ -8,8 +8,7 @@ from random import Random
 from types import CodeType
 
 from tidelog.sim.mutants.drawn.operators import OPERATORS, Edit
-from tidelog.sim.mutants.drawn.signatures import Signatures, signatures
-from tidelog.sim.mutants.drawn.walking import Spot, functions, head, spots
+from tidelog.sim.mutants.drawn.syntax import Signatures, Spot, functions, head, signatures, spots
 
 TARGETS = (
     "partition/*.py",

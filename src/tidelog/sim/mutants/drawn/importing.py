@@ -1,11 +1,18 @@
-"""An import hook: some modules are made of other code than their files hold. No file is changed."""
+"""An import hook: some modules are made of other code than their files hold. No file is changed.
 
+`probed_code` is the same module with a call in every block that reports its name, so that a mutant meets only those
+tests that reach it.
+"""
+
+import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
+
+from tidelog.sim.mutants.drawn.syntax import blocks, functions
 
 Make = Callable[[str, str], CodeType]
 """Given the source and the path of a module, its code."""
@@ -54,3 +61,25 @@ def substituted(makes: Mapping[str, Make]) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+REACHED = "__reached__"
+"""A builtin of the process that measures: called with the name of each block that runs."""
+
+
+def name_of(module: str, line: int) -> str:
+    """`line` is where the block's first statement is."""
+    return f"{module}:{line}"
+
+
+def probed(module: str, source: str) -> ast.Module:
+    tree = ast.parse(source)
+    found = [block for function in functions(tree) for block in blocks(function)]
+    for block in found:
+        call = ast.Call(ast.Name(REACHED, ast.Load()), [ast.Constant(value=name_of(module, block.line))], [])
+        block.statements.insert(block.start, ast.Expr(call))
+    return ast.fix_missing_locations(tree)
+
+
+def probed_code(module: str, source: str, path: str) -> CodeType:
+    return compile(probed(module, source), path, "exec", dont_inherit=True)

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from tidelog.sim.mutants.drawn.signatures import Signatures
-from tidelog.sim.mutants.drawn.walking import Spot, head
+from tidelog.sim.mutants.drawn.syntax import Signatures, Spot, head
 
 NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,

@@ -4,7 +4,7 @@ Between append and high watermark, between a commit of the controller and what i
 truncation or an election, and within the disk operation that makes a segment, a checkpoint, a folder's last rename.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from tidelog.effects import Event
 from tidelog.partition.leader import Leader
 from tidelog.sim.faults import GO_ON, MILLI, SECOND, Fault
 from tidelog.sim.host import Host
-from tidelog.sim.nemesis.strike import Kind, Strike, same_life
+from tidelog.sim.nemesis.strike import HITS, Kind, Strike, Trigger
 
 EVENTS = ("log.truncate", "partition.leader", "controller.elected", "controller.resigned", "replica.deleted")
 FILES = (
@@ -33,39 +33,17 @@ FILES = (
 CHECKPOINT_STEPS = ("create", "write", "sync", "rename")
 
 
-class Moment:
-    """Nothing of what it is told makes the general moment come."""
-
-    def __init__(self, strike: Strike) -> None:
-        self.strike = strike
-
-    def stepped(self, host: Host) -> None:
-        """The broker took a step."""
-
-    def happened(self, host: Host, event: Event) -> None:
-        """The broker says what happened to it."""
-
-    def tree_changed(self) -> None:
-        """The store holds something new."""
-
-    def come(self, host: Host, delay: int, what: str) -> None:
-        """It is here: hit this life of the broker, a little later."""
-        self.strike.nemesis.disarm(self)
-        still, nemesis = same_life(host), self.strike.nemesis
-        self.strike.later(delay, lambda: HITS[what](self.strike, host) if still() and not nemesis.over else None)
-
-
-class AtEvent(Moment):
+class AtEvent(Trigger):
     def __init__(self, strike: Strike, kind: str, what: str, delay: int) -> None:
         super().__init__(strike)
         self.kind, self.what, self.delay = kind, what, delay
 
     def happened(self, host: Host, event: Event) -> None:
         if event.kind == self.kind:
-            self.come(host, self.delay, self.what)
+            self.fire(host, self.delay, self.what)
 
 
-class AfterAppend(Moment):
+class AfterAppend(Trigger):
     """A leader holds records that are not committed yet."""
 
     def __init__(self, strike: Strike, what: str, skips: int) -> None:
@@ -80,11 +58,11 @@ class AfterAppend(Moment):
             if ahead and isinstance(partition.role, Leader) and not partition.failed:
                 self.skips -= 1
                 if self.skips < 0:
-                    self.come(host, 0, self.what)
+                    self.fire(host, 0, self.what)
                 return
 
 
-class AfterCommit(Moment):
+class AfterCommit(Trigger):
     """The store took a change of the controller, who does not know so yet, or has told nobody."""
 
     def __init__(self, strike: Strike, what: str, delay: int, skips: int) -> None:
@@ -97,43 +75,7 @@ class AfterCommit(Moment):
             return
         self.skips -= 1
         if self.skips < 0:
-            self.come(host, self.delay, self.what)
-
-
-# What the moment brings.
-
-
-def _kill(strike: Strike, host: Host) -> None:
-    strike.world.kill(host)
-
-
-def _power(strike: Strike, host: Host) -> None:
-    if strike.atlas.may_lose(host):
-        strike.world.lose_power(host)
-    else:
-        strike.world.kill(host)
-
-
-def _pause(strike: Strike, host: Host) -> None:
-    strike.world.pause(host, strike.drawn(SECOND, 20 * SECOND))
-
-
-def _lose_session(strike: Strike, host: Host) -> None:
-    strike.world.lose_session(host)
-
-
-def _isolate(strike: Strike, host: Host) -> None:
-    strike.world.network.isolate(host.name, [other.name for other in strike.world.hosts])
-    strike.later(strike.drawn(SECOND, 8 * SECOND), strike.world.network.heal)
-
-
-HITS: Mapping[str, Callable[[Strike, Host], None]] = {
-    "kill": _kill,
-    "power": _power,
-    "pause": _pause,
-    "session": _lose_session,
-    "isolate": _isolate,
-}
+            self.fire(host, self.delay, self.what)
 
 
 def _hit(strike: Strike) -> str:

@@ -1,7 +1,8 @@
-"""I29 (S): a group's generations ascend for each member, and no partition is owned twice in one generation. (What a
-group committed is looked after by the clients that commit.)
-
-Under the consumer protocol a generation is a member's epoch. A static member is one owner, whichever process it is.
+"""I29 (S): a group's generations ascend for each member, and no partition is owned twice in one generation. (The
+clients that commit check what a group committed.) Under the consumer protocol a generation is a member's epoch. A
+static member is one owner, whichever process it is.
+I51 (S): a coordinator has loaded what its log really contains. A load reads the whole log, and no bit turns while a
+process runs: a coordinator that finishes loading while a turned bit is in the files has replayed it.
 """
 
 from collections import Counter
@@ -9,8 +10,14 @@ from collections.abc import Iterable
 
 from tidelog.effects import Event
 from tidelog.errors import ErrorCode
+from tidelog.log.names import LOG
 from tidelog.model import GROUP_TOPIC, TopicPartition
+from tidelog.partition.partition import Partition
 from tidelog.sim.checks.ghosts import Ghosts
+from tidelog.sim.checks.wire.wire_tap import partition_of
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.host import Host
+from tidelog.sim.world import World
 
 GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned", "group.member_fenced")
 
@@ -86,3 +93,31 @@ class Groups:
         for name in partitions:
             owner = owners.setdefault(name, who)
             assert owner == who, f"I29: {owner} and {who} of {group} both own {name} in generation {generation}"
+
+
+class CoordinatorLoads:
+    """A `world.Observer`."""
+
+    def stepped(self, world: World, host: Host) -> None:
+        """Only the end of a load tells."""
+
+    def happened(self, world: World, host: Host, event: Event) -> None:
+        if event.kind == "coordinator.loaded":
+            topic, _, number = str(event.fields["partition"]).rpartition("-")
+            partition = partition_of(host, TopicPartition(topic, int(number)))
+            if partition is not None:
+                check_load(host.broker_id, partition, host.disk)
+
+    def ended(self, world: World, host: Host, how: str) -> None:
+        """Who is dead coordinates nothing."""
+
+    def tree_changed(self, world: World) -> None:
+        """The tree holds no records."""
+
+
+def check_load(broker: int, partition: Partition, disk: SimDisk) -> None:
+    for segment in partition.log.segments:
+        rotten = [at for at in disk.inode(segment.path(LOG)).rotten if at < segment.size]
+        assert not rotten, (
+            f"I51: broker {broker} coordinates by {partition.name}, which is rotten at {rotten}: {segment!r}"
+        )

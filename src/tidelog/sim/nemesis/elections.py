@@ -1,23 +1,84 @@
-"""An answer that outlives what it tells of: a broker tells a controller where its log ends, and loses the end.
+"""Faults around elections: a leadership that alternates, and a log end that is reported and then lost.
 
-All who are in sync in some partition are killed, so that the most complete log is to lead. One that would lead if it
-had as much as the others loses its power as it answers, and comes back while its answer is still on its way. The
-controller, whose store is slow then, finds it in its next life before it has missed it.
+`to_and_fro`: a leadership alternates between replicas in sync that cannot reach each other. Deaths alone never cause
+that: a broker that dies leaves the ISR and comes back with its log truncated. Preferred elections do, and what one of
+them wrote while nobody fetched it is still there when it leads again: this is where KIP-101 and KIP-279 fail.
+
+`end_told`: a broker reports its log end to a controller and then loses that end. All brokers in sync in some partition
+are killed, so that the most complete log is to lead. One that would lead if it had as much as the others loses its
+power as it answers, and returns while its answer is still under way. The controller, whose store is slow then, sees its
+next life before it noticed that the broker was gone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from struct import Struct
+from typing import NamedTuple
 
 from tidelog.controller.commands.elections import LOG_END_QUERY
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
-from tidelog.sim.nemesis.moments import Moment
-from tidelog.sim.nemesis.strike import Kind, Strike, same_life
+from tidelog.sim.nemesis.strike import Kind, Strike, Trigger, same_life
 from tidelog.sim.network import Action, End, Link
 from tidelog.wire.codec import decode_request, decode_response
+
+PREFERRED = 0
+
+
+class Handover(NamedTuple):
+    """`leader` leads, and `heir`, who is preferred, is in sync."""
+
+    name: TopicPartition
+    leader: Host
+    heir: Host
+
+
+def _possible_handovers(strike: Strike) -> Iterator[Handover]:
+    ghosts, hosts = strike.nemesis.cluster.suite.ghosts, strike.world.hosts
+    for name, state in sorted(ghosts.states.items()):
+        heir = ghosts.assignments[name][0]
+        if 0 <= state.leader != heir and ghosts.in_sync(name, heir) and ghosts.in_sync(name, state.leader):
+            yield Handover(name, hosts[state.leader], hosts[heir])
+
+
+def to_and_fro(strike: Strike) -> None:
+    """Shut the way between leader and heir, make the heir lead, and end it before they heard of each other. Where no
+    preferred replica follows in sync, one is killed: it will, when it is back."""
+    handovers = list(_possible_handovers(strike))
+    if not handovers:
+        _kill_a_preferred_leader(strike)
+        return
+    handover = strike.random.choice(handovers)
+    name, leader, heir = handover
+    network = strike.world.network
+    network.block(leader.name, heir.name)
+    network.block(heir.name, leader.name)
+    controller = strike.nemesis.cluster.controller
+    if strike.random.random() < 0.5 and controller not in (None, leader):
+        assert controller is not None
+        network.block(controller.name, leader.name)  # it does not hear that it was replaced
+    alive = same_life(heir)
+    strike.later(strike.drawn(2 * MILLI, 300 * MILLI), partial(elect_preferred, strike, name))
+    strike.later(strike.drawn(600 * MILLI, 2 * SECOND), lambda: strike.world.kill(heir) if alive() else None)
+    strike.later(strike.drawn(3 * SECOND, 6 * SECOND), network.heal)
+
+
+def elect_preferred(strike: Strike, name: TopicPartition) -> None:
+    strike.nemesis.cluster.admin.elect(PREFERRED, [name], lambda _: None)
+
+
+def _kill_a_preferred_leader(strike: Strike) -> None:
+    cluster = strike.nemesis.cluster
+    first = {cluster.suite.ghosts.assignments[name][0] for name in cluster.suite.ghosts.states}
+    running = [host for host in strike.world.hosts if host.running and host.broker_id in first]
+    if running:
+        strike.world.kill(strike.random.choice(running))
+
+
+KINDS: Mapping[str, Kind] = {"to_and_fro": to_and_fro}
+
 
 EPOCHS = 23
 PREFIX = 4
@@ -54,7 +115,7 @@ def end_told(strike: Strike) -> None:
             strike.later(strike.random.randint(20 * MILLI, SECOND), partial(strike.nemesis.back, world.hosts[broker]))
 
 
-class EndTold(Moment):
+class EndTold(Trigger):
     """Also a `world.Witness`: what is asked and answered is read from the wire."""
 
     def __init__(self, strike: Strike) -> None:
@@ -99,7 +160,7 @@ class EndTold(Moment):
         strike.later(expires + SECOND, partial(_recover, controller))
 
 
-class Registered(Moment):
+class Registered(Trigger):
     """The broker stands in the tree with another life: the answer of the one before comes soon."""
 
     def __init__(self, strike: Strike, host: Host, release: Action) -> None:

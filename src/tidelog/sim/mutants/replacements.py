@@ -1,19 +1,28 @@
-"""Replacements in the rules of replication: each is the function it stands for with one decision left out or wrong."""
+"""The functions that mutants put in place of those of the core, each with one decision left out or wrong."""
 
 # ruff: noqa: ARG001, SLF001  (a replacement has the parameters of what it replaces, and its place inside)
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tidelog.api.context import Push
 from tidelog.controller.leaders import Life
+from tidelog.coordinator.transaction.transaction import Transaction
 from tidelog.errors import ErrorCode
+from tidelog.log import checkpoints, names
+from tidelog.log.contents import Contents
+from tidelog.log.epochs import EpochCache
 from tidelog.log.log import Log
-from tidelog.log.producers import Producers
+from tidelog.log.producers import Producer, Producers
+from tidelog.log.segment import Segment
 from tidelog.model import Time
 from tidelog.node.broker_state import BrokerState
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
 from tidelog.partition.progress import committed_offset
+from tidelog.ports import Disk, File
+from tidelog.sim.disk import SimDisk
 from tidelog.wire.messages.cluster import alter_partition
 
 lead = Partition._lead
@@ -71,3 +80,66 @@ def all_is_news(partition: Partition, given: Assignment) -> bool:
 def any_controller(broker: BrokerState, push: Push) -> ErrorCode:
     """For `BrokerState.check_controller`: a deposed controller is obeyed, too, and what comes late."""
     return ErrorCode.NONE
+
+
+unsynced = Contents.unsynced
+
+
+def keep_producers(log: Contents, end: int) -> None:
+    """For `Contents._truncate_producers`: they remember batches that are gone."""
+    log.producers.end_offset = end
+
+
+def keep_epochs(epochs: EpochCache, end_offset: int) -> bool:
+    """For `EpochCache.truncate_from_end`: it has epochs of records that are gone."""
+    return False
+
+
+def recover_from_here(log: Contents) -> list[File]:
+    """For `Contents.unsynced`: the recovery point moves when the files are handed over, not when they are synced."""
+    files = unsynced(log)
+    log.durability.recovery_point = log.log_end_offset
+    return files
+
+
+def read_clean_shutdown(disk: Disk, folder: str) -> int | None:
+    """For `take_clean_shutdown`: the file stays, and vouches for the next life, too."""
+    path = f"{folder}/{checkpoints.CLEAN_SHUTDOWN}"
+    return checkpoints.read_clean_shutdown(disk.read(path)) if disk.exists(path) else None
+
+
+def offer_ascending(rewritten: Sequence[Segment]) -> None:
+    """For compaction's `offer`: the first segment gets its name first."""
+    for segment in rewritten:
+        segment.rename(names.SWAP)
+
+
+def overwrite(disk: SimDisk, path: str, content: bytes, *, durable: bool = True) -> None:
+    """For `SimDisk.replace`: the file is written where it is."""
+    file = disk.open(path, create=not disk.exists(path))
+    try:
+        file.truncate(0)
+        file.write(0, content)
+        if durable:
+            file.sync()
+    finally:
+        file.close()
+
+
+ending = Transaction.ending
+
+
+def stable_without_markers(producers: Producers, high_watermark: int) -> int:
+    """For `Producers.last_stable_offset`: a marker counts before it is committed."""
+    return min(high_watermark, next(iter(producers._open.values()), high_watermark))
+
+
+def ending_in_its_epoch(transaction: Transaction, wall: int, version: int, **outcome: Any) -> Transaction:
+    """For `Transaction.ending`: the producer goes on in the epoch of the transaction that has ended."""
+    ended = ending(transaction, wall, version, **outcome)
+    return replace(ended, epoch=transaction.epoch, last_epoch=transaction.last_epoch)
+
+
+def may_end_in_its_epoch(producer: Producer, epoch: int, *, raised: bool) -> bool:
+    """For `_may_end`: markers are believed whose epoch was not raised."""
+    return epoch >= producer.epoch

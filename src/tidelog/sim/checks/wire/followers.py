@@ -1,12 +1,16 @@
-"""How far each follower has come, judged by its fetches as its leader got them, and by the leader's log.
+"""What followers fetched, as their leaders received it.
 
-A fetch counts in the leader epoch that it names, for the broker epoch that it names, and only where the follower's log
-does not part from the leader's below it: where the leader's log has a batch of the same epoch that ends there.
+`Fetches`: how far each follower has come, judged by its fetches and by the leader's log. A fetch counts in the leader
+epoch and for the broker epoch that it names, and only if the follower's log agrees with the leader's below it: the
+leader's log has a batch of the same epoch that ends there.
+I21 (S): only assigned replicas with the current epochs are answered. What they append is checked in `leadership`.
 """
 
+from collections.abc import Sequence
+
+from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica
-from tidelog.sim.checks.wire.said import Fetched
-from tidelog.sim.checks.wire.wire_tap import WireTap
+from tidelog.sim.checks.wire.wire_tap import FetchPosition, WireTap
 
 NOWHERE = -1
 NO_EPOCH = -1
@@ -49,7 +53,7 @@ class Fetches:
             del self._reached[key]
 
 
-def agrees(leader: Replica, fetched: Fetched) -> bool:
+def agrees(leader: Replica, fetched: FetchPosition) -> bool:
     """Whether everything below the fetched place is as in the leader's log."""
     if fetched.offset > leader.log.end:
         return False
@@ -60,3 +64,14 @@ def agrees(leader: Replica, fetched: Fetched) -> bool:
     if last is None or fetched.offset <= leader.state.start or last.epoch == NO_EPOCH:
         return True  # nothing is left of what lay there
     return last.end == fetched.offset and last.epoch == fetched.last_epoch
+
+
+def check_unassigned(answers: Sequence[str]) -> None:
+    """What `wire_tap` took for an answer to a stranger."""
+    assert not answers, f"I21: {answers[0]}"
+
+
+def check_remote(ghosts: Ghosts, replica: Replica, remote: Sequence[int]) -> None:
+    """A leader keeps account of assigned replicas only."""
+    others = set(remote) - set(replica.partition.replicas)
+    assert not others, f"I21: {replica!r} keeps account of {sorted(others)}, which are not assigned: {ghosts!r}"
