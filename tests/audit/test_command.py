@@ -14,9 +14,7 @@ from tidelog.audit.io import cluster as planning
 from tidelog.audit.io import fetching
 from tidelog.cli.audit.audit_command import check_history
 from tidelog.cli.main import run
-from tidelog.lab.disks import HISTORY, keep
-from tidelog.lab.engine import tell
-from tidelog.lab.library import find
+from tidelog.lab.engine import HISTORY, export_disks, find, tell
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
@@ -198,7 +196,7 @@ def test_a_topic_that_is_not_there(capsys, tides):
 
 def test_a_history_of_another_cluster_finds_nothing_lost_so_it_is_refused(capsys, tmp_path):
     """One that knows of more than there is left is told of, and used."""
-    tell(find("divergence-by-high-watermark"), {}, ended=lambda play: keep(play, tmp_path / "lab"))
+    tell(find("divergence-by-high-watermark"), {}, ended=lambda play: export_disks(play, tmp_path / "lab"))
     history = tmp_path / "lab" / HISTORY
     write_replica(tmp_path / "other", 0, batches(3), name=TopicPartition("u", 0))
     code, out, err = audit(capsys, "--folder", tmp_path / "other", "--history", history)

@@ -9,14 +9,12 @@ from tidelog.audit.core import finding
 from tidelog.audit.io import folders, plan, run
 from tidelog.check.history.text import parse
 from tidelog.check.replicas import acknowledged_records
-from tidelog.lab.disks import HISTORY, keep
-from tidelog.lab.engine import tell
-from tidelog.lab.library import find, names
+from tidelog.lab.engine import HISTORY, export_disks, find, names, tell
 
 
 def told(name, home, **knobs):
     """The end of a story, and the report on the folders that it leaves."""
-    telling = tell(find(name), knobs, ended=lambda play: keep(play, home))
+    telling = tell(find(name), knobs, ended=lambda play: export_disks(play, home))
     with (home / HISTORY).open(encoding="utf-8") as lines:
         acknowledged = acknowledged_records(parse(lines))
     return telling, run.audit(plan.of_folders(folders.find([home]), acknowledged=acknowledged))
@@ -53,7 +51,7 @@ def stories():
 @pytest.mark.parametrize(("name", "knobs"), list(stories()))
 def test_the_audit_agrees_with_the_storys_verdict(tmp_path, name, knobs):
     """Where replicas hold different records, and where something acknowledged is gone, both say so."""
-    telling = tell(find(name), knobs, ended=lambda play: keep(play, tmp_path) if play.has_topic else None)
+    telling = tell(find(name), knobs, ended=lambda play: export_disks(play, tmp_path) if play.has_topic else None)
     try:
         given = folders.find([tmp_path])
     except FileNotFoundError:

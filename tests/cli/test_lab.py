@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.lab.library import names
+from tidelog.lab.engine import names
 
 OWN = "title: Mine\ncluster A B\ntopic A B\nproduce m1\nfetch B B\nkill B\nkill B\n"
 

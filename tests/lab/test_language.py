@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.lab.commands import VERBS
-from tidelog.lab.commands.looking import LOOKS
+from tidelog.lab.commands.inspection import LOOKS
 from tidelog.lab.engine import tell
 from tidelog.lab.language import StoryError, read, rewritten
 

@@ -7,8 +7,7 @@ import pytest
 
 from tests.hash_seeds import outputs_under_two_hash_seeds
 from tidelog.lab import story
-from tidelog.lab.engine import tell
-from tidelog.lab.library import ORDER, find, names
+from tidelog.lab.engine import ORDER, find, names, tell
 from tidelog.lab.playback import to_json
 
 WELL = (True, [], [])
@@ -90,8 +89,7 @@ def test_every_story_of_the_list_is_there():
 def test_the_same_story_is_the_same_telling_whatever_the_hash_seed():
     script = (
         "import json\n"
-        "from tidelog.lab.engine import tell\n"
-        "from tidelog.lab.library import find, names\n"
+        "from tidelog.lab.engine import find, names, tell\n"
         "from tidelog.lab.playback import to_json\n"
         "print(json.dumps([to_json(tell(find(name))) for name in names()]))\n"
     )

@@ -29,9 +29,7 @@ from tidelog.check.chaos import schedule
 from tidelog.check.history.text import parse
 from tidelog.check.replicas import acknowledged_records
 from tidelog.cli.main import run as command
-from tidelog.lab.disks import HISTORY, keep
-from tidelog.lab.engine import tell
-from tidelog.lab.library import find
+from tidelog.lab.engine import HISTORY, export_disks, find, tell
 from tidelog.shell.transport import Admin, Producer
 from tidelog.spark.audit import session
 from tidelog.spark.audit.session import on
@@ -107,7 +105,11 @@ def lacking(home):
 
 
 def diverged(home):
-    tell(find("divergence-by-high-watermark"), {"truncation": "high_watermark"}, ended=lambda play: keep(play, home))
+    tell(
+        find("divergence-by-high-watermark"),
+        {"truncation": "high_watermark"},
+        ended=lambda play: export_disks(play, home),
+    )
 
 
 @pytest.mark.parametrize(

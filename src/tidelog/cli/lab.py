@@ -27,7 +27,7 @@ def lab() -> None:
 @lab.command("list")
 def list_stories() -> None:
     """List the stories and their knobs."""
-    from tidelog.lab.library import find, names
+    from tidelog.lab.engine import find, names
 
     for name in names():
         story = find(name)
@@ -66,8 +66,7 @@ def run(
     generations of truncation shows the chosen one and the present one side by side. The log folders at the end are for
     `tidelog audit` and `tidelog dump-log`.
     """
-    from tidelog.lab.disks import keep
-    from tidelog.lab.engine import tell
+    from tidelog.lab.engine import export_disks, tell
     from tidelog.lab.language import StoryError
 
     given = {
@@ -80,7 +79,7 @@ def run(
     wanted = {name: value for name, value in given.items() if value is not None} | dict(map(_pair, knobs))
     try:
         found = _find(story)
-        telling = tell(found, wanted, ended=None if logs is None else lambda play: keep(play, logs))
+        telling = tell(found, wanted, ended=None if logs is None else lambda play: export_disks(play, logs))
         if html is not None:
             _write(found, telling, html)
         else:
@@ -101,7 +100,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _find(story: str) -> "Story":
-    from tidelog.lab.library import SUFFIX, find, open_file
+    from tidelog.lab.engine import SUFFIX, find, open_file
 
     if story.endswith(SUFFIX) or "/" in story:
         return open_file(story)

@@ -1,7 +1,7 @@
 """The lab: stories of replication, told with real brokers and real logs, one step at a time.
 
-A story is a text (`language`, `library`), carried out on a `stage` of real nodes in the simulated world (`engine`,
-`commands`), and becomes a `telling`: plain data that the terminal, the page and the notebook draw. Every log and every
+A story is a text (`language`), carried out on a `stage` of real nodes in the simulated world (`engine`,
+`commands`), and becomes a `playback`: plain data that the terminal, the page and the notebook draw. Every log and every
 verdict is read from bytes.
 """
 

@@ -1,14 +1,76 @@
-"""Playback a story: each command carried out on the stage, each step looked at, the end judged from bytes."""
+"""Find a story, tell it, and export what it leaves on its brokers' disks.
+
+Each command is carried out on the stage, each step is recorded, and the end is judged from bytes.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
 
-from tidelog.lab.commands import COMMANDS
-from tidelog.lab.language import Command, StepText, Story, filled, holds
-from tidelog.lab.play import Play
+from tidelog.check.history.operation import INVOKE, OK, SEND, Header, Operation, Send
+from tidelog.check.history.text import end_line, header_line, operation_line
+from tidelog.lab.commands import COMMANDS, VERBS
+from tidelog.lab.language import Command, StepText, Story, StoryError, filled, holds, read
+from tidelog.lab.play import ACKNOWLEDGED, Play
 from tidelog.lab.playback import Playback, Step
 from tidelog.lab.verdict import verdict
 from tidelog.lab.views import replicas
-from tidelog.sim.world import Violation
+from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
+from tidelog.sim.world import ROOT, Violation
+
+SUFFIX = ".txt"
+ORDER = (
+    "two-fetches-to-commit",
+    "three-records-two-speeds",
+    "reading-above-the-high-watermark",
+    "loss-by-high-watermark",
+    "loss-without-a-restart",
+    "divergence-by-high-watermark",
+    "fast-failover",
+    "zombie-fetch",
+    "acks-one",
+    "last-replica",
+    "slow-follower",
+    "unclean-election",
+    "delivery-semantics",
+    "topic-that-will-not-die",
+    "topic-deleted-during-a-move",
+    "consumer-offsets-grow",
+)
+"""As a learner reads them."""
+
+
+@cache
+def names() -> tuple[str, ...]:
+    folder = resources.files(__package__).joinpath("stories")
+    found = {item.name.removesuffix(SUFFIX) for item in folder.iterdir() if item.name.endswith(SUFFIX)}
+    return tuple(sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)))
+
+
+@cache
+def find(name: str) -> Story:
+    """A story of the lab; ValueError where there is none of this name."""
+    if name not in names():
+        raise ValueError(f"There is no story {name}; the stories are: {', '.join(names())}.")
+    file = f"{name}{SUFFIX}"
+    text = resources.files(__package__).joinpath("stories", file).read_text(encoding="utf-8")
+    return read(name, file, text, VERBS)
+
+
+def open_file(path: Path | str) -> Story:
+    """A person's own story. StoryError where it is none, OSError where the file cannot be read."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StoryError(str(path), 1, "expected a text in UTF-8.") from error
+    return read(path.stem, str(path), text, VERBS)
+
+
+def tell_by_name(name: str, knobs: Mapping[str, str]) -> Playback:
+    return tell(find(name), knobs)
+
 
 Told = Callable[[Command, list[str]], None]
 """Hears of every command what it told."""
@@ -78,3 +140,35 @@ def _sentence(play: Play, text: StepText, kind: str) -> str:
     sentences = text.says if kind == "says" else text.why
     fitting = [sentence.text for sentence in sentences if holds(sentence.guard, play.knobs)]
     return filled(fitting[-1], play.knobs) if fitting else ""
+
+
+CLUSTER = "lab"
+HISTORY = "history.jsonl"
+
+
+def export_disks(play: Play, folder: Path) -> None:
+    """Write what each broker has in its page cache to `folder`/its name, and what was acknowledged as a history.
+    FileExistsError where something is there already: logs of two stories must not be mixed."""
+    for broker in play.stage.brokers:
+        host, home = play.stage.hosts[broker], folder / broker
+        home.mkdir(parents=True)
+        for path, inode in host.disk.names.items():
+            place = home / path.removeprefix(ROOT).lstrip("/")
+            if inode is None:
+                place.mkdir(parents=True, exist_ok=True)
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(bytes(inode.cached))
+        (home / META_PROPERTIES).write_bytes(format_meta_properties(MetaProperties(CLUSTER, host.broker_id)))
+    (folder / HISTORY).write_text("".join(f"{line}\n" for line in _history(play)), encoding="utf-8")
+
+
+def _history(play: Play) -> list[str]:
+    """As `tidelog check` writes it: every record that was acknowledged, the last time that it was sent."""
+    told = {sent.label: sent.offset for sent in play.sent if sent.outcome == ACKNOWLEDGED and sent.offset >= 0}
+    lines = [header_line(Header([play.name], {"story": play.story.name}))]
+    for number, (label, offset) in enumerate(told.items()):
+        for place, (type_, sent) in enumerate(((INVOKE, None), (OK, offset))):
+            moment = 2 * number + place
+            lines.append(operation_line(Operation(0, moment, moment, 0, type_, SEND, [Send(0, sent, label)])))
+    return [*lines, end_line(2 * len(told))]

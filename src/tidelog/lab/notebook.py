@@ -7,7 +7,7 @@ story("loss-by-high-watermark", truncation="kip_320")
 import html
 from dataclasses import dataclass
 
-from tidelog.lab.library import tell_by_name
+from tidelog.lab.engine import tell_by_name
 from tidelog.lab.page import render
 from tidelog.lab.playback import Playback
 

@@ -1,16 +1,17 @@
 """A story under way: its stage, what its clients were told, and what was said since the last look."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Event
 from tidelog.errors import ErrorCode, InvalidOption
-from tidelog.lab.asking import Client, Question
-from tidelog.lab.hearing import Hearing
-from tidelog.lab.language import Command, Story, StoryError
+from tidelog.lab.captions import Captions
+from tidelog.lab.language import Command, Story, StoryError, Verb
 from tidelog.lab.playback import Message
 from tidelog.lab.post import ANSWER, FOLLOWERS_QUESTIONS, Letter
+from tidelog.lab.requests import PendingRequest, StoryClient
 from tidelog.lab.stage import Stage
 from tidelog.model import TopicPartition
 from tidelog.partition.truncation import GENERATIONS, KIP_320
@@ -28,7 +29,7 @@ class Sent:
 
     label: str
     acks: str
-    question: Question
+    question: PendingRequest
     content: bytes
     outcome: str = WAITING
     offset: int = -1
@@ -68,8 +69,8 @@ class Play:
         self.passed: list[Letter] = []
         self.begun = 0
         self._stage: Stage | None = None
-        self._hearing: Hearing | None = None
-        self._client: Client | None = None
+        self._captions: Captions | None = None
+        self._client: StoryClient | None = None
 
     def __repr__(self) -> str:
         return f"Play({self.story.name}, {self._stage!r})"
@@ -85,8 +86,8 @@ class Play:
         self.check_options(options)
         generation = GENERATIONS.get(self.knobs.get("truncation", ""), KIP_320)
         self._stage = Stage(names, options, generation, happened=self._happened, told=self._heard)
-        self._hearing = Hearing(self._stage, self.name)
-        self._client = Client(self._stage.post, "client")
+        self._captions = Captions(self._stage, self.name)
+        self._client = StoryClient(self._stage.post, "client")
         self._stage.open()
         self.messages.clear()
         self.begun = self._stage.world.micros
@@ -108,13 +109,13 @@ class Play:
         return self._stage
 
     @property
-    def hearing(self) -> Hearing:
-        assert self._hearing is not None
-        return self._hearing
+    def captions(self) -> Captions:
+        assert self._captions is not None
+        return self._captions
 
     @property
     def has_topic(self) -> bool:
-        return self._hearing is not None and bool(self._hearing.topic_id)
+        return self._captions is not None and bool(self._captions.topic_id)
 
     @property
     def has_stage(self) -> bool:
@@ -125,15 +126,15 @@ class Play:
         return round((self.stage.world.micros - self.begun) / 1000, 1) if self._stage else 0.0
 
     def _happened(self, who: str, event: Event) -> None:
-        if self._hearing is not None:
-            line = self._hearing.event(who, event)
+        if self._captions is not None:
+            line = self._captions.event(who, event)
             if line and line not in self.told:
                 self.told.append(line)
 
     def _heard(self, letter: Letter, delivered: bool) -> None:
         if delivered:
             self.passed.append(letter)
-        text = self.hearing.letter(letter) if self._hearing is not None else ""
+        text = self.captions.letter(letter) if self._captions is not None else ""
         if not text or self._is_noise(letter, text):
             return
         name_of = self.stage.name_of
@@ -216,7 +217,7 @@ class Play:
 
     # Clients.
 
-    def ask(self, broker: str, key: int, request: Any) -> Question:
+    def ask(self, broker: str, key: int, request: Any) -> PendingRequest:
         assert self._client is not None
         return self.stage.ask(self._client, broker, key, request)
 
@@ -237,3 +238,17 @@ class Play:
             for letter in held
             if self.stage.name_of(letter.target) == leader and not any(rule.names(letter) for rule in rules)
         ]
+
+
+RunCommand = Callable[[Play, Command], None]
+
+
+class CommandEntry(NamedTuple):
+    """How the command is written, and what carries it out."""
+
+    verb: Verb
+    run: RunCommand
+
+
+def command_entry(usage: str, run: RunCommand, least: int = 0, most: int | None = 0, *options: str) -> CommandEntry:
+    return CommandEntry(Verb(usage, least, most, frozenset(options)), run)

@@ -12,8 +12,8 @@ from typing import Any
 
 from tidelog.controller import tree
 from tidelog.effects import Event
-from tidelog.lab.asking import Client, Question
 from tidelog.lab.post import Heard, Post
+from tidelog.lab.requests import PendingRequest, StoryClient
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.partition import Partition
@@ -141,7 +141,7 @@ class Stage:
 
     # Doing.
 
-    def ask(self, client: Client, broker: str, key: int, request: Any) -> Question:
+    def ask(self, client: StoryClient, broker: str, key: int, request: Any) -> PendingRequest:
         return client.ask(self.hosts[broker].name, CLIENT_PORT, key, request)
 
     @contextmanager

@@ -4,17 +4,16 @@ A command takes the play and its words, does what it says, and lets the world go
 meanwhile is in `Play.told`. What cannot be done (kill the dead, start the living) is refused with its line.
 """
 
-from tidelog.lab.commands import application, brokers, clients, links, looking, replication, topics
-from tidelog.lab.commands.command_entry import CommandEntry
+from tidelog.lab.commands import application, brokers, clients, inspection, messages, topics
+from tidelog.lab.play import CommandEntry
 
 COMMANDS: dict[str, CommandEntry] = {
     **brokers.COMMANDS,
     **topics.COMMANDS,
     **clients.COMMANDS,
     **application.COMMANDS,
-    **replication.COMMANDS,
-    **links.COMMANDS,
-    **looking.COMMANDS,
+    **messages.COMMANDS,
+    **inspection.COMMANDS,
 }
 
 VERBS = {name: entry.verb for name, entry in COMMANDS.items()}

@@ -1,8 +1,7 @@
 """Brokers that come, go, and come back with what their disks kept."""
 
-from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command, Verb
-from tidelog.lab.play import Play
+from tidelog.lab.play import CommandEntry, Play, command_entry
 from tidelog.lab.stage import CONTROLLER
 
 SESSION_TERM = 10_000_000
@@ -102,15 +101,15 @@ def erase(play: Play, command: Command) -> None:
 
 COMMANDS: dict[str, CommandEntry] = {
     "cluster": CommandEntry(Verb("cluster BROKER… [option=value …]", 1, None, None), cluster),
-    "kill": entry("kill BROKER…", kill, 1, None),
-    "power": entry("power BROKER…", power, 1, None),
-    "start": entry("start BROKER…", start, 1, None),
-    "stop": entry("stop BROKER…", stop, 1, None),
-    "restart": entry("restart BROKER… [power=lost]", restart, 1, None, "power"),
-    "pause": entry("pause BROKER…", pause, 1, None),
-    "resume": entry("resume BROKER…", resume, 1, None),
-    "expire": entry("expire BROKER…", expire, 1, None),
+    "kill": command_entry("kill BROKER…", kill, 1, None),
+    "power": command_entry("power BROKER…", power, 1, None),
+    "start": command_entry("start BROKER…", start, 1, None),
+    "stop": command_entry("stop BROKER…", stop, 1, None),
+    "restart": command_entry("restart BROKER… [power=lost]", restart, 1, None, "power"),
+    "pause": command_entry("pause BROKER…", pause, 1, None),
+    "resume": command_entry("resume BROKER…", resume, 1, None),
+    "expire": command_entry("expire BROKER…", expire, 1, None),
     "option": CommandEntry(Verb("option option=value …", 0, 0, None), option),
-    "sync": entry("sync BROKER…", sync, 1, None),
-    "erase": entry("erase BROKER…", erase, 1, None),
+    "sync": command_entry("sync BROKER…", sync, 1, None),
+    "erase": command_entry("erase BROKER…", erase, 1, None),
 }

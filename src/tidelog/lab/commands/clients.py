@@ -1,10 +1,9 @@
 """Producers and consumers: plain requests to the leader, one at a time."""
 
 from tidelog.errors import ErrorCode
-from tidelog.lab import asking
-from tidelog.lab.commands.command_entry import CommandEntry, entry
+from tidelog.lab import requests
 from tidelog.lab.language import Command
-from tidelog.lab.play import Play, Sent
+from tidelog.lab.play import CommandEntry, Play, Sent, command_entry
 from tidelog.lab.post import ANSWER, Rule
 from tidelog.lab.views import records_on
 from tidelog.sim.host import WALL_START
@@ -47,7 +46,7 @@ def _send(play: Play, value: str, content: bytes, acks: str, target: str, comman
     data = PartitionProduceData(index=0, records=content)
     topic = TopicProduceData(name=play.name.topic, partition_data=[data])
     request = ProduceRequest(acks=ACKS[acks], timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[topic])
-    play.sent.append(Sent(value, acks, play.ask(target, asking.PRODUCE, request), content))
+    play.sent.append(Sent(value, acks, play.ask(target, requests.PRODUCE, request), content))
     if rule is not None:
         post = play.stage.post
         play.stage.until(lambda: bool(post.waiting(rule.source, rule.target, rule.kinds)), 2_000_000)
@@ -85,7 +84,7 @@ def _identity(play: Play, producer: str) -> tuple[int, int, int]:
     known = play.producers.get(producer)
     if known is None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1)
-        answer = play.answer(play.leader(), asking.INIT_PRODUCER_ID, request)
+        answer = play.answer(play.leader(), requests.INIT_PRODUCER_ID, request)
         if answer is None or answer.error_code:
             raise play.impossible("the producer was given no id.")
         known = answer.producer_id, answer.producer_epoch, 0
@@ -130,7 +129,7 @@ def _read_once(play: Play, broker: str, position: int) -> tuple[list[tuple[int, 
     """What one answer holds, and the high watermark."""
     wanted = FetchPartition(partition=0, fetch_offset=position, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic=play.name.topic, partitions=[wanted])
-    answer = play.answer(broker, asking.FETCH, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]))
+    answer = play.answer(broker, requests.FETCH, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]))
     data = answer.responses[0].partitions[0] if answer is not None and answer.responses else None
     if data is None or data.error_code:
         play.told.append(f"the consumer is refused with {ErrorCode(data.error_code).name if data else 'no answer'}")
@@ -155,7 +154,7 @@ def _remember(play: Play, found: list[tuple[int, str]]) -> None:
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "produce": entry(
+    "produce": command_entry(
         "produce VALUE… [acks=0|1|all] [to=BROKER] [by=PRODUCER] [key=KEY] [lose=request|answer]",
         produce,
         1,
@@ -166,6 +165,6 @@ COMMANDS: dict[str, CommandEntry] = {
         "key",
         "lose",
     ),
-    "retry": entry("retry VALUE… [to=BROKER] [lose=request|answer]", retry, 1, None, "to", "lose"),
-    "consume": entry("consume [from=OFFSET] [on=BROKER] [to=hw|leo]", consume, 0, 0, "from", "on", "to"),
+    "retry": command_entry("retry VALUE… [to=BROKER] [lose=request|answer]", retry, 1, None, "to", "lose"),
+    "consume": command_entry("consume [from=OFFSET] [on=BROKER] [to=hw|leo]", consume, 0, 0, "from", "on", "to"),
 }

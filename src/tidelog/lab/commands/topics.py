@@ -3,10 +3,9 @@
 from tidelog.client.alteration import alteration
 from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
-from tidelog.lab import asking
-from tidelog.lab.commands.command_entry import CommandEntry, entry
+from tidelog.lab import requests
 from tidelog.lab.language import Command, Verb
-from tidelog.lab.play import Play
+from tidelog.lab.play import CommandEntry, Play, command_entry
 from tidelog.lab.stage import CONTROLLER
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -32,7 +31,7 @@ OPTIONS = {"min.insync.replicas": "min.insync.replicas", "unclean": "unclean.lea
 def create(play: Play, command: Command) -> None:
     brokers = [play.broker(name) for name in command.words]
     given = {option: play.knobs[knob] for knob, option in OPTIONS.items() if knob in play.knobs} | command.options
-    play.hearing.topic_id = make(play, play.name.topic, brokers, given)
+    play.captions.topic_id = make(play, play.name.topic, brokers, given)
     for name in brokers:
         if play.stage.hosts[name].up:
             play.stage.write_back(name)
@@ -49,7 +48,7 @@ def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) ->
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in options.items()],
     )
     request = CreateTopicsRequest(topics=[wish], timeout_ms=TIMEOUT_MS)
-    answer = play.answer(CONTROLLER, asking.CREATE_TOPICS, request)
+    answer = play.answer(CONTROLLER, requests.CREATE_TOPICS, request)
     result = answer.topics[0] if answer is not None else None
     if result is None or result.error_code:
         reason = result.error_message or ErrorCode(result.error_code).name if result else "no answer"
@@ -61,7 +60,7 @@ def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) ->
 
 def alter(play: Play, command: Command) -> None:
     request = alteration(TOPIC, play.name.topic, command.options.items())
-    answer = play.answer(CONTROLLER, asking.ALTER_CONFIGS, request)
+    answer = play.answer(CONTROLLER, requests.ALTER_CONFIGS, request)
     result = answer.responses[0] if answer is not None else None
     if result is None or result.error_code:
         raise play.impossible(f"refused: {result.error_message if result else 'no answer'}")
@@ -74,7 +73,7 @@ def elect(play: Play, command: Command) -> None:
         raise play.impossible(f"expected `elect preferred` or `elect unclean`, not {command.words[0]!r}.")
     wish = TopicPartitions(topic=play.name.topic, partitions=[0])
     request = ElectLeadersRequest(election_type=kind, topic_partitions=[wish], timeout_ms=TIMEOUT_MS)
-    answer = play.answer(CONTROLLER, asking.ELECT_LEADERS, request)
+    answer = play.answer(CONTROLLER, requests.ELECT_LEADERS, request)
     results = answer.replica_election_results if answer is not None else []
     code = results[0].partition_result[0].error_code if results else ErrorCode.REQUEST_TIMED_OUT
     if code:
@@ -87,7 +86,7 @@ def reassign(play: Play, command: Command) -> None:
     ids = None if names is None else [play.stage.hosts[play.broker(name)].broker_id for name in names]
     wish = ReassignableTopic(name=play.name.topic, partitions=[ReassignablePartition(replicas=ids)])
     request = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[wish])
-    answer = play.answer(CONTROLLER, asking.ALTER_REASSIGNMENTS, request)
+    answer = play.answer(CONTROLLER, requests.ALTER_REASSIGNMENTS, request)
     code = answer.error_code or answer.responses[0].partitions[0].error_code if answer is not None else -1
     if code:
         raise play.impossible(f"the move is refused with {ErrorCode(code).name}")
@@ -96,7 +95,7 @@ def reassign(play: Play, command: Command) -> None:
 
 def delete(play: Play, _command: Command) -> None:
     request = DeleteTopicsRequest(topic_names=[play.name.topic], timeout_ms=TIMEOUT_MS)
-    answer = play.answer(CONTROLLER, asking.DELETE_TOPICS, request)
+    answer = play.answer(CONTROLLER, requests.DELETE_TOPICS, request)
     code = answer.responses[0].error_code if answer is not None else ErrorCode.NETWORK_EXCEPTION
     play.told.append(f"the deletion is answered with {ErrorCode(code).name}")
     play.run()
@@ -105,7 +104,7 @@ def delete(play: Play, _command: Command) -> None:
 COMMANDS: dict[str, CommandEntry] = {
     "topic": CommandEntry(Verb("topic BROKER… [option=value …]", 1, None, None), create),
     "config": CommandEntry(Verb("config option=value …", 0, 0, None), alter),
-    "elect": entry("elect preferred|unclean", elect, 1, 1),
-    "reassign": entry("reassign BROKER…|cancel", reassign, 1, None),
-    "delete": entry("delete", delete),
+    "elect": command_entry("elect preferred|unclean", elect, 1, 1),
+    "reassign": command_entry("reassign BROKER…|cancel", reassign, 1, None),
+    "delete": command_entry("delete", delete),
 }

@@ -63,8 +63,7 @@ def _pytest(answer: Answer, arguments: list[str], plugin: object) -> int:
 
 def playbacks(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
     """(name, the call that plays it); `scenarios` is a folder of stories: commands and the output they must have."""
-    from tidelog.lab.engine import tell
-    from tidelog.lab.library import find, names
+    from tidelog.lab.engine import find, names, tell
 
     for name in names():
         knobs = find(name).knobs.values()

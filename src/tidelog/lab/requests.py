@@ -1,4 +1,4 @@
-"""The story's clients: one question at a time, each on a connection of its own, so that each can wait alone."""
+"""The clients of a story: one request at a time, each on its own connection, so that each can wait alone."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ VERSIONS = {0: 9, 1: 12, 8: 8, 9: 7, 10: 2, 19: 7, 20: 5, 22: 4, 24: 3, 25: 3, 2
 
 
 @dataclass(slots=True, eq=False)
-class Question:
+class PendingRequest:
     """`over` once there is an answer, or none can come (`answer` is then None)."""
 
     key: int
@@ -24,21 +24,21 @@ class Question:
     answer: Any = None
 
 
-class Client:
+class StoryClient:
     """A `network.Party`."""
 
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
         self.name = name
-        self._open: dict[int, Question] = {}
+        self._open: dict[int, PendingRequest] = {}
         self._last = 0
 
     def __repr__(self) -> str:
         return f"<{self.name}, {len(self._open)} questions open>"
 
-    def ask(self, host: str, port: int, key: int, request: Any) -> Question:
+    def ask(self, host: str, port: int, key: int, request: Any) -> PendingRequest:
         self._last += 1
-        question = self._open[self._last] = Question(key, request, self._last)
+        question = self._open[self._last] = PendingRequest(key, request, self._last)
         self.network.connect(self, self._last, host, port)
         return question
 
@@ -69,6 +69,6 @@ class Client:
     def disconnected(self, end: End) -> None:
         self.connect_failed(end.number, "disconnected")
 
-    def _end(self, question: Question) -> None:
+    def _end(self, question: PendingRequest) -> None:
         question.over = True
         self._open.pop(question.number, None)

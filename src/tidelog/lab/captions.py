@@ -1,6 +1,6 @@
-"""What is said between the parties of a story, and what brokers tell of themselves, as short plain texts.
+"""The captions of a story: messages between parties and events of brokers, as short plain texts.
 
-A table names the messages that a story shows; all others (metadata, versions, registrations) are not told.
+A table names the messages that a story shows; all others (metadata, versions, registrations) have no caption.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from tidelog.wire import records
 LOG_END_QUERY = -3
 
 
-class Hearing:
+class Captions:
     """Puts letters and events into words. `topic_id` is known once the topic is made."""
 
     def __init__(self, stage: Stage, name: TopicPartition) -> None:
@@ -45,7 +45,7 @@ class Hearing:
         }
 
     def __repr__(self) -> str:
-        return f"Hearing({self.name})"
+        return f"Captions({self.name})"
 
     def letter(self, letter: Letter) -> str:
         """What the letter says of the story's partition; empty where it says nothing."""
@@ -185,10 +185,10 @@ PLAIN = {
 }
 
 
-def led(hearing: Hearing, leader: int, epoch: int, isr: Sequence[int]) -> str:
+def led(captions: Captions, leader: int, epoch: int, isr: Sequence[int]) -> str:
     if leader == NO_LEADER:
-        return f"nobody leads in epoch {epoch}, ISR {hearing.names(isr)}"
-    return f"{hearing.stage.names[leader]} leads in epoch {epoch}, ISR {hearing.names(isr)}"
+        return f"nobody leads in epoch {epoch}, ISR {captions.names(isr)}"
+    return f"{captions.stage.names[leader]} leads in epoch {epoch}, ISR {captions.names(isr)}"
 
 
 def _taking_part(letter: Letter) -> str:

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from tidelog.lab.commands.command_entry import CommandEntry, entry
 from tidelog.lab.language import Command
-from tidelog.lab.play import ACKNOWLEDGED, NO_ANSWER, NOT_AWAITED, WAITING, Play
+from tidelog.lab.play import ACKNOWLEDGED, NO_ANSWER, NOT_AWAITED, WAITING, CommandEntry, Play, command_entry
 from tidelog.lab.playback import ReplicaView
 from tidelog.lab.verdict import differs, lost
 from tidelog.lab.views import replica, replicas
@@ -24,7 +23,7 @@ def look(play: Play, command: Command) -> None:
     topic, dash, number = command.words[0].rpartition("-")
     if not dash or not number.isdecimal():
         raise play.impossible(f"expected a partition as in t-0, not {command.words[0]}.")
-    play.shown = play.hearing.shown = TopicPartition(topic, int(number))
+    play.shown = play.captions.shown = TopicPartition(topic, int(number))
 
 
 def line(view: ReplicaView) -> str:
@@ -152,7 +151,7 @@ LOOKS: dict[str, Callable[[Play, list[str]], Look]] = {
 }
 
 COMMANDS: dict[str, CommandEntry] = {
-    "look": entry("look PARTITION", look, 1, 1),
-    "show": entry("show [BROKER…]", show, 0, None),
-    "expect": entry("expect WHAT [VALUE…]", expect, 1, None),
+    "look": command_entry("look PARTITION", look, 1, 1),
+    "show": command_entry("show [BROKER…]", show, 0, None),
+    "expect": command_entry("expect WHAT [VALUE…]", expect, 1, None),
 }
