@@ -309,8 +309,8 @@ class SimDisk:
     def list(self, folder: str) -> Names:
         if folder not in self.names:
             raise FileNotFoundError(folder)
-        is_below = [name[len(folder) + 1 :] for name in self.names if name.startswith(folder + "/")]
-        return sorted([name for name in is_below if "/" not in name])
+        below = [name[len(folder) + 1 :] for name in self.names if name.startswith(folder + "/")]
+        return sorted([name for name in below if "/" not in name])
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         self.check("folder", path)
