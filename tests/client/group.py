@@ -9,7 +9,7 @@ from tests.client.ground import (
     SYNC_GROUP,
 )
 from tidelog.client.group.assignors import ASSIGNORS, Subscription
-from tidelog.client.group.subscriptions import (
+from tidelog.client.group.classic_requests import (
     decode_assignment,
     decode_subscription,
     encode_assignment,

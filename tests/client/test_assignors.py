@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.client.group.assignors import ASSIGNORS, Subscription, are_cooperative, assign_cooperatively, assign_sticky
-from tidelog.client.group.subscriptions import (
+from tidelog.client.group.classic_requests import (
     decode_assignment,
     decode_subscription,
     encode_assignment,

@@ -6,8 +6,7 @@ removes is among the replicas, and a replica is deleted only when the controller
 
 import pytest
 
-from tidelog.client.admin import ANY
-from tidelog.client.alteration import alteration
+from tidelog.client.admin import ANY, alteration
 from tidelog.config.alter import BROKER, TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as f
 
 from tests.spark.records import create, numbers, send
-from tidelog.client.reading.lookups import Found
+from tidelog.client.offset_lookups import Found
 from tidelog.model import TopicPartition
 from tidelog.spark.reading.pushdown import bounds_of
 from tidelog.spark.reading.ranges import Span

@@ -5,7 +5,7 @@ import pytest
 
 from tests.spark.sink_steps import messages, options, rows
 from tests.spark.test_sink_kills import committed
-from tidelog.client.group.coordinator import coordinator_in
+from tidelog.client.coordinator import coordinator_in
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.spark.writing import ending

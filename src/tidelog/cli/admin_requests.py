@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidelog.cli.options import Refused
-from tidelog.client.admin import ANY
-from tidelog.client.alteration import alteration
+from tidelog.client.admin import ANY, alteration
 from tidelog.client.options import AdminOptions, ClientOptions, parse
 from tidelog.client.results import code_of
 from tidelog.config import properties

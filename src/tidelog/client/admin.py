@@ -1,19 +1,25 @@
-"""Any request to any broker, with retries: what the command line, tests and the simulator administer with."""
+"""Any request to any broker, with retries: what the command line, tests and the simulator administer clusters with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Backoff, Entropy
 from tidelog.client.client import Client
-from tidelog.client.group.coordinator import coordinator_in
+from tidelog.client.coordinator import coordinator_in
 from tidelog.client.link import Answer
 from tidelog.client.options import Address, AdminOptions
 from tidelog.client.results import Done, code_of
+from tidelog.config.alter import Operation
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import Time, TopicPartition
+from tidelog.wire.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 
 __all__ = ["ANY", "CONTROLLER", "Admin", "Coordinator", "Leader"]
@@ -232,3 +238,14 @@ def error_codes(message: Any) -> Iterator[ErrorCode]:
             for item in value:
                 if hasattr(item, "__slots__") and not isinstance(item, str):
                     yield from error_codes(item)
+
+
+def alteration(kind: int, name: str, options: Iterable[tuple[str, str | None]]) -> IncrementalAlterConfigsRequest:
+    """Set these options of one resource, or delete those whose value is None."""
+    configs = [
+        AlterableConfig(name=option, config_operation=Operation.DELETE if value is None else Operation.SET, value=value)
+        for option, value in options
+    ]
+    return IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)]
+    )

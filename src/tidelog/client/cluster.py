@@ -6,6 +6,7 @@ the turn of the client, which calls it.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from tidelog.client.backoff import Backoff, Entropy
@@ -13,7 +14,7 @@ from tidelog.client.link import Answer, Call
 from tidelog.client.metadata import Broker, Metadata
 from tidelog.client.network import Network
 from tidelog.client.options import Address, ClientOptions
-from tidelog.model import Time, earliest
+from tidelog.model import Time, TopicPartition, earliest
 
 Handle = Callable[[Answer, Time], None]
 
@@ -112,3 +113,9 @@ class Cluster:
 
     def _learn_addresses(self) -> None:
         self.network.learn([(broker.id, broker.host, broker.port) for broker in self.metadata.brokers.values()])
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    """The partitions' numbers by topic, both in order."""
+    grouped = groupby(sorted(partitions), key=lambda partition: partition.topic)
+    return [(topic, [partition.partition for partition in group]) for topic, group in grouped]

@@ -10,11 +10,11 @@ from typing import Any
 
 from tidelog.client.backoff import Entropy
 from tidelog.client.client import Client
+from tidelog.client.fetcher import RESETS, Fetcher, Whole, isolation_level
 from tidelog.client.group.group import PROTOCOLS, Group
+from tidelog.client.offset_lookups import Found, Lookups
 from tidelog.client.options import Address, ConsumerOptions
 from tidelog.client.positions import Need, PartitionPosition, Positions
-from tidelog.client.reading.fetcher import RESETS, Fetcher, Whole, isolation_level
-from tidelog.client.reading.lookups import Found, Lookups
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed, GroupPlace
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode, InvalidOption

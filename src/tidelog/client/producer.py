@@ -15,12 +15,11 @@ from tidelog.client.link import Answer
 from tidelog.client.metadata import TopicInfo
 from tidelog.client.options import Address, ProducerOptions
 from tidelog.client.results import Delivery, code_of
-from tidelog.client.sending import refusals
+from tidelog.client.sending import produce_requests
 from tidelog.client.sending.accumulator import Accumulator, size_of
-from tidelog.client.sending.batch import ProducerBatch
-from tidelog.client.sending.encoded import EncodedBatch, EncodedRecords
+from tidelog.client.sending.batch import EncodedBatch, EncodedRecords, ProducerBatch
 from tidelog.client.sending.partitioner import Sticky, partition_of_key
-from tidelog.client.sending.requests import Sent, produce_request
+from tidelog.client.sending.produce_requests import Sent, produce_request
 from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import RETRIABLE, ErrorCode
@@ -174,7 +173,7 @@ class Producer(Client):
                     size = size_of(first.record)
                     self.buffered_bytes -= size
                     self._append(first.ticket, info, first.partition, first.record, size, now)
-                elif info is not None and info.error in refusals.NO_TOPIC:
+                elif info is not None and info.error in produce_requests.NO_TOPIC:
                     self._refuse(topic, first, info.error, None)
                 elif now.mono - first.since >= self.options.max_block_ms:
                     reason = f"{topic} is not in the metadata after {self.options.max_block_ms} ms"
@@ -316,7 +315,7 @@ class Producer(Client):
     def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
         """What an answer means for one batch."""
         sequences = self.sequences
-        batch.may_be_taken |= code not in refusals.NOT_TAKEN
+        batch.may_be_taken |= code not in produce_requests.NOT_TAKEN
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             if sequences is not None:
                 sequences.acknowledged(batch)
@@ -326,14 +325,14 @@ class Producer(Client):
             return
         elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(batch)
-        elif sequences is not None and code in refusals.MISSING_NUMBERS and self._transactional_id is None:
+        elif sequences is not None and code in produce_requests.MISSING_NUMBERS and self._transactional_id is None:
             sequences.missed(batch)
             self._retry(batch, answer, now)
         elif (code in RETRIABLE or answer is None) and batch.attempts <= self.options.retries:
             self._retry(batch, answer, now)
         else:
             self._give_up(batch, code, None if answer is None else answer.error_message, in_doubt=answer is None)
-            if code in refusals.FATAL:
+            if code in produce_requests.FATAL:
                 self._fail_all(code)
 
     def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: Time) -> None:

@@ -14,14 +14,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Entropy
-from tidelog.client.group.coordinator import TRANSACTION, CoordinatorFinder
+from tidelog.client.coordinator import TRANSACTION, CoordinatorFinder, CoordinatorRequests
 from tidelog.client.options import Address, ProducerOptions
 from tidelog.client.producer import Producer
 from tidelog.client.results import CommittedOffset, Delivery, Done, GroupPlace, code_of
-from tidelog.client.sending import transactions as requests
-from tidelog.client.sending.batch import ProducerBatch
-from tidelog.client.sending.calls import Calls
-from tidelog.client.sending.encoded import EncodedRecords
+from tidelog.client.sending import transaction_requests
+from tidelog.client.sending.batch import EncodedRecords, ProducerBatch
 from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
@@ -71,7 +69,7 @@ class Phase(Enum):
 
 
 class TransactionalProducer(Producer):
-    """Inputs and effects as in `Client`. Calls that ask somebody return a ticket, whose `Done` comes with
+    """Inputs and effects as in `Client`. CoordinatorRequests that ask somebody return a ticket, whose `Done` comes with
     `take_results`. ApiError INVALID_TXN_STATE where a call does not fit the phase, and the reason where the producer
     was fenced."""
 
@@ -86,8 +84,8 @@ class TransactionalProducer(Producer):
         """Why the open transaction can only be aborted."""
         self.version = 0
         self._newest = OLDER
-        self._calls = Calls(self.cluster, CoordinatorFinder(self.cluster, self._id, TRANSACTION))
-        self._groups: dict[str, Calls] = {}
+        self._calls = CoordinatorRequests(self.cluster, CoordinatorFinder(self.cluster, self._id, TRANSACTION))
+        self._groups: dict[str, CoordinatorRequests] = {}
         self._added: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
@@ -100,7 +98,7 @@ class TransactionalProducer(Producer):
     def __repr__(self) -> str:
         return f"<TransactionalProducer {self._id!r} {self.phase.value} {self._numbers!r}>"
 
-    # Calls.
+    # CoordinatorRequests.
 
     def init_transactions(self, now: Time) -> tuple[int, list[Effect]]:
         """Take the id over: whoever had it is fenced, and its open transaction aborted."""
@@ -138,11 +136,11 @@ class TransactionalProducer(Producer):
         """Make the group's positions part of the transaction."""
         self._check(Phase.OPEN)
         ticket = self._ticket()
-        request = requests.commit_offsets(self._id, self._numbers, offsets, group)
+        request = transaction_requests.commit_offsets(self._id, self._numbers, offsets, group)
         if self.version >= VERSION_2:
             self._commit_offsets(ticket, request, now)
         else:
-            add = requests.add_offsets(self._id, self._numbers, group.group_id)
+            add = transaction_requests.add_offsets(self._id, self._numbers, group.group_id)
 
             def added(code: ErrorCode, _response: Any, moment: Time) -> None:
                 if code:
@@ -195,7 +193,7 @@ class TransactionalProducer(Producer):
     # Beginning.
 
     def _init(self, now: Time, then: Callable[[ErrorCode], None]) -> None:
-        request = requests.init(self._id, self._numbers, self.options.transaction_timeout_ms)
+        request = transaction_requests.init(self._id, self._numbers, self.options.transaction_timeout_ms)
 
         def initialized(code: ErrorCode, response: Any, _now: Time) -> None:
             if not code:
@@ -242,8 +240,8 @@ class TransactionalProducer(Producer):
         if not self._wanted or self._adding:
             return
         self._adding, self._wanted = self._wanted, set()
-        request = requests.add_partitions(self._id, self._numbers, self._adding)
-        self._ask(request, requests.worst_added, self._got_partitions, now, newest=self._newest.add)
+        request = transaction_requests.add_partitions(self._id, self._numbers, self._adding)
+        self._ask(request, transaction_requests.worst_added, self._got_partitions, now, newest=self._newest.add)
 
     def _got_partitions(self, code: ErrorCode, _response: Any, _now: Time) -> None:
         added, self._adding = self._adding, set()
@@ -282,7 +280,7 @@ class TransactionalProducer(Producer):
         calls = self._groups.get(request.group_id)
         if calls is None:
             finder = CoordinatorFinder(self.cluster, request.group_id)
-            calls = self._groups[request.group_id] = Calls(self.cluster, finder)
+            calls = self._groups[request.group_id] = CoordinatorRequests(self.cluster, finder)
 
         def committed(code: ErrorCode, _response: Any, _now: Time) -> None:
             if code:
@@ -291,7 +289,7 @@ class TransactionalProducer(Producer):
                 self._results.append(Done(ticket))
 
         timeout, newest = self.options.max_block_ms, self._newest.offsets
-        calls.ask(request, requests.worst_committed, committed, now, timeout_ms=timeout, newest=newest)
+        calls.ask(request, transaction_requests.worst_committed, committed, now, timeout_ms=timeout, newest=newest)
 
     def _fail_call(self, ticket: int, code: ErrorCode) -> None:
         self._judge_call(code)
@@ -327,7 +325,7 @@ class TransactionalProducer(Producer):
                 self._ended(ErrorCode.NONE, None, now)
 
     def _ask_end(self, now: Time, *, commit: bool) -> None:
-        request = requests.end(self._id, self._numbers, commit=commit)
+        request = transaction_requests.end(self._id, self._numbers, commit=commit)
         newest = self._newest.end
         self._ask(request, lambda response: code_of(response.error_code), self._ended, now, newest=newest)
 

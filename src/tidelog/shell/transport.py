@@ -21,11 +21,11 @@ from tidelog.wire.record_format import Header
 
 if TYPE_CHECKING:  # a command that only administers does not load what sends and reads
     from tidelog.client.admin import Target
+    from tidelog.client.fetcher import Whole
     from tidelog.client.metadata import TopicInfo
+    from tidelog.client.offset_lookups import Found
     from tidelog.client.producer import Producer as ProducerClient
-    from tidelog.client.reading.fetcher import Whole
-    from tidelog.client.reading.lookups import Found
-    from tidelog.client.sending.encoded import EncodedRecords
+    from tidelog.client.sending.batch import EncodedRecords
 
 T = TypeVar("T")
 

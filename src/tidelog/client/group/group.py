@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.group.consumer_protocol import ConsumerMembership
-from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.coordinator import CoordinatorFinder
+from tidelog.client.group.classic_membership import Membership
+from tidelog.client.group.committed_offsets import GroupOffsets
+from tidelog.client.group.consumer_membership import ConsumerMembership
 from tidelog.client.group.member import Member
-from tidelog.client.group.membership import Membership
-from tidelog.client.group.offsets import GroupOffsets
 from tidelog.client.options import ConsumerOptions
 
 PROTOCOLS: Mapping[str, type[Member]] = {

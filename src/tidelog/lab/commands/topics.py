@@ -1,6 +1,6 @@
 """The story's topic `t`, its options, its elections, and its end."""
 
-from tidelog.client.alteration import alteration
+from tidelog.client.admin import alteration
 from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.lab import requests

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tidelog.client.admin import ANY, Target
+from tidelog.client.admin import ANY, Target, alteration
 from tidelog.client.admin import Admin as AdminMachine
-from tidelog.client.alteration import alteration
 from tidelog.client.options import AdminOptions
 from tidelog.config.alter import TOPIC
 from tidelog.effects import CONTROLLER

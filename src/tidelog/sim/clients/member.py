@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tidelog.client.consumer import Consumer
-from tidelog.client.group.consumer_protocol import ConsumerMembership
+from tidelog.client.group.consumer_membership import ConsumerMembership
 from tidelog.client.group.member import Stage
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import (

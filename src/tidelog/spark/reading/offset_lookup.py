@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from tidelog.client.offset_lookups import Found as Place
 from tidelog.client.positions import EARLIEST, LATEST
-from tidelog.client.reading.lookups import Found as Place
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.offsets import Offsets, Point

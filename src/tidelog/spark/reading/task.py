@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from tidelog.client.fetcher import Whole
 from tidelog.client.options import ConsumerOptions
-from tidelog.client.reading.fetcher import Whole
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer

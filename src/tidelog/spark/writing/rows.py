@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.client.results import Delivery
-from tidelog.client.sending.encoded import EncodedRecords
+from tidelog.client.sending.batch import EncodedRecords
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import now

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.coordinator import CoordinatorFinder
 from tidelog.client.group.member import NO_GENERATION, Member, Stage, ignore
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions

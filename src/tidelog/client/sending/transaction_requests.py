@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tidelog.client.group.subscriptions import by_topic
+from tidelog.client.cluster import by_topic
 from tidelog.client.results import CommittedOffset, GroupPlace, code_of
 from tidelog.client.sending.sequences import Sequences
 from tidelog.errors import ErrorCode

@@ -1,6 +1,6 @@
 """Batches that were encoded elsewhere: what is sent of them, and what becomes of one that a broker finds too large."""
 
-from tidelog.client.sending.encoded import EncodedBatch, EncodedRecords
+from tidelog.client.sending.batch import EncodedBatch, EncodedRecords
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire import records

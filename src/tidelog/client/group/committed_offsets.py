@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tidelog.client.cluster import Cluster
-from tidelog.client.group.attempt import Attempt
-from tidelog.client.group.coordinator import CoordinatorFinder
+from tidelog.client.cluster import Cluster, by_topic
+from tidelog.client.coordinator import CoordinatorFinder, CoordinatorRequest
 from tidelog.client.group.member import Member
-from tidelog.client.group.subscriptions import by_topic
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import CommittedOffset, code_of
@@ -39,7 +37,7 @@ _PASSING = frozenset(
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Task(Attempt):
+class _Task(CoordinatorRequest):
     finish: Finish
     judge: Callable[["_Task", Answer, Time], None]
     wanted: Collection[TopicPartition] | None = None

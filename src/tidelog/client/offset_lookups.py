@@ -7,8 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tidelog.client.backoff import Backoff
-from tidelog.client.cluster import Cluster
-from tidelog.client.group.subscriptions import by_topic
+from tidelog.client.cluster import Cluster, by_topic
 from tidelog.client.link import Answer
 from tidelog.client.results import code_of
 from tidelog.errors import RETRIABLE, ErrorCode

@@ -1,10 +1,11 @@
-"""Produce requests of batches, and what their answers say of each."""
+"""Produce requests made of batches, and what a broker's answer means for a batch or its producer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.client.metadata import Metadata
 from tidelog.client.sending.batch import ProducerBatch
+from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition
 from tidelog.wire.messages.records.produce import (
     PartitionProduceData,
@@ -59,3 +60,29 @@ def produce_request(
     )
     names = {topic.topic_id: name for name, topic in topics.items()}
     return request, Sent({batch.partition: batch for batch in batches}, names)
+
+
+MISSING_NUMBERS = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""The broker's idea of the producer's numbers is another one."""
+
+NOT_TAKEN = MISSING_NUMBERS | {
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+}
+"""Told before anything is appended. NOT_LEADER_OR_FOLLOWER is not here: a request that waited for its followers when
+the leadership went hears it as well."""
+
+NO_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+FATAL = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})

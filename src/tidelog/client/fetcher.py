@@ -12,8 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from tidelog.client.cluster import Cluster
-from tidelog.client.group.subscriptions import by_topic
+from tidelog.client.cluster import Cluster, by_topic
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.positions import EARLIEST, LATEST, Need, PartitionPosition, Positions

@@ -1,10 +1,11 @@
-"""The bytes that members of a group send each other through its coordinator: what they want and what they get."""
+"""The requests of the classic protocol, and the bytes in them that members send each other through the coordinator."""
 
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Collection, Iterable, Mapping
 from struct import Struct, error
 
-from tidelog.client.group.assignors import Assignor, Subscription
+from tidelog.client.cluster import by_topic
+from tidelog.client.group.assignors import ASSIGNORS, Assignor, Subscription
+from tidelog.client.options import ConsumerOptions
 from tidelog.errors import ProtocolViolation
 from tidelog.model import TopicPartition
 from tidelog.wire import codec
@@ -15,6 +16,10 @@ from tidelog.wire.messages.groups.consumer_protocol import (
     TopicPartitionResponse,
 )
 from tidelog.wire.messages.groups.consumer_protocol import TopicPartition as TopicPartitions
+from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
+from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 PROTOCOL_TYPE = "consumer"
 
@@ -76,12 +81,6 @@ def decode_assignment(raw: bytes) -> frozenset[TopicPartition]:
     )
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """The partitions' numbers by topic, both in order."""
-    grouped = groupby(sorted(partitions), key=lambda partition: partition.topic)
-    return [(topic, [partition.partition for partition in group]) for topic, group in grouped]
-
-
 def _version(raw: bytes) -> int:
     """A version that is newer than ours is read as ours: what was added stands behind."""
     try:
@@ -102,3 +101,56 @@ def _previous(user_data: bytes) -> tuple[set[TopicPartition], int]:
         }
         return owned, found.generation
     return set(), -1
+
+
+class GroupRequests:
+    """The requests of one member of one group."""
+
+    def __init__(self, group: str, options: ConsumerOptions) -> None:
+        self._group = group
+        self._options = options
+
+    def join(self, member_id: str, mine: Subscription, had: Collection[TopicPartition]) -> JoinGroupRequest:
+        """`had` is what the member held before it gave it up."""
+        protocols = [
+            JoinGroupRequestProtocol(name=name, metadata=encode_subscription(ASSIGNORS[name], mine, had))
+            for name in self._options.partition_assignment_strategy
+        ]
+        return JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=self._options.session_timeout_ms,
+            rebalance_timeout_ms=self._options.max_poll_interval_ms,
+            member_id=member_id,
+            group_instance_id=self._options.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=protocols,
+        )
+
+    def sync(
+        self, member_id: str, generation: int, protocol: str, assignments: Mapping[str, Collection[TopicPartition]]
+    ) -> SyncGroupRequest:
+        """With everybody's partitions from the leader, with none from the others."""
+        return SyncGroupRequest(
+            group_id=self._group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=self._options.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=protocol,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
+                for member, partitions in assignments.items()
+            ],
+        )
+
+    def heartbeat(self, member_id: str, generation: int) -> HeartbeatRequest:
+        return HeartbeatRequest(
+            group_id=self._group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=self._options.group_instance_id,
+        )
+
+    def leave(self, member_id: str, reason: str) -> LeaveGroupRequest:
+        member = MemberIdentity(member_id=member_id, reason=reason)
+        return LeaveGroupRequest(group_id=self._group, member_id=member_id, members=[member])

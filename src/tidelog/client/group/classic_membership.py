@@ -1,25 +1,78 @@
-"""A consumer's membership in its group: the classic protocol of join, sync, heartbeat and leave.
+"""A consumer's membership under the classic protocol: join, sync, heartbeat and leave.
 
     OUT → JOINING → ASSIGNING (the leader, until it knows the topics) → SYNCING → STABLE → …
 
-To rejoin, an eager member first gives up what it has, a cooperative one only what it must (see `revocation`).
+Before it rejoins, an eager member gives up all its partitions, a cooperative one only those it must (see `Revocation`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tidelog.client.cluster import Cluster
-from tidelog.client.group.assignors import ASSIGNORS, Subscription, are_cooperative
-from tidelog.client.group.coordinator import CoordinatorFinder
-from tidelog.client.group.leading import Leading
+from tidelog.client.coordinator import CoordinatorFinder
+from tidelog.client.group.assignors import ASSIGNORS, Assignments, Assignor, Subscription, are_cooperative
+from tidelog.client.group.classic_requests import GroupRequests, decode_assignment, decode_subscription
 from tidelog.client.group.member import Member, Stage, ignore
-from tidelog.client.group.requests import GroupRequests
-from tidelog.client.group.subscriptions import decode_assignment
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import Assigned, Revoked, code_of
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.model import Time, TopicPartition, earliest
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse
+from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+
+class Leading:
+    """The assignment of one generation. ProtocolViolation if a member's subscription cannot be read. `skips`: a static
+    leader came back, and what was assigned before stays (KIP-814); it only watches the topics from now on."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        assignor: Assignor,
+        members: Sequence[JoinGroupResponseMember],
+        now: Time,
+        *,
+        skips: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._assignor = assignor
+        self.skips = skips
+        self._members: Mapping[str, Subscription] = {
+            member.member_id: decode_subscription(assignor, member.metadata, member.group_instance_id)
+            for member in members
+        }
+        self._topics = {topic for subscription in self._members.values() for topic in subscription.topics}
+        self._seen: Mapping[str, int] = {}
+        unknown = self._topics - cluster.metadata.topics.keys()
+        self._updates_needed = cluster.metadata.updates + (1 if unknown else 0)
+        cluster.want_topics(self._topics, now)
+        if unknown:
+            cluster.want_metadata(now)
+
+    def __repr__(self) -> str:
+        return f"<Leading {len(self._members)} members of {sorted(self._topics)}>"
+
+    @property
+    def knows_topics(self) -> bool:
+        """Whether the cluster was asked about every topic that somebody wants."""
+        return self._cluster.metadata.updates >= self._updates_needed
+
+    def assign(self) -> Assignments:
+        self._seen = self._partitions()
+        return {} if self.skips else self._assignor.assign(self._seen, self._members)
+
+    def must_assign_again(self) -> bool:
+        """Whether topics came, went or grew since; told once."""
+        partitions = self._partitions()
+        has_changed = partitions != self._seen
+        self._seen = partitions
+        return has_changed
+
+    def _partitions(self) -> dict[str, int]:
+        known = self._cluster.metadata.topics
+        return {
+            topic: len(known[topic].partitions) for topic in self._topics if topic in known and known[topic].partitions
+        }
+
 
 _JOIN_GRACE_MS = 5_000  # the coordinator waits for the others as long as the rebalance timeout; then it answers
 

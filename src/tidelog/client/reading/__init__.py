@@ -1,1 +1,0 @@
-"""What a consumer reads with: fetches and their buffer, and searches for offsets."""
