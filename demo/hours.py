@@ -12,7 +12,7 @@ from table import Engine, Failed, Row, columns
 
 from tidelog.shell.transport import Consumer, Producer
 from tidelog.spark.pipelines.flights import JOINED, PIPELINE, packaged
-from tidelog.spark.pipelines.hours import COUNTS, Hour
+from tidelog.spark.pipelines.hourly_delays import COUNTS, Hour
 from tidelog.spark.pipelines.plan import Plan
 
 TICK = b'{"time_hour":"2014-06-01T00:00:00Z"}'

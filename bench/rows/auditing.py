@@ -76,7 +76,7 @@ def _measured(sides: list[Side], run: Run, clock: Callable[[], float] = time.per
 
 def _on_spark(sides: list[Side], cores: int) -> Rates:
     os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
-    from tidelog.spark.audit.session import running
+    from tidelog.spark.audit_session import running
 
     with running(f"local[{cores}]") as run:
         return _measured(sides, run)

@@ -6,10 +6,8 @@ import pytest
 
 from tidelog.cli.main import run
 from tidelog.cli.pipeline import _cause, cells, progress
-from tidelog.spark.pipelines.kept import claim
-from tidelog.spark.pipelines.plan import Plan, Stage, WrongOption
-from tidelog.spark.pipelines.progress import Standing, Watch, lag
-from tidelog.spark.pipelines.running import QueryFailed, Report
+from tidelog.spark.pipelines.plan import Plan, Stage, WrongOption, claim_checkpoint
+from tidelog.spark.pipelines.running import QueryFailed, Report, Standing, Watch, lag
 from tidelog.spark.pipelines.running import run as run_stages
 from tidelog.spark.pipelines.table import PIPELINES
 
@@ -141,7 +139,7 @@ def claimed(folder, name, options):
     given = {"path": "p", "topic": "orders", **options}
     pipeline = PIPELINES[name]
     wanted = {option: text for option, text in given.items() if option in pipeline.options}
-    claim(name, pipeline, Plan("a:1", folder, pipeline.complete(wanted)))
+    claim_checkpoint(name, pipeline, Plan("a:1", folder, pipeline.complete(wanted)))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from tests.compatibility.differential.secured import CLIENT, SCRAM
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.transport import Admin, Consumer, Producer
-from tidelog.spark import connections
 from tidelog.spark.options import BadOption
+from tidelog.spark.reading import task
 from tidelog.spark.reading.batch import BatchReader
-from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.read_options import ReadOptions
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
 CASES = {
@@ -74,8 +74,8 @@ def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(secured
     reader = BatchReader(ReadOptions.of(given, streaming=False))
     (part,) = reader.partitions()
     assert sum(batch.num_rows for batch in reader.read(pickle.loads(pickle.dumps(part)))) == 20
-    while connections._kept:
-        connections._kept.popitem()[1].close()
+    while task._idle_consumers:
+        task._idle_consumers.popitem()[1].close()
     refused = {**given, "kafka.sasl.jaas.config": SCRAM}
     with pytest.raises(BadOption, match=r"'kafka.sasl.jaas.config' .* refuses user 'bob'"):
         BatchReader(ReadOptions.of(refused, streaming=False)).partitions()

@@ -7,7 +7,7 @@ import pandas as pd
 
 from tests.spark.records import send
 from tidelog.spark.pipelines.flights import JOINED, packaged
-from tidelog.spark.pipelines.hours import COUNTS
+from tidelog.spark.pipelines.hourly_delays import COUNTS
 
 DELAY = "2 days"
 TICK = b'{"time_hour":"2014-06-01T00:00:00Z"}'

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.spark.access import Access
-from tidelog.spark.writing import driver, ending, task
-from tidelog.spark.writing.columns import Columns
+from tidelog.spark.writing import driver, prepared_transactions, task
+from tidelog.spark.writing.frame_columns import Columns
 from tidelog.spark.writing.ledger import Ledger
-from tidelog.spark.writing.options import WriteOptions
 from tidelog.spark.writing.rows import RowSender
 from tidelog.spark.writing.task import Job, Prepared, Recorded
+from tidelog.spark.writing.write_options import WriteOptions
 
 ROWS = 500
 TASKS = 2
@@ -89,27 +89,27 @@ def _within_the_entry() -> None:
 
 
 def _after_the_entry() -> None:
-    ending.commit = lambda *_: _die()  # type: ignore[assignment]
+    prepared_transactions.commit = lambda *_: _die()  # type: ignore[assignment]
 
 
 def _between_two_ends() -> None:
-    commit = ending.commit
+    commit = prepared_transactions.commit
 
-    def half(admin: ending.Admin, transactions: tuple[ending.Transaction, ...]) -> None:
+    def half(admin: prepared_transactions.Admin, transactions: tuple[prepared_transactions.Transaction, ...]) -> None:
         commit(admin, transactions[:1])
         _die()
 
-    ending.commit = half  # type: ignore[assignment]
+    prepared_transactions.commit = half  # type: ignore[assignment]
 
 
 def _after_the_ends() -> None:
-    commit = ending.commit
+    commit = prepared_transactions.commit
 
-    def whole(admin: ending.Admin, transactions: tuple[ending.Transaction, ...]) -> None:
+    def whole(admin: prepared_transactions.Admin, transactions: tuple[prepared_transactions.Transaction, ...]) -> None:
         commit(admin, transactions)
         _die()
 
-    ending.commit = whole  # type: ignore[assignment]
+    prepared_transactions.commit = whole  # type: ignore[assignment]
 
 
 POINTS: dict[str, Callable[[], None]] = {

@@ -31,8 +31,8 @@ from tidelog.check.replicas import acknowledged_records
 from tidelog.cli.main import run as command
 from tidelog.lab.engine import HISTORY, export_disks, find, tell
 from tidelog.shell.transport import Admin, Producer
-from tidelog.spark.audit import session
-from tidelog.spark.audit.session import on
+from tidelog.spark import audit_session
+from tidelog.spark.audit_session import on
 
 CHAOS_SECONDS = int(os.environ.get("TIDELOG_AUDIT_CHAOS_SECONDS", "6"))
 CHAOS_SEED = int(os.environ.get("TIDELOG_AUDIT_CHAOS_SEED", "5"))
@@ -143,16 +143,19 @@ def fails(_):
     ],
 )  # fmt: skip
 def test_what_spark_says_is_one_line(text, reason):
-    assert session._reason(PySparkRuntimeError(text)) == reason
+    assert audit_session._reason(PySparkRuntimeError(text)) == reason
 
 
 def test_a_task_that_fails_says_why(spark):
-    with pytest.raises(session.Failed, match="RuntimeError: the disk is gone"), session.running("local[1]") as carry:
+    with (
+        pytest.raises(audit_session.Failed, match="RuntimeError: the disk is gone"),
+        audit_session.running("local[1]") as carry,
+    ):
         carry(fails, [1], [1])
 
 
 def test_what_is_no_master_is_refused_before_spark_starts(damaged, capsys, monkeypatch):
-    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(audit_session.SparkSession, "getActiveSession", lambda: None)
     assert command(["audit", "--folder", str(damaged), "--master", "nonsense"]) == 1
     said = capsys.readouterr().err
     assert "(--master nonsense): 'nonsense' is no master: local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT." in said

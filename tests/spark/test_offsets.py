@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import TopicPartition
-from tidelog.spark.offsets import Point, from_json, limited, to_json
-from tidelog.spark.reading.ranges import Span, cut, spans
+from tidelog.spark.reading.offsets import Point, Span, cut, from_json, limited, spans, to_json
 
 places = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5)),

@@ -5,8 +5,8 @@ import pytest
 from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.model import TopicPartition
 from tidelog.spark.options import BadOption, duration_ms
-from tidelog.spark.reading.limits import Edge, Offsets, Times
-from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.limits import EdgeLimit, OffsetLimit, TimeLimit
+from tidelog.spark.reading.read_options import ReadOptions
 
 GOOD = {"kafka.bootstrap.servers": "h:1", "subscribe": "a, b"}
 AT = {TopicPartition("t", 0): 5}
@@ -21,7 +21,7 @@ def read(*, streaming=None, **options):
 def test_names_are_those_of_sparks_connector_in_any_case():
     options = ReadOptions.of({**GOOD, "STARTINGOFFSETS": "Earliest", "maxoffsetspertrigger": " 10 "}, streaming=True)
     assert options.chosen.topics == ("a", "b")
-    assert options.starting == Edge("startingOffsets", EARLIEST)
+    assert options.starting == EdgeLimit("startingOffsets", EARLIEST)
     assert options.max_offsets == 10
 
 
@@ -36,20 +36,20 @@ def test_what_is_not_given_is_as_in_sparks_connector():
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({"startingOffsets": '{"t":{"0":5}}'}, Offsets("startingOffsets", AT)),
-        ({"startingTimestamp": "7"}, Times("startingTimestamp", None, 7)),
-        ({"startingOffsetsByTimestamp": '{"t":{"0":5}}'}, Times("startingOffsetsByTimestamp", AT)),
+        ({"startingOffsets": '{"t":{"0":5}}'}, OffsetLimit("startingOffsets", AT)),
+        ({"startingTimestamp": "7"}, TimeLimit("startingTimestamp", None, 7)),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":5}}'}, TimeLimit("startingOffsetsByTimestamp", AT)),
         (
             {"startingTimestamp": "7", "startingOffsetsByTimestampStrategy": "Latest"},
-            Times("startingTimestamp", None, 7, falls_back=True),
+            TimeLimit("startingTimestamp", None, 7, falls_back=True),
         ),
         (
             {"startingTimestamp": "7", "startingOffsetsByTimestamp": "x", "startingOffsets": "y"},
-            Times("startingTimestamp", None, 7),
+            TimeLimit("startingTimestamp", None, 7),
         ),
         (
             {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "startingOffsets": "earliest"},
-            Times("startingOffsetsByTimestamp", AT),
+            TimeLimit("startingOffsetsByTimestamp", AT),
         ),
     ],
 )

@@ -11,7 +11,7 @@ from tests.spark.flights_data import DELAY, MALFORMED, TICK, expected, flights, 
 from tests.spark.records import create, send
 from tests.spark.settings import configured
 from tidelog.spark.pipelines.flights import outcomes, weather_table
-from tidelog.spark.pipelines.hours import HOUR_MS, Hour, from_text, is_closed, take_closed, to_text
+from tidelog.spark.pipelines.hourly_delays import HOUR_MS, Hour, from_text, is_closed, take_closed, to_text
 from tidelog.spark.pipelines.plan import Plan
 from tidelog.spark.pipelines.session import STATE_STORE
 

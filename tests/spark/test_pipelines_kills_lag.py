@@ -12,7 +12,7 @@ from tests.spark.kills import DAYS, PARTITIONS, disturbed, fill, records, same
 from tests.spark.records import send, unique
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
-from tidelog.spark.pipelines.lag.watching import LAG, STOPPED
+from tidelog.spark.pipelines.group_lag import LAG, STOPPED
 
 pytestmark = pytest.mark.timeout(900)
 KEY = ["name", "partition"]

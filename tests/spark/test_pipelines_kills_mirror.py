@@ -11,7 +11,7 @@ from tests.spark.records import send, unique
 from tests.spark.test_pipelines_mirror import home_of, plain, read
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
-from tidelog.spark.pipelines.mirror.offsets import committed
+from tidelog.spark.pipelines.offset_translation import committed
 
 pytestmark = pytest.mark.timeout(900)
 COLUMNS = ["partition", "key", "value", "headers"]

@@ -14,10 +14,10 @@ from tests.spark.test_pipelines_mirror import read
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines.lag import commits
-from tidelog.spark.pipelines.lag.ends import EndsReader
-from tidelog.spark.pipelines.lag.pipeline import PIPELINE
-from tidelog.spark.pipelines.lag.watching import LAG, RESUMED, STOPPED, Watched
+from tidelog.spark.pipelines import lag
+from tidelog.spark.pipelines.end_offsets import EndsReader
+from tidelog.spark.pipelines.group_lag import LAG, RESUMED, STOPPED, Watched
+from tidelog.spark.pipelines.lag import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption, milliseconds
 from tidelog.spark.pipelines.running import run
 from tidelog.spark.pipelines.session import STATE_STORE
@@ -71,8 +71,8 @@ def test_a_group_stops_and_goes_on():
 
 
 def test_a_record_that_is_no_commit_is_none():
-    assert commits.read(None, b"", 0, 0) is None
-    assert commits.read(b"\x00\x02\x00\x01g", TICK, 0, 0) is None
+    assert lag.decode_commit(None, b"", 0, 0) is None
+    assert lag.decode_commit(b"\x00\x02\x00\x01g", TICK, 0, 0) is None
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("5 minutes", 300_000), ("1 second", 1000), ("2hours", 7_200_000)])

@@ -12,12 +12,10 @@ import pytest
 
 from tests.spark.flights_data import flights, send_spread, values
 from tests.spark.records import create, send
-from tidelog.spark.pipelines.lake import delta, parquet
-from tidelog.spark.pipelines.lake.delta import DeltaLake
-from tidelog.spark.pipelines.lake.ownership import claim
-from tidelog.spark.pipelines.lake.parquet import ParquetLake
-from tidelog.spark.pipelines.lake.pipeline import PIPELINE
-from tidelog.spark.pipelines.lake.schema import _columns
+from tidelog.spark.pipelines import lake_tables
+from tidelog.spark.pipelines.json_schema import _columns
+from tidelog.spark.pipelines.lake import PIPELINE
+from tidelog.spark.pipelines.lake_tables import DeltaLake, ParquetLake
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
 
@@ -136,7 +134,7 @@ def test_files_stay_within_the_target(tmp_path):
     size = max(file.stat().st_size for file in tmp_path.rglob("part-*.parquet"))
     assert lake.compact(size * 3) > 0
     assert sorted(read_parquet(tmp_path)) == wanted(18)
-    assert len([*parquet._groups(sorted(tmp_path.rglob("*.parquet")), 1)]) == len([*tmp_path.rglob("*.parquet")])
+    assert len([*lake_tables._groups(sorted(tmp_path.rglob("*.parquet")), 1)]) == len([*tmp_path.rglob("*.parquet")])
 
 
 class Query:
@@ -147,8 +145,12 @@ class Query:
         self.checkpoint = folder / checkpoint
 
     def start(self) -> None:
-        last = delta.last_batch if self.kind == "delta" else lambda table, _: parquet.last_batch(table)
-        name = claim(self.table, self.checkpoint, "lake", lambda app: last(self.table, app))
+        last = (
+            lake_tables.last_delta_batch
+            if self.kind == "delta"
+            else lambda table, _: lake_tables.last_parquet_batch(table)
+        )
+        name = lake_tables.claim_table(self.table, self.checkpoint, "lake", lambda app: last(self.table, app))
         self.lake = DeltaLake(self.table, SCHEMA, ["place"], name) if self.kind == "delta" else parquet_lake(self.table)
 
     def add(self, number: int) -> None:

@@ -8,9 +8,8 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME, CopiedOffsets, NoCopy
-from tidelog.spark.pipelines.mirror.offsets import committed, translate
-from tidelog.spark.pipelines.mirror.pipeline import PIPELINE
+from tidelog.spark.pipelines.mirror import PIPELINE
+from tidelog.spark.pipelines.offset_translation import OFFSET, TIME, CopiedOffsets, NoCopy, committed, translate
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
 

@@ -10,8 +10,8 @@ from pyspark.sql import datasource as f
 from tests.spark.records import create, numbers, send
 from tidelog.client.offset_lookups import Found
 from tidelog.model import TopicPartition
-from tidelog.spark.reading.pushdown import bounds_of
-from tidelog.spark.reading.ranges import Span
+from tidelog.spark.reading.batch import bounds_of
+from tidelog.spark.reading.offsets import Span
 
 ONE, TWO = TopicPartition("a", 0), TopicPartition("b", 1)
 WHOLE = [Span(ONE, 0, 100), Span(TWO, 50, 60)]

@@ -11,10 +11,10 @@ from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer
-from tidelog.spark import connections
 from tidelog.spark.options import BadOption
-from tidelog.spark.reading.loss import DataLost
-from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading import task
+from tidelog.spark.reading.data_loss import DataLost
+from tidelog.spark.reading.read_options import ReadOptions
 from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
 
@@ -44,9 +44,9 @@ class Query:
 
     def close(self):
         self.reader.stop()
-        for kept in connections._kept.values():
+        for kept in task._idle_consumers.values():
             kept.close()
-        connections._kept.clear()
+        task._idle_consumers.clear()
 
 
 @contextmanager

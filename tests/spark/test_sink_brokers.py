@@ -8,9 +8,9 @@ from tests.spark.test_sink_kills import committed
 from tidelog.client.coordinator import coordinator_in
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
-from tidelog.spark.writing import ending
-from tidelog.spark.writing.columns import Columns
+from tidelog.spark.writing import prepared_transactions
 from tidelog.spark.writing.driver import Driver
+from tidelog.spark.writing.frame_columns import Columns
 from tidelog.spark.writing.ledger import LEDGER, Reader
 from tidelog.spark.writing.task import Job, prepare
 from tidelog.testing import Cluster
@@ -48,14 +48,14 @@ def test_a_broker_dies_between_the_tasks_and_the_driver(cluster):
 def test_the_coordinator_of_the_second_transaction_dies_when_the_first_is_ended(cluster, monkeypatch):
     job = Job("query", 0)
     driver = Driver(Access(cluster.bootstrap), job.key)
-    commit = ending.commit
+    commit = prepared_transactions.commit
 
     def commit_with_a_kill(admin, transactions):
-        assert commit(admin, transactions[:1]) == [ending.Fate.COMMITTED]
+        assert commit(admin, transactions[:1]) == [prepared_transactions.Fate.COMMITTED]
         cluster.kill(coordinator_of(cluster, transactions[1].id))
         return commit(admin, transactions)
 
-    monkeypatch.setattr(ending, "commit", commit_with_a_kill)
+    monkeypatch.setattr(prepared_transactions, "commit", commit_with_a_kill)
     driver.commit(messages(options(cluster.bootstrap, "out"), job), job)
     driver.close()
     assert sorted(committed(cluster.bootstrap, "out").elements()) == expected(0)

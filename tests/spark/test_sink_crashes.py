@@ -14,10 +14,9 @@ from tidelog.client.admin import Coordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
-from tidelog.spark.writing import ending
+from tidelog.spark.writing import prepared_transactions
 from tidelog.spark.writing.driver import Driver, TransactionsLost
-from tidelog.spark.writing.entries import LedgerEntry, State
-from tidelog.spark.writing.ledger import Ledger
+from tidelog.spark.writing.ledger import Ledger, LedgerEntry, State
 from tidelog.spark.writing.task import Job, Prepared, Recorded
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 
@@ -71,7 +70,7 @@ def test_each_row_is_there_once_wherever_the_process_was_killed(
     assert step(steps, bootstrap, topic, 2) == 0
     assert values(bootstrap, topic) == expected(0, 1, 2)
     with Admin(bootstrap) as admin:
-        assert ending.left_open(admin, f"query-{topic}") == []
+        assert prepared_transactions.left_open(admin, f"query-{topic}") == []
 
 
 def test_each_row_is_there_once_after_one_kill_at_every_point_in_turn(steps: Steps, bootstrap: str, topic: str) -> None:
@@ -128,7 +127,7 @@ def test_an_attempt_that_lost_is_aborted(bootstrap: str, topic: str) -> None:
     with Admin(bootstrap) as admin:
         assert isinstance(lost, Prepared)
         assert lost.transaction is not None
-        assert ending.not_open(admin, [lost.transaction]) == [lost.transaction]
+        assert prepared_transactions.not_open(admin, [lost.transaction]) == [lost.transaction]
     driver.close()
     assert values(bootstrap, topic) == expected(0)
 
@@ -195,9 +194,9 @@ def _prepared(bootstrap: str) -> Expired:
 def _commit_until_killed(bootstrap: str, batch: Expired, ended: int) -> None:
     """The driver dies when it has recorded the batch and ended so many of its transactions."""
     driver = Driver(Access(bootstrap), batch.job.key)
-    commit = ending.commit
+    commit = prepared_transactions.commit
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ending, "commit", lambda admin, listed: [commit(admin, listed[:ended]), _kill()])
+        patch.setattr(prepared_transactions, "commit", lambda admin, listed: [commit(admin, listed[:ended]), _kill()])
         with pytest.raises(_Killed):
             driver.commit(batch.messages, batch.job)
     driver.close()
@@ -247,13 +246,16 @@ def test_what_the_coordinator_forgot_stands_in_the_log(bootstrap: str, topic: st
     assert first is not None
     assert second is not None
     with Admin(bootstrap) as admin:
-        assert ending.commit(admin, [first]) == [ending.Fate.COMMITTED]
-        ending.abort(admin, [second])
+        assert prepared_transactions.commit(admin, [first]) == [prepared_transactions.Fate.COMMITTED]
+        prepared_transactions.abort(admin, [second])
         from tidelog.shell.transactions import TransactionalProducer
 
         for one in (first, second):
             TransactionalProducer(bootstrap, one.id).close()
-        assert ending.commit(admin, [first, second]) == [ending.Fate.COMMITTED, ending.Fate.ABORTED]
+        assert prepared_transactions.commit(admin, [first, second]) == [
+            prepared_transactions.Fate.COMMITTED,
+            prepared_transactions.Fate.ABORTED,
+        ]
 
 
 def test_an_old_copy_of_a_checkpoint_is_refused(bootstrap: str, topic: str) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tidelog.client.sending.partitioner import murmur2 as one_by_one
 from tidelog.client.sending.partitioner import partition_of_key
 from tidelog.model import TopicPartition
-from tidelog.spark.writing import encoding, identities, partitioning
-from tidelog.spark.writing.entries import LedgerEntry, State, Transaction, decoded
+from tidelog.spark.writing import encoding, partitioning, task
+from tidelog.spark.writing.ledger import LedgerEntry, State, Transaction, decoded
 from tidelog.spark.writing.partitioning import Partitioner
 from tidelog.spark.writing.rows import _batches, _reach
 from tidelog.wire import record_format
@@ -124,13 +124,13 @@ def test_an_entry_is_what_was_written():
 
 
 def test_an_id_is_taken_again_only_in_a_later_batch():
-    first, is_new = identities.take("query a", 0)
-    second, _ = identities.take("query a", 0)
+    first, is_new = task.take_transactional_id("query a", 0)
+    second, _ = task.take_transactional_id("query a", 0)
     assert is_new
     assert first != second
-    assert identities.take("query a", 1) == (first, False)
-    assert identities.take("query a", 1) == (second, False)
-    third, is_new = identities.take("query a", 1)
+    assert task.take_transactional_id("query a", 1) == (first, False)
+    assert task.take_transactional_id("query a", 1) == (second, False)
+    third, is_new = task.take_transactional_id("query a", 1)
     assert is_new
     assert third not in (first, second)
-    assert identities.take("query b", 1)[0] not in (first, second, third)
+    assert task.take_transactional_id("query b", 1)[0] not in (first, second, third)

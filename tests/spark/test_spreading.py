@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.spark.audit.spreading import OPENING_BYTES, TASK_BYTES, TASKS_PER_CORE, spread
+from tidelog.spark.audit_session import OPENING_BYTES, TASK_BYTES, TASKS_PER_CORE, spread
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.records import add_partitions, create, in_sync, numbers, send, values
-from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.read_options import ReadOptions
 from tidelog.spark.reading.stream import StreamReader
 from tidelog.testing import Cluster
 

@@ -105,8 +105,7 @@ def run(
     What Spark itself says is in the file spark.log of the checkpoint's folder.
     """
     from tidelog.cli.admin_requests import check_reachable
-    from tidelog.spark.pipelines.kept import claim
-    from tidelog.spark.pipelines.plan import Plan, WrongOption, milliseconds
+    from tidelog.spark.pipelines.plan import Plan, WrongOption, claim_checkpoint, milliseconds
 
     known = pipelines()
     if name not in known:
@@ -123,7 +122,7 @@ def run(
     clients = {f"kafka.{key}": value for key, value in kafka}
     plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, once=once, every=every)
     try:
-        claim(name, known[name], plan)
+        claim_checkpoint(name, known[name], plan)
     except WrongOption as error:
         raise Refused(f"Pipeline {name}: {error}.") from None
     _run(known[name], plan, dict(settings), restarts)

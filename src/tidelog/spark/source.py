@@ -24,20 +24,20 @@ class DefaultSource(DataSource):
         return "tidelog"
 
     def schema(self) -> str:
-        from tidelog.spark.reading.options import COLUMNS, ReadOptions
+        from tidelog.spark.reading.read_options import COLUMNS, ReadOptions
 
         return ", ".join(f"{name} {COLUMNS[name]}" for name in ReadOptions.of(self.options).columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
         from tidelog.spark.reading.batch import BatchReader, FilteringReader
-        from tidelog.spark.reading.options import ReadOptions
+        from tidelog.spark.reading.read_options import ReadOptions
 
         options = ReadOptions.of(self.options, streaming=False)
         self._check(schema)
         return FilteringReader(options) if PUSHING in sys.modules else BatchReader(options)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        from tidelog.spark.reading.options import ReadOptions
+        from tidelog.spark.reading.read_options import ReadOptions
         from tidelog.spark.reading.stream import StreamReader
 
         options = ReadOptions.of(self.options, streaming=True)

@@ -167,7 +167,7 @@ def _runner(*, local: bool, master: str) -> "Iterator[Run]":
         return
     if find_spec("pyspark") is None:
         raise Refused(NO_SPARK)
-    from tidelog.spark.audit.session import Failed, running
+    from tidelog.spark.audit_session import Failed, running
 
     try:
         with running(master) as run:

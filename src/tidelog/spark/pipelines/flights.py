@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidelog.spark.pipelines.ground import make_like
-from tidelog.spark.pipelines.hours import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, Gathering
+from tidelog.spark.pipelines.hourly_delays import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, Gathering
+from tidelog.spark.pipelines.output_topics import make_like
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 FIELDS: Mapping[str, str] = {

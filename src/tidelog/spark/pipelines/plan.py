@@ -1,5 +1,6 @@
 """What a pipeline is given, and what it is made of: stages, each a streaming query with a checkpoint of its own."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidelog.spark.access import COMMON, Access
 from tidelog.spark.options import BOOTSTRAP
-from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.read_options import ReadOptions
 
 Options = Mapping[str, str]
 UNITS_MS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
@@ -130,3 +131,33 @@ class Pipeline(NamedTuple):
         if missing:
             raise WrongOption(f"option {missing[0]!r} is needed: {self.options[missing[0]].sentence}")
         return {name: str(value) for name, value in found.items()}
+
+
+CHECKPOINT_FILE = "pipeline.json"
+
+
+def claim_checkpoint(name: str, pipeline: Pipeline, plan: Plan) -> None:
+    """Take the checkpoint for this pipeline. WrongOption where it has gone some way as another, or with others of the
+    options that are fixed; one that has read nothing yet can become anything."""
+    wanted = {"pipeline": name, **{option: plan[option] for option in (*pipeline.fixed, *pipeline.lists)}}
+    file = plan.checkpoint / CHECKPOINT_FILE
+    if file.exists() and any(plan.checkpoint.glob("*/offsets/[0-9]*")):
+        _compare(json.loads(file.read_text(encoding="utf-8")), wanted, plan, pipeline.lists)
+    plan.checkpoint.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(wanted), encoding="utf-8")
+    part.rename(file)
+
+
+def _compare(kept: dict[str, str], wanted: dict[str, str], plan: Plan, lists: Sequence[str]) -> None:
+    remedy = f"give another --checkpoint than {plan.checkpoint}"
+    if kept["pipeline"] != wanted["pipeline"]:
+        raise WrongOption(f"the checkpoint is one of pipeline {kept['pipeline']}: {remedy}")
+    for option, value in wanted.items():
+        before = kept.get(option, value)
+        if not (_names(before) & _names(value) if option in lists else before == value):
+            raise WrongOption(f"the checkpoint is of {option}={before}, not {value}: {remedy}, or {option} as it was")
+
+
+def _names(text: str) -> set[str]:
+    return {each.strip() for each in text.split(",")}

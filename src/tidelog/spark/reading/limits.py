@@ -15,7 +15,7 @@ NAMED = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True)
-class Edge:
+class EdgeLimit:
     """EARLIEST or LATEST, of every partition."""
 
     option: str
@@ -23,7 +23,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Offsets:
+class OffsetLimit:
     """An offset for every partition; EARLIEST and LATEST stand for themselves."""
 
     option: str
@@ -31,7 +31,7 @@ class Offsets:
 
 
 @dataclass(frozen=True)
-class Times:
+class TimeLimit:
     """A time for every partition, or where `places` is None one for all: wall milliseconds. Where no record is that
     young, reading starts at the end only if `falls_back`, and ends there in any case."""
 
@@ -41,7 +41,7 @@ class Times:
     falls_back: bool = False
 
 
-Limit = Edge | Offsets | Times
+Limit = EdgeLimit | OffsetLimit | TimeLimit
 
 
 def limit(options: Mapping[str, str], side: str, edge: int) -> Limit:
@@ -50,15 +50,15 @@ def limit(options: Mapping[str, str], side: str, edge: int) -> Limit:
     one, each, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     falls_back = _strategy(options)
     if (text := options.get(one.lower())) is not None:
-        return Times(one, None, _time(one, text), falls_back)
+        return TimeLimit(one, None, _time(one, text), falls_back)
     if (text := options.get(each.lower())) is not None:
-        return Times(each, _by_partition(each, text, '{"topic":{"0":1700000000000}}'), 0, falls_back)
+        return TimeLimit(each, _by_partition(each, text, '{"topic":{"0":1700000000000}}'), 0, falls_back)
     text = options.get(offsets.lower(), "").strip()
     if not text:
-        return Edge(offsets, edge)
+        return EdgeLimit(offsets, edge)
     if text.lower() in NAMED:
-        return Edge(offsets, NAMED[text.lower()])
-    return Offsets(offsets, _by_partition(offsets, text, 'earliest, latest or {"topic":{"0":23,"1":-2}}'))
+        return EdgeLimit(offsets, NAMED[text.lower()])
+    return OffsetLimit(offsets, _by_partition(offsets, text, 'earliest, latest or {"topic":{"0":23,"1":-2}}'))
 
 
 def _strategy(options: Mapping[str, str]) -> bool:
@@ -101,14 +101,18 @@ def check_batch(start: Limit, end: Limit) -> None:
         raise BadOption(f"option {start.option!r}: a starting offset cannot be latest (-1) for batch queries")
     if EARLIEST in _named(end):
         raise BadOption(f"option {end.option!r}: an ending offset cannot be earliest (-2) for batch queries")
-    for some in (Offsets, Times):
+    for some in (OffsetLimit, TimeLimit):
         if isinstance(start, some) and isinstance(end, some) and start.places and end.places:
             _check_forward(start.option, start.places, end.option, end.places)
 
 
 def _named(limit: Limit) -> set[int]:
     return (
-        {limit.edge} if isinstance(limit, Edge) else set(limit.places.values()) if isinstance(limit, Offsets) else set()
+        {limit.edge}
+        if isinstance(limit, EdgeLimit)
+        else set(limit.places.values())
+        if isinstance(limit, OffsetLimit)
+        else set()
     )
 
 

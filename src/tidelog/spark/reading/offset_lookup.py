@@ -9,10 +9,10 @@ from tidelog.client.offset_lookups import Found as Place
 from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
-from tidelog.spark.offsets import Offsets, Point
 from tidelog.spark.options import BadOption
 from tidelog.spark.reading import limits
-from tidelog.spark.reading.options import ReadOptions
+from tidelog.spark.reading.offsets import Offsets, Point
+from tidelog.spark.reading.read_options import ReadOptions
 from tidelog.spark.reading.topics import Found, find, told
 
 T = TypeVar("T")
@@ -125,11 +125,11 @@ class OffsetLookup:
     def resolve(self, limit: limits.Limit, names: Collection[TopicPartition], *, starting: bool) -> Offsets:
         """The offsets that a limit means for these partitions; BadOption where it says nothing of one, or speaks of
         one that is not there."""
-        if isinstance(limit, limits.Edge):
+        if isinstance(limit, limits.EdgeLimit):
             return self.earliest(names) if limit.edge == EARLIEST else self.ends(names)
         places = dict.fromkeys(names, limit.time) if limit.places is None else limit.places
         self._check_all(limit, places, names)
-        if isinstance(limit, limits.Times):
+        if isinstance(limit, limits.TimeLimit):
             return self._at_times(limit, places, starting=starting)
         edges = self.found({name: place for name, place in places.items() if place in (EARLIEST, LATEST)})
         return {name: edges[name].offset if name in edges else place for name, place in places.items()}
@@ -143,7 +143,7 @@ class OffsetLookup:
                 f"(-2 stands for earliest, -1 for latest). Given: {told(places)}. To be read: {told(names)}"
             )
 
-    def _at_times(self, limit: limits.Times, times: dict[TopicPartition, int], *, starting: bool) -> Offsets:
+    def _at_times(self, limit: limits.TimeLimit, times: dict[TopicPartition, int], *, starting: bool) -> Offsets:
         found = self.found(times)
         late = [name for name, place in found.items() if place.offset < 0]
         if late and starting and not limit.falls_back:

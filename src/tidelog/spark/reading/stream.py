@@ -1,7 +1,13 @@
-"""The streaming reader: micro-batches from the starting offsets on."""
+"""The streaming reader: micro-batches from the starting offsets on.
 
+With `commitGroup`, the offsets of finished batches are committed for a group, so that lag tools can see them. They are
+never read back: only Spark's checkpoint decides where a query resumes.
+"""
+
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -13,13 +19,50 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from tidelog.spark.offsets import Json, Point, limited
-from tidelog.spark.reading.limits import Offsets
-from tidelog.spark.reading.loss import Losses, started
+from tidelog.errors import RETRIABLE, ApiError
+from tidelog.shell.transport import Consumer
+from tidelog.spark.options import BadOption
+from tidelog.spark.reading.data_loss import Losses, started
+from tidelog.spark.reading.limits import OffsetLimit
 from tidelog.spark.reading.offset_lookup import OffsetLookup
-from tidelog.spark.reading.options import ReadOptions
-from tidelog.spark.reading.progress import Progress
-from tidelog.spark.reading.ranges import cut, spans
+from tidelog.spark.reading.offsets import Json, Offsets, Point, cut, limited, spans
+from tidelog.spark.reading.read_options import ReadOptions
+
+_log = logging.getLogger(__name__)
+
+PATIENCE_MS = 10_000
+"""How long a batch waits for a coordinator; the next one commits what this one could not."""
+
+
+class GroupCommitter:
+    """Commits for a group without members."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._group = options.commit_group
+        patience = min(options.client.default_api_timeout_ms, PATIENCE_MS)
+        given = {**asdict(options.client), "enable_auto_commit": False, "default_api_timeout_ms": patience}
+        del given["group_id"]
+        self._consumer = Consumer(options.bootstrap, self._group, **given)
+        self._shown: Offsets = {}
+
+    def show(self, offsets: Offsets) -> None:
+        """Commit what is news. What passes by itself is only logged: the query's own progress does not depend on it."""
+        if offsets == self._shown:
+            return
+        try:
+            self._consumer.commit({(name.topic, name.partition): offset for name, offset in offsets.items()})
+        except ApiError as error:
+            if error.code not in RETRIABLE:
+                raise BadOption(
+                    f"option 'commitGroup': offsets cannot be committed for group {self._group!r}: {error} "
+                    f"({error.code.name}); name a group that no consumer is a member of"
+                ) from None
+            _log.warning("group %s was not told of the batch: %s", self._group, error)
+        else:
+            self._shown = offsets
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -29,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._places: OffsetLookup | None = None
-        self._progress: Progress | None = None
+        self._progress: GroupCommitter | None = None
         self._is_bounded = False
         self._target: Point | None = None
         self._latest: Point | None = None
@@ -51,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self.places.latest(Point())
         limit = self._options.starting
         start = self.places.resolve(limit, found.epochs, starting=True)
-        if isinstance(limit, Offsets):
+        if isinstance(limit, OffsetLimit):
             start = self._losses.inside(limit.option, start, self.places.earliest(start), self.places.ends(start))
         return Point(start, latest.ids, latest.epochs).to_json()
 
@@ -125,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         told to `latestOffset`, too, which comes also where there is nothing new."""
         if self._options.commit_group is not None:
             if self._progress is None:
-                self._progress = Progress(self._options)
+                self._progress = GroupCommitter(self._options)
             self._progress.show(done.offsets)
 
     def stop(self) -> None:

@@ -1,7 +1,12 @@
-"""One range of one partition, read on an executor as Arrow batches in the schema of Spark's own connector."""
+"""One range of one partition, read on an executor as Arrow batches in the schema of Spark's own connector.
+
+A Python worker keeps its consumers from task to task: a new connection for each range costs more than reading many
+ranges. A worker runs one task at a time.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -14,12 +19,41 @@ from tidelog.client.options import ConsumerOptions
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
-from tidelog.spark import columns, connections
-from tidelog.spark.reading.loss import Losses
-from tidelog.spark.reading.options import ReadOptions
-from tidelog.spark.reading.ranges import Span
-from tidelog.spark.reading.trouble import judge
+from tidelog.spark.access import Access
+from tidelog.spark.reading import record_columns
+from tidelog.spark.reading.data_loss import Losses
+from tidelog.spark.reading.offsets import Span
+from tidelog.spark.reading.read_options import ReadOptions
+from tidelog.spark.reading.topics import Chosen, find
 from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
+
+MAX_IDLE_CONSUMERS = 4
+"""A worker serves queries with other options too; beyond so many the one kept longest is closed."""
+
+_idle_consumers: dict[tuple[str, ConsumerOptions], Consumer] = {}
+
+
+@contextmanager
+def borrowed_consumer(bootstrap: str, options: ConsumerOptions) -> Iterator[Consumer]:
+    """A consumer without a group. One that met an error, or is given back early, is not kept."""
+    key = bootstrap, options
+    consumer = _idle_consumers.pop(key, None)
+    if consumer is None:
+        given = {**asdict(options), "auto_offset_reset": "none"}
+        del given["group_id"]
+        consumer = Consumer(bootstrap, **given)
+    try:
+        yield consumer
+        consumer.assign([])
+    except BaseException:
+        consumer.abandon()
+        raise
+    if key in _idle_consumers:
+        consumer.close()
+        return
+    _idle_consumers[key] = consumer
+    while len(_idle_consumers) > MAX_IDLE_CONSUMERS:
+        _idle_consumers.pop(next(iter(_idle_consumers))).close()
 
 
 @dataclass
@@ -64,14 +98,14 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
     place = part.start
     while place < part.end:
         try:
-            with connections.borrowed(part.bootstrap, part.client) as consumer:
+            with borrowed_consumer(part.bootstrap, part.client) as consumer:
                 for whole in _fetched(consumer, part, place):
                     yield from batch(whole, part, place)
                     place = whole.batches[-1].next_offset if whole.batches else place
         except ApiError as error:
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 continue  # it was deleted meanwhile; the next look at the log's start judges
-            judge(error, part, place)
+            raise_read_error(error, part, place)
         return
 
 
@@ -117,27 +151,27 @@ def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
 def batch(whole: Whole, part: Range, place: int) -> Iterator[pa.RecordBatch]:
     """The records of an answer that are in the range, from `place` on; none where there is none."""
     data, places = _payloads(whole)
-    found = columns.columns(data, places)
+    found = record_columns.columns(data, places)
     found = found.only((found.offsets >= max(whole.start, place)) & (found.offsets < part.end))
     if len(found.offsets):
         arrays = [FIELDS[name](data, found, part) for name in part.columns]
         yield pa.RecordBatch.from_arrays(arrays, names=list(part.columns))
 
 
-FIELDS: dict[str, Callable[[bytes, columns.Columns, Range], Any]] = {
-    "key": lambda data, found, _: columns.gathered(data, found.keys),
-    "value": lambda data, found, _: columns.gathered(data, found.values),
+FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
+    "key": lambda data, found, _: record_columns.gathered(data, found.keys),
+    "value": lambda data, found, _: record_columns.gathered(data, found.values),
     "topic": lambda _, found, part: pa.repeat(pa.scalar(part.topic), len(found.offsets)),
     "partition": lambda _, found, part: pa.repeat(pa.scalar(part.partition, pa.int32()), len(found.offsets)),
     "offset": lambda _, found, __: pa.array(found.offsets),
     "timestamp": lambda _, found, __: pa.array(found.timestamps * 1000, pa.timestamp("us", tz="UTC")),
     "timestampType": lambda _, found, __: pa.array(found.stamped.astype(np.int32)),
-    "headers": lambda data, found, _: columns.headers(data, found),
+    "headers": lambda data, found, _: record_columns.headers(data, found),
 }
 """Each column; what is not asked for is not built."""
 
 
-def _payloads(whole: Whole) -> tuple[bytes, list[columns.Batch]]:
+def _payloads(whole: Whole) -> tuple[bytes, list[record_columns.Batch]]:
     """Where the records of the batches are: in what was fetched, or in one buffer of what was compressed."""
     if not any(each.compression for each in whole.batches):
         return whole.raw, [_place(each, each.position + HEADER_BYTES, each.end) for each in whole.batches]
@@ -147,6 +181,31 @@ def _payloads(whole: Whole) -> tuple[bytes, list[columns.Batch]]:
     return b"".join(payloads), [_place(each, end - len(payload), end) for each, payload, end in places]
 
 
-def _place(batch: BatchHeader, start: int, end: int) -> columns.Batch:
+def _place(batch: BatchHeader, start: int, end: int) -> record_columns.Batch:
     fixed = batch.max_timestamp if batch.is_log_append_time else None
-    return columns.Batch(start, end, batch.count, batch.base_offset, batch.base_timestamp, fixed)
+    return record_columns.Batch(start, end, batch.count, batch.base_offset, batch.base_timestamp, fixed)
+
+
+UNDECODABLE = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+class Undecodable(Exception):
+    """A batch whose bytes are no records."""
+
+
+def raise_read_error(error: ApiError, part: Range, place: int) -> None:
+    """Raise what is wrong. A topic that is gone is lost records: only told of where failOnDataLoss is false."""
+    if error.code in UNDECODABLE:
+        raise Undecodable(
+            f"{part.name}: what stands at offset {place} or soon behind it is no batch of records: {error}; "
+            "compare the replicas with `tidelog audit`, or start behind it with option 'startingOffsets'"
+        )
+    if _is_there(part):
+        raise ApiError(error.code, f"{part.name} cannot be read at offset {place}: {error}; is its leader well?")
+    losses = Losses(fails=part.fail_on_data_loss)
+    losses.report(f"{part.name} is gone, and with it offsets {place} to {part.end}, which were not read yet")
+
+
+def _is_there(part: Range) -> bool:
+    with Access.of(part.bootstrap, part.client).looking() as admin:
+        return part.name in find(admin, Chosen("subscribe", (part.topic,))).epochs

@@ -8,10 +8,9 @@ from contextlib import suppress
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.access import Access
-from tidelog.spark.writing import ending
-from tidelog.spark.writing.ending import Fate
-from tidelog.spark.writing.entries import LedgerEntry, State, Transaction
-from tidelog.spark.writing.ledger import Ledger, writer_id
+from tidelog.spark.writing import prepared_transactions
+from tidelog.spark.writing.ledger import Ledger, LedgerEntry, State, Transaction, writer_id
+from tidelog.spark.writing.prepared_transactions import Fate
 from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order
 
 _log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class Driver:
         if entry is not None and entry.batch == job.batch and entry.state is not State.VOID:
             _log.warning("the ledger has batch %d of %s: it is ended, and not written again", job.batch, job.key)
             self._finish(entry, job)
-            ending.abort(self._admin, entry.without(written))
+            prepared_transactions.abort(self._admin, entry.without(written))
             self._clean(job.key)
         elif any(isinstance(one, Recorded) for one in messages):
             raise ApiError(ErrorCode.INVALID_TXN_STATE, f"the entry of batch {job.batch} of {job.key} is gone")
@@ -65,7 +64,7 @@ class Driver:
         entry = self._ledger.read()
         is_decided = entry is not None and entry.batch == job.batch and entry.state is not State.VOID
         kept = entry if is_decided else None
-        ending.abort(self._admin, list(transactions) if kept is None else kept.without(transactions))
+        prepared_transactions.abort(self._admin, list(transactions) if kept is None else kept.without(transactions))
         until = time.monotonic() + patience_s
         while kept is None:
             self._is_clean = False
@@ -87,7 +86,7 @@ class Driver:
 
     def _check_open(self, written: Sequence[Transaction]) -> None:
         """Before it is decided, a transaction that is gone costs nothing: the batch is written again."""
-        gone = ending.not_open(self._admin, written)
+        gone = prepared_transactions.not_open(self._admin, written)
         if gone:
             raise TransactionsLost(
                 f"{len(gone)} of {len(written)} transactions of the batch were aborted before the last task was "
@@ -100,7 +99,7 @@ class Driver:
         """End all transactions of the entry; those that are ended already stay as they are."""
         if entry.state is State.ENDED:
             return
-        fates = ending.commit(self._admin, entry.transactions)
+        fates = prepared_transactions.commit(self._admin, entry.transactions)
         if all(fate is Fate.COMMITTED for fate in fates):
             return
         if all(fate is Fate.ABORTED for fate in fates):
@@ -117,8 +116,8 @@ class Driver:
         of that kind while the same processes do one batch after another."""
         if not self._is_clean:
             with suppress(ApiError):  # a broker is gone; the next batch tries again
-                found = ending.left_open(self._admin, f"{key}-")
-                ending.abort(self._admin, [one for one in found if one.id != writer_id(key)])
+                found = prepared_transactions.left_open(self._admin, f"{key}-")
+                prepared_transactions.abort(self._admin, [one for one in found if one.id != writer_id(key)])
                 self._is_clean = True
 
 

@@ -1,9 +1,15 @@
-"""The ledger: a compacted topic with one entry for each query, the last batch that is to count.
+"""The ledger: a compacted topic with one entry for each query, the last of its batches that must be committed.
 
-The driver writes an entry in a transaction of its own, whose id is the query's: a driver that takes that id over ends
-what an earlier one was writing, and from then on the earlier one can write no more. So once it has read to the end, it
-knows what stands there, and nothing will change under it.
+The driver writes an entry in a transaction of its own, whose id is the query's: a driver that takes over that id ends
+what an earlier one was writing, and fences it. So once it has read to the end, the entry it found is the last one, and
+nobody else can change it.
 """
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple
 
 from tidelog.client.admin import ANY, Leader
 from tidelog.client.results import code_of
@@ -14,11 +20,78 @@ from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import now
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
-from tidelog.spark.writing.entries import LedgerEntry, decoded
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
+
+FORMAT = 1
+
+
+class State(Enum):
+    """DECIDED: the transactions are to be committed, and some may be. ENDED: all are. VOID: none is, nor will be."""
+
+    DECIDED = "decided"
+    ENDED = "ended"
+    VOID = "void"
+
+
+class Transaction(NamedTuple):
+    """An open transaction with all that one task wrote: who knows this can end it. `first` has the first offset in each
+    partition, -1 where no broker told it; `version` is the cluster's transaction version when it began."""
+
+    id: str
+    producer_id: int
+    epoch: int
+    version: int
+    first: dict[TopicPartition, int]
+
+    @property
+    def to_json(self) -> list[Any]:
+        places = [[topic, partition, offset] for (topic, partition), offset in sorted(self.first.items())]
+        return [self.id, self.producer_id, self.epoch, self.version, places]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> "Transaction":
+        name, producer_id, epoch, version, places = value
+        first = {TopicPartition(topic, partition): offset for topic, partition, offset in places}
+        return cls(name, producer_id, epoch, version, first)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One batch of a query."""
+
+    batch: int
+    state: State
+    transactions: tuple[Transaction, ...]
+
+    def now(self, state: State) -> "LedgerEntry":
+        return replace(self, state=state)
+
+    def without(self, others: Iterable[Transaction]) -> list[Transaction]:
+        """Those of `others` that are not in it."""
+        known = {(one.id, one.producer_id, one.epoch) for one in self.transactions}
+        return [one for one in others if (one.id, one.producer_id, one.epoch) not in known]
+
+    def encoded(self) -> bytes:
+        content = {
+            "format": FORMAT,
+            "batch": self.batch,
+            "state": self.state.value,
+            "transactions": [one.to_json for one in self.transactions],
+        }
+        return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decoded(value: bytes) -> LedgerEntry:
+    """ValueError for what a newer Tidelog, or something else, wrote."""
+    content: Mapping[str, Any] = json.loads(value)
+    if content.get("format") != FORMAT:
+        raise ValueError(f"an entry of format {content.get('format')!r}, this is {FORMAT}: a newer Tidelog wrote it")
+    listed = tuple(Transaction.from_json(one) for one in content["transactions"])
+    return LedgerEntry(content["batch"], State(content["state"]), listed)
+
 
 LEDGER = "__tidelog_spark_commits"
 PARTITIONS = 16

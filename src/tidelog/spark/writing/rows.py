@@ -13,9 +13,9 @@ from tidelog.model import TopicPartition
 from tidelog.shell.blocking.sockets import now
 from tidelog.shell.transport import Producer
 from tidelog.spark.writing import encoding
-from tidelog.spark.writing.columns import Columns, Part, parts
-from tidelog.spark.writing.options import WriteOptions
+from tidelog.spark.writing.frame_columns import Columns, Part, parts
 from tidelog.spark.writing.partitioning import Partitioner
+from tidelog.spark.writing.write_options import WriteOptions
 
 PIECE_BYTES = 64 * 1024 * 1024
 """So many bytes of rows are encoded at once, at most, or one row."""

@@ -1,5 +1,13 @@
-"""What a task does: send its rows, and tell the driver. With `exactlyOnce` its transaction stays open, prepared."""
+"""What a task does: send its rows and report to the driver. With `exactlyOnce` its transaction stays open, prepared.
 
+Transactional ids: nobody else may ever begin a transaction under an id whose transaction may be prepared, since that
+would abort it. Two attempts of one task run at once where Spark speculates, and a task whose driver is gone may run for
+a while. So ids do not come from the number of the task or the attempt; they belong to a process, which does one task
+after another and none when it is dead. A process reuses an id only in a later batch of its query, which Spark begins
+when all transactions of the batch before have ended.
+"""
+
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -12,12 +20,33 @@ from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Producer
 from tidelog.spark.access import Access
 from tidelog.spark.options import BadOption
-from tidelog.spark.writing import identities
-from tidelog.spark.writing.columns import Columns
-from tidelog.spark.writing.entries import LedgerEntry, State, Transaction
-from tidelog.spark.writing.ledger import Reader
-from tidelog.spark.writing.options import WriteOptions
+from tidelog.spark.writing.frame_columns import Columns
+from tidelog.spark.writing.ledger import LedgerEntry, Reader, State, Transaction
 from tidelog.spark.writing.rows import RowSender
+from tidelog.spark.writing.write_options import WriteOptions
+
+_slots: dict[str, list[int]] = {}
+_process: tuple[int, str] = (0, "")
+
+
+def take_transactional_id(key: str, batch: int) -> tuple[str, bool]:
+    """An id for one task of a batch of the query `key`, and whether it is new."""
+    slots = _slots_of(key)
+    for number, last in enumerate(slots):
+        if last < batch:
+            slots[number] = batch
+            return f"{key}-{_process[1]}-{number}", False
+    slots.append(batch)
+    return f"{key}-{_process[1]}-{len(slots) - 1}", True
+
+
+def _slots_of(key: str) -> list[int]:
+    """A process that was forked has ids of its own."""
+    global _process  # noqa: PLW0603  what a process is, is global
+    if _process[0] != os.getpid():
+        _process = (os.getpid(), os.urandom(6).hex())
+        _slots.clear()
+    return _slots.setdefault(key, [])
 
 
 class Job(NamedTuple):
@@ -71,7 +100,7 @@ def prepare(
     """All rows are acknowledged when this returns, in a transaction that is left to the driver."""
     if is_recorded(options, job):
         return Recorded(job)
-    transactional_id, is_new = identities.take(job.key, job.batch)
+    transactional_id, is_new = take_transactional_id(job.key, job.batch)
     producer = _begun(options, transactional_id)
     try:
         producer.begin()

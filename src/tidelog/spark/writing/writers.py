@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 from tidelog.client.admin import ANY
 from tidelog.spark.access import Access
 from tidelog.spark.options import BadOption
-from tidelog.spark.writing import columns, ledger
+from tidelog.spark.writing import frame_columns, ledger
 from tidelog.spark.writing.driver import Driver
-from tidelog.spark.writing.entries import Transaction
-from tidelog.spark.writing.options import WriteOptions
+from tidelog.spark.writing.ledger import Transaction
 from tidelog.spark.writing.task import Job, Prepared, Recorded, prepare, write
+from tidelog.spark.writing.write_options import WriteOptions
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -32,7 +32,7 @@ _drivers: dict[tuple[Access, str], Driver] = {}
 
 def stream_writer(options: Any, schema: StructType) -> "StreamWriter":
     chosen = WriteOptions.of(options, streaming=True)
-    found = columns.checked(schema, chosen.topic)
+    found = frame_columns.checked(schema, chosen.topic)
     _prepare(chosen)
     return StreamWriter(chosen, found)
 
@@ -41,7 +41,7 @@ def batch_writer(options: Any, schema: StructType, *, overwrite: bool) -> "Batch
     chosen = WriteOptions.of(options, streaming=False)
     if overwrite:
         raise BadOption("mode overwrite is not possible: a topic is only added to; use mode append")
-    found = columns.checked(schema, chosen.topic)
+    found = frame_columns.checked(schema, chosen.topic)
     _prepare(chosen)
     return BatchWriter(chosen, found)
 
@@ -49,7 +49,7 @@ def batch_writer(options: Any, schema: StructType, *, overwrite: bool) -> "Batch
 class StreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch after another. Output mode complete adds all rows each time, as with Spark's own connector."""
 
-    def __init__(self, options: WriteOptions, found: columns.Columns) -> None:
+    def __init__(self, options: WriteOptions, found: frame_columns.Columns) -> None:
         self._options = options
         self._columns = found
 
@@ -74,7 +74,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 class BatchWriter(DataSourceArrowWriter):
     """One job. With `exactlyOnce` all of its rows count or none; a job with a name is written once."""
 
-    def __init__(self, options: WriteOptions, found: columns.Columns) -> None:
+    def __init__(self, options: WriteOptions, found: frame_columns.Columns) -> None:
         self._options = options
         self._columns = found
         self._job = Job(f"{options.prefix}-{options.job or uuid.uuid4()}", 0)

@@ -16,7 +16,7 @@ from tidelog.client.results import code_of
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.spark.writing.entries import Transaction
+from tidelog.spark.writing.ledger import Transaction
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest, TransactionState

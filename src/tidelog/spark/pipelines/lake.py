@@ -1,14 +1,22 @@
-"""The stage of the lake: JSON to columns, and each batch into the table once."""
+"""Pipeline *lake*: a topic of JSON as a partitioned table of Parquet files, or of Delta Lake.
+
+`json_schema` finds the columns. Executors write files (`parquet_files`); only the driver makes them part of the table,
+once for each batch (`lake_tables`).
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tidelog.spark.pipelines import ground
-from tidelog.spark.pipelines.lake import delta, ownership, parquet
-from tidelog.spark.pipelines.lake.delta import DeltaLake
-from tidelog.spark.pipelines.lake.parquet import ParquetLake
-from tidelog.spark.pipelines.lake.schema import resolve
+from tidelog.spark.pipelines import output_topics
+from tidelog.spark.pipelines.json_schema import resolve
+from tidelog.spark.pipelines.lake_tables import (
+    DeltaLake,
+    ParquetLake,
+    claim_table,
+    last_delta_batch,
+    last_parquet_batch,
+)
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
@@ -81,7 +89,7 @@ def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     every, target = _number(plan, "compact"), _number(plan, "target")
     with plan.access.looking() as admin:
-        ground.existing(admin, "topic", [plan["topic"]])
+        output_topics.existing(admin, "topic", [plan["topic"]])
 
     def fill() -> Any:
         frame = rows(plan.records(spark, plan["topic"]), resolve(spark, plan))
@@ -95,13 +103,13 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
 def _lake(plan: Plan, frame: Any, columns: Sequence[str]) -> Lake:
     folder = Path(plan["path"]).absolute()
     if plan["format"] == "parquet":
-        ownership.claim(folder, plan.checkpoint, STAGE, lambda _: parquet.last_batch(folder))
+        claim_table(folder, plan.checkpoint, STAGE, lambda _: last_parquet_batch(folder))
         return ParquetLake(folder, columns)
     if plan["format"] != "delta":
         raise WrongOption(f"option 'format' is delta or parquet, not {plan['format']!r}")
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    app = ownership.claim(folder, plan.checkpoint, STAGE, lambda app: delta.last_batch(folder, app))
+    app = claim_table(folder, plan.checkpoint, STAGE, lambda app: last_delta_batch(folder, app))
     return DeltaLake(folder, to_arrow_schema(frame.schema, timezone="UTC"), columns, app)
 
 

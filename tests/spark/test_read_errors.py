@@ -13,9 +13,9 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.options import BadOption
 from tidelog.spark.reading import task
 from tidelog.spark.reading.batch import BatchReader
-from tidelog.spark.reading.loss import DataLost
-from tidelog.spark.reading.options import ReadOptions
-from tidelog.spark.reading.trouble import Undecodable
+from tidelog.spark.reading.data_loss import DataLost
+from tidelog.spark.reading.read_options import ReadOptions
+from tidelog.spark.reading.task import Undecodable
 from tidelog.testing import Cluster
 
 NOBODY = "127.0.0.1:1"
@@ -125,7 +125,7 @@ def test_what_is_no_batch_of_records_is_told_with_its_place(monkeypatch, tides, 
     def refused(*_):
         raise ApiError(code, "the CRC is another")
 
-    monkeypatch.setattr(task.columns, "columns", refused)
+    monkeypatch.setattr(task.record_columns, "columns", refused)
     told = rf"{topic}-0: what stands at offset 0 .* CRC .*'startingOffsets'"
     with reading(tides.bootstrap, subscribe=topic) as query, pytest.raises(Undecodable, match=told):
         query.batch()

@@ -7,7 +7,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing import encoding
-from tidelog.spark.writing.options import TOPIC
+from tidelog.spark.writing.write_options import TOPIC
 
 KEY, VALUE, HEADERS, PARTITION = "key", "value", "headers", "partition"
 

@@ -1,8 +1,9 @@
-"""Places in topics: what Spark keeps in its checkpoint, and how far a micro-batch may go."""
+"""Offsets of a query: what its checkpoint holds, how far a micro-batch reads, and how that is cut into tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from tidelog.model import TopicPartition
 
@@ -81,3 +82,44 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
         found[name] += share
         budget -= share
     return found
+
+
+class Span(NamedTuple):
+    """Offsets [start, end) of one partition."""
+
+    name: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def spans(start: Mapping[TopicPartition, int], end: Offsets) -> list[Span]:
+    """What is to be read between two places; nothing of a partition that has not moved."""
+    return [Span(name, start[name], offset) for name, offset in sorted(end.items()) if offset > start[name]]
+
+
+def cut(whole: list[Span], at_least: int | None, at_most: int | None) -> list[Span]:
+    """`at_least` tasks where there are fewer, shared by the sizes of the spans; `at_most` so many offsets each."""
+    found = whole
+    if at_most is not None:
+        found = [part for span in whole for part in _divided(span, -(-span.size // at_most))]
+    if at_least is None or len(found) >= at_least or not found:
+        return found
+    total = sum(span.size for span in found)
+    small = [span for span in found if _share(span.size, total, at_least) == 1]
+    rest = total - sum(span.size for span in small)
+    left = max(at_least - len(small), 1)
+    return [part for span in found for part in _divided(span, 1 if span in small else _share(span.size, rest, left))]
+
+
+def _share(size: int, total: int, tasks: int) -> int:
+    return max(int(size / total * tasks + 0.5), 1)
+
+
+def _divided(span: Span, parts: int) -> Iterable[Span]:
+    """As even as can be; the last takes what is over."""
+    edges = [span.start + span.size * number // parts for number in range(parts + 1)]
+    return [Span(span.name, a, b) for a, b in pairwise(edges) if b > a]

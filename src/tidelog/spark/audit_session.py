@@ -1,4 +1,4 @@
-"""A Spark session that maps the audit's functions over pieces of logs.
+"""A Spark session that maps the replica audit's functions over pieces of logs (`audit/io/run.py`).
 
 The driver sends file names and offsets and gets digests; no byte of a log passes through it.
 """
@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import heappop, heappush
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,7 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidelog.audit.io.run import Run
-from tidelog.spark.audit.spreading import spread
 
 APP = "tidelog audit"
 MASTERS = re.compile(r"local(\[.*\])?|(spark|k8s|mesos)://.+|yarn")
@@ -88,3 +88,22 @@ def _reason(error: Exception) -> str:
     python = [line for line in lines if _PYTHON_ERROR.match(line) and not line.startswith(("java", "org."))]
     java = [line for line in lines if "Exception" in line and not line.startswith("at ")]
     return next(iter([*python[-1:], *java, *lines]), type(error).__name__).rstrip(".")
+
+
+TASKS_PER_CORE = 4
+TASK_BYTES = 256 * 1024 * 1024
+OPENING_BYTES = 256 * 1024
+"""To begin with a piece takes as long as to read so much of it."""
+
+
+def spread(sizes: Sequence[int], cores: int) -> list[list[int]]:
+    """OffsetLookup of the pieces, by task. The largest first, each to the task that has least by then."""
+    total = sum(sizes) + OPENING_BYTES * len(sizes)
+    tasks = min(len(sizes), max(cores * TASKS_PER_CORE, -(-total // TASK_BYTES)))
+    heap = [(0, task) for task in range(tasks)]
+    found: list[list[int]] = [[] for _ in range(tasks)]
+    for place in sorted(range(len(sizes)), key=lambda each: -sizes[each]):
+        load, task = heappop(heap)
+        found[task].append(place)
+        heappush(heap, (load + sizes[place] + OPENING_BYTES, task))
+    return found

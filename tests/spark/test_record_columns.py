@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tidelog.errors import ApiError
-from tidelog.spark.columns import LANES, Batch, columns, gathered, headers
+from tidelog.spark.reading.record_columns import LANES, Batch, columns, gathered, headers
 from tidelog.wire import record_format, records
 from tidelog.wire.records import HEADER_BYTES, Record
 

@@ -1,15 +1,70 @@
-"""The stages of the lag: commits and ends to lags and alerts, and the lags to a table."""
+"""Pipeline *lag*: how far each group is behind in each partition over time, and an alert when it stops.
 
-from collections.abc import Sequence
-from typing import Any
+The commits come from `__consumer_offsets`, the partitions' ends from a source of their own (`end_offsets`). `group_lag`
+joins both for each partition. The results are two topics: lags, and alerts when a group has stopped or resumed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines import ground
-from tidelog.spark.pipelines.lag import commits
-from tidelog.spark.pipelines.lag.ends import TOPICS, EndsSource
-from tidelog.spark.pipelines.lag.watching import LAG, OUTCOME, Watching
+from tidelog.spark.pipelines import output_topics
+from tidelog.spark.pipelines.end_offsets import TOPICS, EndsSource
+from tidelog.spark.pipelines.group_lag import LAG, OUTCOME, Watching
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption, milliseconds
+
+OFFSETS_TOPIC = "__consumer_offsets"
+COMMIT_SCHEMA = "topic string, partition int, name string, committed bigint, at bigint, place bigint"
+OFFSET_COMMITS = (0, 1)
+"""The types of keys that are positions, as Kafka before 0.9 wrote them and since."""
+
+
+class Commit(NamedTuple):
+    """`committed` is None where the group's position was deleted. `at` in milliseconds, `place` the record's offset:
+    a group's commits are in one partition, in order."""
+
+    topic: str
+    partition: int
+    name: str
+    committed: int | None
+    at: int
+    place: int
+
+
+def decode_commit(key: bytes | None, value: bytes | None, at: int, place: int) -> Commit | None:
+    """The commit that a record is; None for what else stands there."""
+    from tidelog.wire import codec
+    from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
+
+    if key is None or len(key) < 2 or int.from_bytes(key[:2]) not in OFFSET_COMMITS:
+        return None
+    named = codec.decode(OffsetCommitKey, 0, key[2:])
+    if value is None:
+        return Commit(named.topic, named.partition, named.group, None, at, place)
+    told = codec.decode(OffsetCommitValue, int.from_bytes(value[:2]), value[2:])
+    return Commit(named.topic, named.partition, named.group, told.offset, told.commit_timestamp, place)
+
+
+def decode_commits(batches: Iterator[Any]) -> Iterator[Any]:
+    """For mapInArrow: columns key, value, at and offset → COMMIT_SCHEMA."""
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("name", pa.string()),
+            ("committed", pa.int64()),
+            ("at", pa.int64()),
+            ("place", pa.int64()),
+        ]
+    )
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in ("key", "value", "at", "offset")]
+        found = [commit for row in zip(*columns, strict=True) if (commit := decode_commit(*row)) is not None]
+        yield pa.RecordBatch.from_pylist([commit._asdict() for commit in found], schema)
+
 
 TELLS = "name string, topic string, partition int, committed bigint, end bigint, lag bigint, at bigint, since bigint"
 """What a value of either topic holds beside `kind`."""
@@ -20,7 +75,7 @@ def outcomes(records: Any, ends: Any, groups: str, stopped_after: int) -> Any:
     from pyspark.sql import functions as f
 
     raw = records.select("key", "value", f.unix_millis("timestamp").alias("at"), "offset")
-    known = raw.mapInArrow(commits.commits, commits.SCHEMA).where(f.col("name").rlike(f"^(?:{groups})$"))
+    known = raw.mapInArrow(decode_commits, COMMIT_SCHEMA).where(f.col("name").rlike(f"^(?:{groups})$"))
     null = f.lit(None)
     both = known.withColumn("end", null.cast("bigint")).unionByName(
         ends.withColumn("name", null.cast("string"))
@@ -43,7 +98,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
         spark.dataSource.register(EndsSource)
         reader = spark.readStream.format(EndsSource.name()).options(**plan.reaching)
         ends = reader.option(TOPICS, plan["topics"]).load()
-        found = outcomes(plan.records(spark, commits.TOPIC), ends, plan["groups"], stopped_after)
+        found = outcomes(plan.records(spark, OFFSETS_TOPIC), ends, plan["groups"], stopped_after)
         name = f.concat_ws("|", "name", "topic", "partition").cast("binary")
         topic = f.when(f.col("kind") == LAG, lags).otherwise(alerts)
         rows = found.select(topic.alias("topic"), name.alias("key"), f.to_json(f.struct("*")).alias("value"))
@@ -65,15 +120,15 @@ def _prepare(access: Access, *topics: str) -> None:
     """The topics of this pipeline, with as many replicas as the one that it reads."""
     with access.looking() as admin:
         try:
-            replicas = ground.shapes(admin, [commits.TOPIC])[commits.TOPIC].replicas
+            replicas = output_topics.shapes(admin, [OFFSETS_TOPIC])[OFFSETS_TOPIC].replicas
         except ApiError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             raise WrongOption(
-                f"there is no topic {commits.TOPIC} yet, as no group has ever committed here: start again when one has"
+                f"there is no topic {OFFSETS_TOPIC} yet, as no group has ever committed here: start again when one has"
             ) from None
-        ground.make(admin, dict.fromkeys(topics, ground.Shape(1, replicas)))
-        ground.wait_for(admin, topics)
+        output_topics.make(admin, dict.fromkeys(topics, output_topics.Shape(1, replicas)))
+        output_topics.wait_for(admin, topics)
 
 
 PIPELINE = Pipeline(

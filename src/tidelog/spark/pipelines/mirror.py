@@ -1,13 +1,17 @@
-"""The stages of the mirror: copying, which is Spark's, and now and then the translation of offsets."""
+"""Pipeline *mirror*: copies topics to another cluster, each record once, and translates the groups' offsets.
+
+A record goes to the partition of its own number, with its offset in the source cluster in a header. As a partition is
+written in order, these offsets rise with those of the copy, and `offset_translation` finds one by binary search. A
+copy has the time of its copying; the record's own time is in a second header.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 from typing import Any
 
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines import ground
-from tidelog.spark.pipelines.mirror.copied_offsets import OFFSET, TIME
-from tidelog.spark.pipelines.mirror.offsets import translate
+from tidelog.spark.pipelines import output_topics
+from tidelog.spark.pipelines.offset_translation import OFFSET, TIME, translate
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 EVERY_S = 10.0
@@ -89,11 +93,11 @@ def _prepare(home: Access, away: Access, named: Mapping[str, str], replicas: str
     with home.looking() as here:
         wanted = {
             named[topic]: shape._replace(replicas=int(replicas))
-            for topic, shape in ground.existing(here, "topics", named).items()
+            for topic, shape in output_topics.existing(here, "topics", named).items()
         }
     with away.looking() as there:
-        ground.make(there, wanted)
-        for topic, shape in ground.wait_for(there, wanted).items():
+        output_topics.make(there, wanted)
+        for topic, shape in output_topics.wait_for(there, wanted).items():
             if shape.partitions < wanted[topic].partitions:
                 raise WrongOption(
                     f"topic {topic} has {shape.partitions} partitions there and {wanted[topic].partitions} at home: "

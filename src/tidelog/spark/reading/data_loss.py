@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from tidelog.client.admin import Leader
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.spark.offsets import Offsets, Point
 from tidelog.spark.reading.offset_lookup import OffsetLookup
+from tidelog.spark.reading.offsets import Offsets, Point
 from tidelog.spark.reading.topics import told
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
