@@ -12,8 +12,8 @@ from itertools import count
 from tidelog.client.metadata import Broker
 from tidelog.effects import Close, Connect, Send
 from tidelog.model import Time, TopicPartition
+from tidelog.node.connections import Pipeline
 from tidelog.wire import codec
-from tidelog.wire.connection import Pipeline
 from tidelog.wire.frames import FrameReader
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse

@@ -4,7 +4,7 @@ import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
-from tidelog.controller.values import read_values
+from tidelog.controller.config_values import read_values
 from tidelog.ports import Create, Delete, Write
 
 NONSENSE = [b"", b"hello", b"{", b"[]", b"7", b'"x"', b'{"config":[1]}', b'{"config":7}', b"\xff\xfe"]

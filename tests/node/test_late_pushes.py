@@ -7,7 +7,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.errors import ErrorCode
-from tidelog.node.pushes import PushOrder
+from tidelog.node.controller_pushes import PushOrder
 from tidelog.partition.leader import Leader
 from tidelog.ports import Create, StoreResult, Write
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest

@@ -16,14 +16,13 @@ from tidelog.model import id_bytes
 from tidelog.wire import codec
 from tidelog.wire.message import fields, versions_of
 from tidelog.wire.messages import SCHEMAS
-from tidelog.wire.messages.groups.consumer_group_records import ConsumerGroupMemberMetadataValue
+from tidelog.wire.messages.groups.group_records import ConsumerGroupMemberMetadataValue
 
 VECTORS = Path(__file__).parent / "vectors"
 HOMES = {
     "brokers": [SCHEMAS[key].module for key in (4, 5, 6, 7)],
     "records": [
         "groups.group_records",
-        "groups.consumer_group_records",
         "transactions.transaction_records",
         "groups.consumer_protocol",
     ],

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.json_form import to_json
-from tidelog.wire.messages.groups import consumer_group_records as consumer_groups
 from tidelog.wire.messages.groups import group_records as groups
 from tidelog.wire.messages.transactions import transaction_records as transactions
 
@@ -32,7 +31,6 @@ def _formats(module: Any) -> dict[int, Format]:
 GROUP_TOPIC: dict[int, Format] = {
     0: Format(groups.OffsetCommitKey, groups.OffsetCommitValue),  # as Kafka before 0.9 wrote it
     **_formats(groups),
-    **_formats(consumer_groups),
 }
 TRANSACTION_TOPIC = _formats(transactions)
 

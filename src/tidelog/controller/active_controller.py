@@ -11,8 +11,15 @@ from typing import Any
 
 from tidelog.controller import tree
 from tidelog.controller.commands import configs
-from tidelog.controller.commands.deletion import Deletions, delete_topics, remove_topics
-from tidelog.controller.commands.elections import LogEnds, elect_most_complete, elect_on_request, rebalance
+from tidelog.controller.commands.configs import alter_quotas
+from tidelog.controller.commands.deletion import Deletions, delete_as_written, delete_topics, remove_topics
+from tidelog.controller.commands.elections import (
+    LogEnds,
+    elect_as_written,
+    elect_most_complete,
+    elect_on_request,
+    rebalance,
+)
 from tidelog.controller.commands.extension import create_partitions
 from tidelog.controller.commands.isr import alter_partitions
 from tidelog.controller.commands.liveness import (
@@ -21,13 +28,15 @@ from tidelog.controller.commands.liveness import (
     notice_brokers,
     notice_log_folders,
     shut_down,
+    unregister,
 )
-from tidelog.controller.commands.operators import delete_as_written, elect_as_written
-from tidelog.controller.commands.quotas import alter_quotas
-from tidelog.controller.commands.reassignment import alter_reassignments, finish_moves, list_reassignments
-from tidelog.controller.commands.requested_reassignments import begin_requested
+from tidelog.controller.commands.reassignment import (
+    alter_reassignments,
+    begin_requested,
+    finish_moves,
+    list_reassignments,
+)
 from tidelog.controller.commands.topics import create_topics
-from tidelog.controller.commands.unregistration import unregister
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load

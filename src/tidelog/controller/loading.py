@@ -5,15 +5,14 @@ from typing import Any
 
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
-from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.elections import LogEnds, elect_as_written, elect_where_due
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
-from tidelog.controller.commands.operators import elect_as_written
-from tidelog.controller.commands.requested_reassignments import begin_requested
+from tidelog.controller.commands.reassignment import begin_requested
 from tidelog.controller.commands.topics import complete
+from tidelog.controller.config_values import read_values
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps, chunks
 from tidelog.controller.state import Topic
-from tidelog.controller.values import read_values
 from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
 
 READS = 2000

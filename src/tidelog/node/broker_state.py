@@ -19,16 +19,15 @@ from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptio
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity.soundness import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
-from tidelog.node.assignments import Assignments
 from tidelog.node.configs import ConfigMirror
+from tidelog.node.controller_pushes import Assignments, PushOrder
 from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
-from tidelog.node.forwarding import Forwarding
 from tidelog.node.isr import InSyncChanges
 from tidelog.node.membership import Membership
+from tidelog.node.peers import Forwarding
 from tidelog.node.producer_ids import ProducerIdBlocks
-from tidelog.node.pushes import PushOrder
-from tidelog.node.quotas.counting import Quotas
+from tidelog.node.quotas import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep.cleaning import Uncleanable

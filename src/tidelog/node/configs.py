@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from tidelog.config.quotas import Entity, entity_at, node_name
 from tidelog.controller import tree
-from tidelog.controller.values import read_values
+from tidelog.controller.config_values import read_values
 from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
 
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]

@@ -19,8 +19,7 @@ from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket, answerable
 from tidelog.node.purgatory import Purgatory
-from tidelog.node.quotas.billing import Billing
-from tidelog.node.quotas.muting import Muting
+from tidelog.node.throttling import Billing, Muting
 from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
 
 PAUSE_ABOVE = 500

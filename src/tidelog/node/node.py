@@ -16,11 +16,11 @@ from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, 
 from tidelog.errors import ProtocolViolation
 from tidelog.log.integrity.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
-from tidelog.node import fetching, forwarding, isr, verifying
+from tidelog.node import fetching, isr, verifying
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
-from tidelog.node.peers import VERSIONS, Peers
+from tidelog.node.peers import FORWARDING, VERSIONS, Peers
 from tidelog.node.purgatory import Purgatory
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
@@ -32,7 +32,7 @@ from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk, StoreResult
 
 CONTROLLER_OWNER = "controller"
-ASK_THE_NEXT = (forwarding.OWNER, isr.OWNER, Stopping.OWNER)
+ASK_THE_NEXT = (FORWARDING, isr.OWNER, Stopping.OWNER)
 """Owners whose questions another controller can answer."""
 
 
@@ -93,7 +93,7 @@ class Node:
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
             fetching.ASKING: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
             isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
-            forwarding.OWNER: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
+            FORWARDING: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
             markers.OWNER: lambda token, answer: broker.transactions.answered(token, answer, self.now),
             verifying.OWNER: broker.verifying.answered,
@@ -288,7 +288,7 @@ class Node:
     def _ask(self, ask: Ask) -> None:
         broker = self.broker
         target = broker.controller.leader_id if ask.target == CONTROLLER else ask.target
-        version = broker.forwarding.version(ask.token) if ask.owner == forwarding.OWNER else None
+        version = broker.forwarding.version(ask.token) if ask.owner == FORWARDING else None
         if target != broker.broker_id:
             self.peers.ask(Ask(target, ask.request, ask.owner, ask.token), version, self.now.mono)
         elif ask.target == CONTROLLER and not broker.controller.leading:

@@ -1,4 +1,4 @@
-"""Requests to other brokers, and their answers.
+"""Requests to other brokers and their answers, and requests that are forwarded to the controller.
 
 A channel is a connection to one broker for one owner (a fetcher, the ISR, the controller, forwarding), so that a slow
 answer of one kind never holds up another. An answer that cannot come is handed down as None. A broker asks itself the
@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
-from tidelog.effects import Ask, Close, Connect, Effect, Send
+from tidelog.api.context import PENDING, Context, Pending
+from tidelog.controller.refusals import not_controller
+from tidelog.effects import CONTROLLER, Ask, Close, Connect, Effect, Reply, Send
 from tidelog.model import Endpoint, Time
 from tidelog.wire.codec import decode_response, encode_request
 
@@ -158,3 +160,65 @@ class Peers:
     @property
     def next_deadline(self) -> int | None:
         return min([c.sent[0].deadline for c in self._by_connection.values() if c.sent], default=None)
+
+
+FORWARDING = "forward"
+FORWARD_RETRY_MS = 50
+FORWARD_TIMEOUT_MS = 30_000
+
+
+class Forwarded(NamedTuple):
+    request: Any
+    version: int
+    connection: int
+    deadline: int
+
+
+class Forwarding:
+    """Keeps a forwarded request until it is answered; asks again while no controller answers, or a deposed one."""
+
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+        self._pending: dict[int, Forwarded] = {}
+        self._again: dict[int, int] = {}
+        self.alarm = Alarm()
+
+    def __repr__(self) -> str:
+        return f"<Forwarding {len(self._pending)} requests, {len(self._again)} again>"
+
+    def forward(self, context: Context, request: Any) -> Pending:
+        deadline = context.now.mono + FORWARD_TIMEOUT_MS
+        self._pending[context.token] = Forwarded(request, context.version, context.connection, deadline)
+        self._ask(context.token)
+        return PENDING
+
+    def _ask(self, token: int) -> None:
+        self._effects.append(Ask(CONTROLLER, self._pending[token].request, FORWARDING, token))
+
+    def version(self, token: int) -> int:
+        """A forwarded request keeps the version in which the client asked."""
+        return self._pending[token].version
+
+    def answered(self, token: int, response: Any, now: Time) -> None:
+        forwarded = self._pending.get(token)
+        if forwarded is None:
+            return
+        if (response is None or not_controller(response)) and now.mono < forwarded.deadline:
+            self._again[token] = now.mono + FORWARD_RETRY_MS
+            self.alarm.set(self.next_deadline)
+            return
+        del self._pending[token]
+        if response is None:
+            self._effects.append(Close(forwarded.connection, "no controller answered in time"))
+        else:
+            self._effects.append(Reply(token, response))
+
+    def wake(self, now: Time) -> None:
+        for token in [token for token, moment in self._again.items() if moment <= now.mono]:
+            del self._again[token]
+            self._ask(token)
+        self.alarm.set(self.next_deadline)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min(self._again.values()) if self._again else None

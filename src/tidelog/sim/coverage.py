@@ -82,7 +82,9 @@ PROBES: Mapping[str, Probe] = {
     "diverging log told": Probe(f"{PARTITION}.diverging", lambda end: end is not None),
     "log started over": Probe(f"{PARTITION}.start_over_at", always),
     "request expired in purgatory": Probe("tidelog.node.purgatory:Purgatory.wake", always),
-    "replica that may be in a missing folder": Probe("tidelog.node.assignments:Assignments._may_be_missing", bool),
+    "replica that may be in a missing folder": Probe(
+        "tidelog.node.controller_pushes:Assignments._may_be_missing", bool
+    ),
     "replica not made for an offline folder": Probe("tidelog.node.replicas:HeldReplicas.create", refused=True),
     "asked for the log of a folder that may be missing": Probe(f"{LEADERS}:Life.holds", lambda holds: not holds),
     "consumer sent to a follower": Probe(

@@ -6,10 +6,10 @@ import pytest
 
 from tests.api.fake_context import context
 from tidelog.api.cluster import describe_client_quotas
-from tidelog.api.security import describe_user_scram_credentials
+from tidelog.api.security import scram_credentials
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from tidelog.wire.messages.security.describe_user_scram_credentials import (
+from tidelog.wire.messages.security.scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
@@ -81,7 +81,7 @@ def test_a_bad_filter_is_refused(components, code):
 def test_nobody_has_scram_credentials():
     def asked(*names):
         request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names] or None)
-        results = describe_user_scram_credentials.handle(request, context()).results
+        results = scram_credentials.handle(request, context()).results
         return [(each.user, each.error_code) for each in results]
 
     assert asked() == []

@@ -9,7 +9,7 @@ from tidelog.api.context import Context
 from tidelog.config import describe
 from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.describe import Described
-from tidelog.controller import names
+from tidelog.controller import topic_names
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.configs.describe_configs import (
     DescribeConfigsRequest,
@@ -43,7 +43,7 @@ def _answer(
 def _described(resource: DescribeConfigsResource, context: Context) -> list[Described]:
     broker, name, keys = context.broker, resource.resource_name, resource.configuration_keys
     if resource.resource_type == TOPIC:
-        if (fault := names.fault(name)) is not None:
+        if (fault := topic_names.fault(name)) is not None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
         if name not in broker.image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

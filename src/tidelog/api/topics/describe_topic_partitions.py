@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
 from tidelog.api.topics.metadata import unreachable
-from tidelog.controller import names
+from tidelog.controller import topic_names
 from tidelog.controller.image import TopicImage
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER
@@ -66,7 +66,7 @@ def _page(
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
-    fault = names.fault(name)
+    fault = topic_names.fault(name)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if fault is None else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,

@@ -7,7 +7,7 @@ request is UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
 from tidelog.api.topics.auto_create import auto_create
-from tidelog.controller import names
+from tidelog.controller import topic_names
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_ID, NO_LEADER
@@ -91,7 +91,7 @@ def _make_missing(request: MetadataRequest, missing: list[str], context: Context
         and broker.config.auto_create_topics_enable
         and broker.image.brokers
     ):
-        auto_create([name for name in missing if names.fault(name) is None], context)
+        auto_create([name for name in missing if topic_names.fault(name) is None], context)
 
 
 def _by_id(topic_id: bytes, context: Context) -> MetadataResponseTopic:
@@ -104,7 +104,11 @@ def _by_id(topic_id: bytes, context: Context) -> MetadataResponseTopic:
 def _by_name(name: str, context: Context) -> MetadataResponseTopic:
     topic = context.broker.image.topics.get(name)
     if topic is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if names.fault(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+        code = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic_names.fault(name) is None
+            else ErrorCode.INVALID_TOPIC_EXCEPTION
+        )
         return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
     return _described(topic, context)
 

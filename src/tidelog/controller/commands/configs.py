@@ -1,23 +1,32 @@
-"""Options of topics, brokers and groups changed: what is asked is checked (`config.alter`), written to `/config`, and
-told by a notification below `/config/changes`. Every broker mirrors `/config`.
+"""Options of topics, brokers and groups, and client quotas (KIP-546) altered.
 
-Resources are answered one by one: one that is refused keeps no other from changing.
+What is requested is checked (`config.alter`, `config.quotas`), written to `/config`, and announced by a notification
+below `/config/changes`. Every broker mirrors `/config`. Resources and entities are answered one by one: one that is
+refused keeps no other from changing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tidelog.config import alter
+from tidelog.config import alter, quotas
 from tidelog.config.alter import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.quotas import node_name
-from tidelog.controller import names, tree
+from tidelog.controller import topic_names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Steps, submit
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
 from tidelog.ports import Create, Delete, Write
+from tidelog.wire.messages.cluster.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityDataResponse,
+    EntryData,
+    EntryDataResponse,
+    OpData,
+)
 from tidelog.wire.messages.configs import alter_configs, incremental_alter_configs
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from tidelog.wire.messages.configs.incremental_alter_configs import (
@@ -142,7 +151,7 @@ def _entity(alteration: Alteration, times: int) -> str:
 
 def _check_exists(term: ControllerTerm, alteration: Alteration) -> None:
     topic = term.cluster.topics.get(alteration.name)
-    if alteration.kind == TOPIC and (fault := names.fault(alteration.name)) is not None:
+    if alteration.kind == TOPIC and (fault := topic_names.fault(alteration.name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     if alteration.kind == TOPIC and (topic is None or topic.deleted):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{alteration.name}' does not exist.")
@@ -211,3 +220,56 @@ def _adopt(term: ControllerTerm, each: Alteration) -> None:
     cluster.configs[each.entity] = each.options
     cluster.config_versions[each.entity] = cluster.config_versions.get(each.entity, -1) + 1
     term.tell("config.changed", entity=each.entity, options=changed)
+
+
+ENTITY = 0
+"""An entity of quotas is no resource with a number of its own."""
+
+
+def alter_quotas(
+    term: ControllerTerm, logs: LogEnds, request: AlterClientQuotasRequest
+) -> Steps[AlterClientQuotasResponse]:
+    named = [
+        (tuple(sorted(_quota_entity(entry).items(), key=lambda part: part[0])), entry) for entry in request.entries
+    ]
+    counted = Counter(name for name, _ in named)
+    done = {name: _judge_quotas(term, dict(name), entry.ops, counted[name]) for name, entry in named}
+    yield from carry_out(term, logs, list(done.values()), validate_only=request.validate_only)
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryDataResponse(
+                error_code=each.code,
+                error_message=each.message,
+                entity=[EntityDataResponse(entity_type=kind, entity_name=word) for kind, word in name],
+            )
+            for name, each in done.items()
+        ]
+    )
+
+
+def _quota_entity(entry: EntryData) -> dict[str, str | None]:
+    return {part.entity_type: part.entity_name for part in entry.entity}
+
+
+def _judge_quotas(term: ControllerTerm, entity: quotas.Entity, ops: Iterable[OpData], times: int) -> Alteration:
+    try:
+        allowed = quotas.check_entity(entity)
+        if times > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "An entity may be named once in a request.")
+        place = quotas.place(entity)
+        return Alteration(ENTITY, "", place, _altered_quotas(term.cluster.configs.get(place, {}), list(ops), allowed))
+    except ApiError as error:
+        return Alteration(ENTITY, "", error=error)
+
+
+def _altered_quotas(current: Current, ops: list[OpData], allowed: quotas.Allowed) -> Current:
+    if len({op.key for op in ops}) < len(ops):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A quota may be named once for an entity.")
+    altered = dict(current)
+    for op in ops:
+        if op.remove:
+            altered.pop(op.key, None)
+        else:
+            quotas.check_value(allowed, op.key, op.value)
+            altered[op.key] = quotas.show(op.key, op.value)
+    return altered

@@ -17,7 +17,7 @@ from tidelog.controller.pushes import Answered
 from tidelog.controller.state import Partition, Topic
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
-from tidelog.ports import Create, Delete
+from tidelog.ports import Children, Create, Delete
 from tidelog.wire.messages.topics.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -179,3 +179,20 @@ def remove_topics(term: ControllerTerm, topics: Sequence[Topic]) -> Steps[None]:
         yield from submit(groups)
         term.cluster.remove_topic(topic)
         term.tell("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))
+
+
+def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
+    """A node `/admin/delete_topics/T` requests the deletion of T. Begin the deletions that operators requested; marks
+    of topics that do not exist, or where `delete.topic.enable` forbids it, go. This controller knows its own marks."""
+    (marks,) = yield [Children(tree.DELETE_TOPICS)]
+    void: list[Delete] = []
+    for name in marks:
+        topic = term.cluster.topics.get(name)
+        if topic is not None and topic.marked:
+            continue
+        if topic is None or not term.config.delete_topic_enable:
+            void.append(Delete(tree.delete_path(name)))
+            continue
+        term.tell("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
+        deletions.begin(term, topic)
+    yield void

@@ -1,7 +1,8 @@
 """Elections: on brokers that come and go, on failed log folders, on request, and by preference every few minutes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from tidelog.controller import tree
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
@@ -11,6 +12,7 @@ from tidelog.controller.tree import LeadershipState
 from tidelog.effects import Ask
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH, NO_LEADER
+from tidelog.ports import Delete, Node, Read
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -21,6 +23,7 @@ from tidelog.wire.messages.topics.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 
 PREFERRED, UNCLEAN = 0, 1
@@ -255,3 +258,19 @@ def rebalance(term: ControllerTerm) -> Steps[None]:
             if state is not None:
                 changes[partition] = state
     yield from term.commit(list(changes.items()), "preferred")
+
+
+def elect_as_written(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
+    """Elect the preferred leaders that `/admin/preferred_replica_election` names, as Kafka's tool of that name wrote
+    it, as far as they can lead; a node that is not of Kafka's form goes, too."""
+    (node,) = yield [Read(tree.PREFERRED_ELECTION)]
+    if not isinstance(node, Node):
+        return
+    topics: Mapping[str, Sequence[int]] = {}
+    try:
+        topics = tree.parse_preferred_election(node.data)
+    except (ValueError, TypeError, KeyError) as error:
+        term.tell("election.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
+    wanted = [TopicPartitions(topic=topic, partitions=list(indexes)) for topic, indexes in topics.items()]
+    yield from elect_on_request(term, logs, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted))
+    yield [Delete(tree.PREFERRED_ELECTION, node.version)]

@@ -1,28 +1,31 @@
-"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455): partitions that move to other brokers.
+"""Reassignments (KIP-455): partitions that move to other brokers, by request or by `/admin/reassign_partitions`.
 
-All of a move's state is in the tree: the topic's node says what is added and removed. A step is one multi of the
+All of the state of a move is in the tree: the topic's node names what is added and removed. A step is one multi of the
 topic's node and its partitions' states, so that a controller that dies leaves one step or the next.
 `ControllerTerm.arrived` names the moves that may have come to their end, `finish_moves` ends them. A topic marked for
 deletion may end its moves, not begin one.
+
+Operators of a ZooKeeper tree start reassignments without asking a broker: `/admin/reassign_partitions` names partitions
+and the replicas they are to have. Moves begin when it appears; an entry goes when its move is over, was refused, or was
+replaced or cancelled by a request; the node goes with the last entry.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
-from tidelog.controller.commands.reassignment_node import forget_requests
 from tidelog.controller.commands.throttling import release
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import CHUNK, Steps, chunks
 from tidelog.controller.moves import Move, begun, ended, reverted, reverted_uncleanly
 from tidelog.controller.placement import check_assignment
 from tidelog.controller.state import Partition, Topic
-from tidelog.controller.tree import Assignment
+from tidelog.controller.tree import Assignment, RequestedReplicas
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
-from tidelog.ports import Change, Node, Write
+from tidelog.ports import Change, Delete, Node, Read, Write
 from tidelog.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -247,3 +250,67 @@ def _ongoing(partition: Partition) -> OngoingPartitionReassignment:
         adding_replicas=list(partition.adding),
         removing_replicas=list(partition.removing),
     )
+
+
+def begin_requested(term: ControllerTerm) -> Steps[None]:
+    """The node came, changed or went, or another controller leads."""
+    requests, node = yield from read_requests(term)
+    if node is None:
+        return
+    moves: list[Move] = []
+    left: list[RequestedReplicas] = []
+    for requested in {(requested.topic, requested.partition): requested for requested in requests}.values():
+        try:
+            partition = find(term, requested.topic, requested.partition)
+            move = planned_move(term, partition, requested.replicas)
+        except ApiError as error:
+            fields = {"topic": requested.topic, "partition": requested.partition, "reason": error.message}
+            term.tell("reassignment.refused", "warning", **fields)
+            continue
+        if move is not None and (move.adding or move.removing):
+            left.append(requested)
+        elif move is None and partition.is_moving:
+            left.append(requested)  # it is on its way
+        if move is not None:
+            moves.append(move)
+    yield from carry_out(term, moves, "reassignment")
+    yield from keep_requests(term, node, requests, left)
+
+
+def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], Node | None]]:
+    """What the node asks for; none where it is missing or is not of Kafka's form."""
+    (node,) = yield [Read(tree.REASSIGN_PARTITIONS)]
+    term.has_requests = node is not None
+    if node is None:
+        return [], None
+    try:
+        return tree.parse_reassignment(node.data), node
+    except (ValueError, TypeError, KeyError) as error:
+        term.tell("reassignment.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
+        return [], node
+
+
+def forget_requests(term: ControllerTerm, partitions: Collection[Partition]) -> Steps[None]:
+    """These partitions are over with, as far as the node is concerned."""
+    if not term.has_requests:
+        return
+    over = {partition.name for partition in partitions}
+    requests, node = yield from read_requests(term)
+    if node is not None:
+        yield from keep_requests(
+            term,
+            node,
+            requests,
+            [requested for requested in requests if (requested.topic, requested.partition) not in over],
+        )
+
+
+def keep_requests(
+    term: ControllerTerm, node: Node, before: Sequence[RequestedReplicas], left: Sequence[RequestedReplicas]
+) -> Steps[None]:
+    if left and len(left) == len(before):
+        return
+    path = tree.REASSIGN_PARTITIONS
+    change: Change = Write(path, tree.format_reassignment(left), node.version) if left else Delete(path, node.version)
+    yield [change]
+    term.has_requests = bool(left)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tidelog.config import describe
 from tidelog.config.alter import check_topic
 from tidelog.config.broker import BrokerConfig
-from tidelog.controller import names, tree
+from tidelog.controller import topic_names, tree
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Slices, Steps, submit
 from tidelog.controller.leaders import first_state
@@ -55,7 +55,7 @@ def create_topics(term: ControllerTerm, request: CreateTopicsRequest) -> Steps[C
     planned: dict[str, tuple[Plan, dict[str, str]]] = {}
     counted = Counter(topic.name for topic in request.topics)
     slices = Slices()
-    unified = {names.unified(name): name for name in term.cluster.topics}
+    unified = {topic_names.unified(name): name for name in term.cluster.topics}
     shown = _Shown(broker)
     for requested in {topic.name: topic for topic in request.topics}.values():
         try:
@@ -153,15 +153,15 @@ def _adopt(term: ControllerTerm, name: str, plan: Plan, configs: dict[str, str])
 
 
 def check_name(term: ControllerTerm, name: str, unified: dict[str, str]) -> None:
-    if name == names.METADATA_TOPIC:
+    if name == topic_names.METADATA_TOPIC:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody may create the internal topic {name}.")
-    if (fault := names.fault(name)) is not None:
+    if (fault := topic_names.fault(name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     existing = term.cluster.topics.get(name)
     if existing is not None:
         state = "is marked for deletion" if existing.marked else "already exists"
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' {state}.")
-    colliding = unified.get(names.unified(name))
+    colliding = unified.get(topic_names.unified(name))
     if colliding is not None:
         message = f"Topic '{name}' collides with the existing topic '{colliding}': '.' and '_' count as one."
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)

@@ -18,8 +18,7 @@ from typing import Any
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.wire.codec import decode_response, encode_request
-from tidelog.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
-from tidelog.wire.messages.security.sasl_handshake import SaslHandshakeRequest
+from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 HANDSHAKE, AUTHENTICATE = 17, 36

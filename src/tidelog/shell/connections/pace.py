@@ -3,7 +3,7 @@
 import time
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.node.quotas.rates import WindowedRate
+from tidelog.node.quotas import WindowedRate
 
 UNLIMITED = (1 << 31) - 1
 MOST_HOSTS = 10_000

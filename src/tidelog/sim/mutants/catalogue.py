@@ -157,8 +157,8 @@ MUTANTS = (
 )
 
 
-PUSHES = "tidelog.node.pushes:PushOrder"
-ASSIGNMENTS = "tidelog.node.assignments:Assignments"
+PUSHES = "tidelog.node.controller_pushes:PushOrder"
+ASSIGNMENTS = "tidelog.node.controller_pushes:Assignments"
 TRANSACTIONS = "tidelog.coordinator.transaction"
 
 IN_ANY_ORDER = (

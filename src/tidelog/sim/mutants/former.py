@@ -27,9 +27,8 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.epochs import EpochCache, EpochEntry, EpochRun
 from tidelog.log.producers import AppendedBatch, Producers
 from tidelog.model import NO_ID, Time, TopicPartition
-from tidelog.node.assignments import Assignments
+from tidelog.node.controller_pushes import UNNUMBERED, Assignments, PushOrder
 from tidelog.node.coordinating import LOAD_BYTES, Coordinating, Loading
-from tidelog.node.pushes import UNNUMBERED, PushOrder
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from tidelog.wire.records import BatchHeader, batches
 

@@ -10,7 +10,7 @@ from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group.classic.group import Protocol
 from tidelog.coordinator.group.consumer.member import ClassicSide, Current, MemberState, Subscription
 from tidelog.coordinator.group.consumer.topics import Epochs, Place, grouped, listed, places
-from tidelog.wire.messages.groups import consumer_group_records as wire
+from tidelog.wire.messages.groups import group_records as wire
 
 METADATA = wire.ConsumerGroupMetadataKey
 PARTITION_METADATA = wire.ConsumerGroupPartitionMetadataKey

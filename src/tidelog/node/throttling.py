@@ -1,13 +1,54 @@
-"""Requests of clients with quotas, from the moment they are served: what they cost is known with their answers."""
+"""Requests of clients with quotas: what they cost is known with their answers, which report the throttle time.
+
+For that time nothing is read from the connection (KIP-219).
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tidelog.alarms import Alarm
 from tidelog.api.context import Bill, Quotas
-from tidelog.effects import FileSlice, Part
+from tidelog.effects import Effect, FileSlice, Part, Pause
+from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket
-from tidelog.node.quotas.muting import Muting
+
+
+class Muting:
+    """A connection that stands still for another reason, too, stays so when its time is up."""
+
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+        self._until: dict[Connection, int] = {}
+        self.alarm = Alarm()
+
+    def __repr__(self) -> str:
+        return f"<Muting {len(self._until)} connections>"
+
+    def __contains__(self, connection: Connection) -> bool:
+        return bool(self._until) and connection in self._until
+
+    def mute(self, connection: Connection, until: int) -> None:
+        """Read nothing from it until that monotonic millisecond."""
+        if connection not in self._until and not connection.paused:
+            self._effects.append(Pause(connection.number, paused=True))
+        self._until[connection] = max(until, self._until.get(connection, 0))
+        self.alarm.set(self.next_deadline)
+
+    def forget(self, connection: Connection) -> None:
+        if self._until.pop(connection, None) is not None:
+            self.alarm.set(self.next_deadline)
+
+    def wake(self, now: Time) -> None:
+        for connection in [each for each, until in self._until.items() if until <= now.mono]:
+            del self._until[connection]
+            if not connection.paused:
+                self._effects.append(Pause(connection.number, paused=False))
+        self.alarm.set(self.next_deadline)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return min(self._until.values()) if self._until else None
 
 
 class Billing:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.node.quotas.limits import MOST_KNOWN, Limit, Limits
+from tidelog.node.quotas import MOST_KNOWN, Limit, Limits
 
 RATE = "producer_byte_rate"
 ORDER = [

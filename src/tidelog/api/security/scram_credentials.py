@@ -6,7 +6,7 @@ from collections import Counter
 
 from tidelog.api.context import Context
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.security.describe_user_scram_credentials import (
+from tidelog.wire.messages.security.scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,

@@ -1,18 +1,32 @@
-"""Carrying out what the controller says of this broker's replicas: LeaderAndIsr and StopReplica."""
+"""What the controller pushes to this broker: LeaderAndIsr, StopReplica and UpdateMetadata.
+
+`PushOrder` decides which pushes are accepted. A push may arrive long after its sender gave it up, on a connection that
+is closed by then, behind what was sent after it. So a controller numbers its pushes, and a push that is older than the
+last one accepted is refused: its sender has repeated it since, or knows better. A forged number that is higher than all
+makes this broker refuse the rest of the term: the controller learns it from the refusal, and begins the next term with
+a higher epoch. A new controller counts once the store has confirmed its epoch: else one frame with a high epoch would
+make this broker refuse every later controller. From then on older controllers are refused, also where nothing of the
+new one has arrived yet.
+
+`Assignments` carries out LeaderAndIsr and StopReplica.
+"""
 
 from collections.abc import Callable, Collection
 
+from tidelog.api.context import Push
 from tidelog.controller import tree
+from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Effect, Event, Reply
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.model import NO_ID, NO_LEADER, Time, TopicPartition
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
-from tidelog.node.membership import Membership
+from tidelog.node.membership import Membership, Submit
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
+from tidelog.ports import Node, Read, StoreResult
 from tidelog.wire.messages.cluster.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -21,6 +35,51 @@ from tidelog.wire.messages.cluster.leader_and_isr import (
     LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
+
+UNNUMBERED = -1
+
+
+class PushOrder:
+    """`confirmed` is the highest controller epoch that the store is known to have told of."""
+
+    def __init__(self, submit: Submit, controller: Controller) -> None:
+        self._submit = submit
+        self._controller = controller
+        self._taken = (1, UNNUMBERED)
+        self._asking = False
+        self.confirmed = 0
+
+    def __repr__(self) -> str:
+        return f"<PushOrder: {self._taken} taken, epoch {self.confirmed} confirmed>"
+
+    def is_overtaken(self, push: Push) -> bool:
+        """Whether a newer one was taken, or the store has told of a newer controller."""
+        self.confirmed = max(self.confirmed, self._controller.known_epoch)
+        return (push.controller_epoch, push.push_number) < max(self._taken, (self.confirmed, UNNUMBERED))
+
+    def take(self, push: Push) -> ErrorCode:
+        """NONE where the push is to be carried out; what comes after it must be newer."""
+        place = (push.controller_epoch, push.push_number)
+        if self.is_overtaken(push) or (place == self._taken and push.push_number != UNNUMBERED):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if push.controller_epoch > self.confirmed:
+            self._ask()
+            return ErrorCode.UNKNOWN_CONTROLLER_ID
+        self._taken = place
+        return ErrorCode.NONE
+
+    def _ask(self) -> None:
+        """One question at a time. Nobody waits for its answer: a controller sends again what was refused."""
+        if not self._asking:
+            self._asking = True
+            self._submit([Read(tree.CONTROLLER_EPOCH)], self._told)
+
+    def _told(self, result: StoreResult) -> None:
+        self._asking = False
+        node = result.values[0] if result.outcome == "ok" else None
+        if isinstance(node, Node):
+            self.confirmed = max(self.confirmed, tree.parse_controller_epoch(node.data))
+
 
 DELETE_EPOCH = -2
 """StopReplica's leader epoch for a deletion that comes whatever the epoch."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.wire.connection import Pipeline
+from tidelog.node.connections import Pipeline
 
 
 @settings(max_examples=80)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.node.quotas.rates import TokenBucket, WindowedRate
+from tidelog.node.quotas import TokenBucket, WindowedRate
 
 SAMPLES, WINDOW_MS = 11, 1000
 

@@ -1,0 +1,237 @@
+"""How much clients may use of this broker (KIP-13, 124, 219, 599): which quota holds for whom, and how fast they are.
+
+The most specific quota that is set holds, in Kafka's order. Who shares a quota is counted together: a quota of a user
+holds for all its clients, one of a client id for all users that have none of their own. A request over the quota is
+carried out all the same: its answer reports for how long its connection is muted (KIP-219), and that time brings the
+rate back to the quota. Only mutations of the controller are refused (KIP-599). Without quotas nothing is counted.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.quotas import CLIENT_ID, FETCH, IP, MUTATION, PRODUCE, REQUEST, USER, Entity
+
+_ABSENT = ""
+"""No name is empty, so this stands for a type that an entity does not have."""
+
+MOST_KNOWN = 10_000
+"""Clients choose their ids, so what is remembered of them must have a bound."""
+
+
+class Limit(NamedTuple):
+    """A bound, and who is counted together under it."""
+
+    bound: float
+    shared_by: tuple[str, str]
+
+
+class Limits:
+    """`of(quota, user, client)` for users and clients, `rates` for addresses. A change is a new instance."""
+
+    def __init__(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
+        self._bounds: dict[tuple[str, str | None, str | None], float] = {}
+        self.rates: dict[str | None, float] = {}
+        """Connections per second by address, None for the default of all."""
+        for entity, values in quotas:
+            for name, bound in values.items():
+                if IP in entity:
+                    self.rates[_canonical(entity[IP])] = bound
+                else:
+                    self._bounds[name, entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT)] = bound
+        self._found: dict[tuple[str, str, str], Limit | None] = {}
+        self.names = frozenset(name for name, _, _ in self._bounds)
+        """The quotas that anybody has."""
+
+    def __repr__(self) -> str:
+        return f"<Limits {len(self._bounds)} of clients, {len(self.rates)} of addresses>"
+
+    def of(self, name: str, user: str, client: str) -> Limit | None:
+        key = (name, user, client)
+        if key not in self._found:
+            if len(self._found) >= MOST_KNOWN:
+                self._found.clear()
+            self._found[key] = self._search(*key)
+        return self._found[key]
+
+    def _search(self, name: str, user: str, client: str) -> Limit | None:
+        for his, its, shared_by in (
+            (user, client, (user, client)),
+            (user, None, (user, client)),
+            (user, _ABSENT, (user, "")),
+            (None, client, (user, client)),
+            (None, None, (user, client)),
+            (None, _ABSENT, (user, "")),
+            (_ABSENT, client, ("", client)),
+            (_ABSENT, None, ("", client)),
+        ):
+            if (bound := self._bounds.get((name, his, its))) is not None:
+                return Limit(bound, shared_by)
+        return None
+
+
+def _canonical(address: str | None) -> str | None:
+    """An address as sockets tell it; a host's name stays as it is."""
+    try:
+        return address and str(ip_address(address))
+    except ValueError:
+        return address
+
+
+class WindowedRate:
+    """What was recorded within the last `samples` windows, per second.
+
+    Windows that have not been yet count as empty ones, so that a burst at the beginning is not taken for a rate.
+    """
+
+    __slots__ = ("_samples", "_window_ms", "_windows")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self._samples = samples
+        self._window_ms = window_ms
+        self._windows: deque[list[float]] = deque()
+        """[start, sum] of each window that still counts, the oldest first."""
+
+    def __repr__(self) -> str:
+        return f"WindowedRate({sum(total for _, total in self._windows):g} in {len(self._windows)} windows)"
+
+    def record(self, value: float, now: int) -> None:
+        windows = self._windows
+        if not windows or now - windows[-1][0] >= self._window_ms:
+            self._forget(now)
+            windows.append([now, 0.0])
+        windows[-1][1] += value
+
+    def throttle_ms(self, bound: float, now: int) -> int:
+        """How long nothing may be added until the rate is back at `bound` per second; 0 where it is not above it."""
+        self._forget(now)
+        if not self._windows:
+            return 0
+        span_ms = self._span(now)
+        rate = sum(total for _, total in self._windows) * 1000 / span_ms
+        return round((rate - bound) / bound * span_ms) if rate > bound else 0
+
+    def _span(self, now: int) -> int:
+        """The time over which is measured: at least all windows but the present one."""
+        elapsed = now - int(self._windows[0][0])
+        missing = self._samples - 1 - elapsed // self._window_ms
+        return max(elapsed + max(0, missing) * self._window_ms, self._window_ms)
+
+    def _forget(self, now: int) -> None:
+        horizon = now - self._samples * self._window_ms
+        while self._windows and self._windows[0][0] <= horizon:
+            self._windows.popleft()
+
+
+class TokenBucket:
+    """Tokens that come in at `rate` per second, up to `most`; taking more than there are leaves a debt."""
+
+    __slots__ = ("_at", "_tokens", "most", "rate")
+
+    def __init__(self, rate: float, most: float, now: int) -> None:
+        self.rate = rate
+        self.most = most
+        self._tokens = most
+        self._at = now
+
+    def __repr__(self) -> str:
+        return f"TokenBucket({self._tokens:g} of {self.most:g}, {self.rate:g}/s)"
+
+    def take(self, tokens: float, now: int) -> None:
+        self._refill(now)
+        self._tokens -= tokens
+
+    def throttle_ms(self, now: int) -> int:
+        """How long until the debt is paid; 0 where there is none."""
+        self._refill(now)
+        return round(-self._tokens / self.rate * 1000) if self._tokens < 0 else 0
+
+    def _refill(self, now: int) -> None:
+        self._tokens = min(self.most, self._tokens + (now - self._at) / 1000 * self.rate)
+        self._at = now
+
+
+PRODUCE_KEY, FETCH_KEY = 0, 1
+MOST_METERS = 10_000
+"""Meters that are kept: who has been silent for longer than the windows is as good as new."""
+
+Meter = tuple[str, tuple[str, str]]
+
+
+class Quotas:
+    """`watching`: whether any client has a quota. `stopwatch` tells a time in nanoseconds, to measure work with."""
+
+    def __init__(self, config: BrokerConfig, stopwatch: Callable[[], int]) -> None:
+        self.watching = False
+        self.stopwatch = stopwatch
+        self.limits = Limits(())
+        self._samples = config.quota_window_num
+        self._window_ms = config.quota_window_size_seconds * 1000
+        self._burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
+        self._rates: dict[Meter, WindowedRate] = {}
+        self._buckets: dict[Meter, TokenBucket] = {}
+
+    def __repr__(self) -> str:
+        return f"<Quotas {self.limits} {len(self._rates)} rates, {len(self._buckets)} buckets>"
+
+    def change(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
+        """What was counted stays counted."""
+        self.limits = Limits(quotas)
+        self.watching = bool(self.limits.names)
+
+    def charge(self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int) -> int:
+        """Count one request; the milliseconds for which its connection is muted."""
+        throttle_ms = self._count(REQUEST, user, client, spent_ns / 1e7, now)  # percent of a second
+        throttle_ms = min(throttle_ms, self._window_ms)
+        if key == PRODUCE_KEY:
+            throttle_ms = max(throttle_ms, self._count(PRODUCE, user, client, size, now))
+        elif key == FETCH_KEY:
+            throttle_ms = max(throttle_ms, self._count(FETCH, user, client, answer, now))
+        return throttle_ms
+
+    def most_to_fetch(self, user: str, client: str) -> int | None:
+        """Bytes in one answer that do not lead to a throttle by themselves; None without a quota."""
+        limit = self.limits.of(FETCH, user, client)
+        return None if limit is None else int(limit.bound * (self._samples - 1) * self._window_ms / 1000)
+
+    def mutate(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:
+        """(whether it may be done, milliseconds to wait). `strict`: nothing may be done while there is a debt."""
+        limit = self.limits.of(MUTATION, user, client)
+        if limit is None:
+            return True, 0
+        bucket = self._bucket(limit, now)
+        if strict:
+            wait_ms = bucket.throttle_ms(now)
+            if wait_ms == 0:
+                bucket.take(cost, now)
+            return wait_ms == 0, wait_ms
+        bucket.take(cost, now)
+        return True, bucket.throttle_ms(now)
+
+    def _count(self, name: str, user: str, client: str, value: float, now: int) -> int:
+        limit = self.limits.of(name, user, client) if name in self.limits.names else None
+        if limit is None:
+            return 0
+        meter = (name, limit.shared_by)
+        rate = self._rates.get(meter)
+        if rate is None:
+            _make_room(self._rates)
+            rate = self._rates[meter] = WindowedRate(self._samples, self._window_ms)
+        rate.record(value, now)
+        return rate.throttle_ms(limit.bound, now)
+
+    def _bucket(self, limit: Limit, now: int) -> TokenBucket:
+        meter = (MUTATION, limit.shared_by)
+        bucket = self._buckets.get(meter)
+        if bucket is None or bucket.rate != limit.bound:
+            _make_room(self._buckets)
+            bucket = self._buckets[meter] = TokenBucket(limit.bound, limit.bound * self._burst_s, now)
+        return bucket
+
+
+def _make_room(meters: dict[Meter, WindowedRate] | dict[Meter, TokenBucket]) -> None:
+    """The one that was made first goes."""
+    if len(meters) >= MOST_METERS:
+        del meters[next(iter(meters))]
