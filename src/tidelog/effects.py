@@ -97,7 +97,7 @@ class Stretch(NamedTuple):
 
 class Examine(NamedTuple):
     """See off the loop whether the batches are what was written; answered by `examined(token, verdict)`, which is what
-    `log.integrity.examination.examine` says, or by `disk_failed`."""
+    `log.examination.examine` says, or by `disk_failed`."""
 
     token: int
     stretch: Stretch

@@ -102,4 +102,4 @@ def check_epochs(log, held):
     assert {epoch: entries.get(epoch) for epoch in expected} == expected
     for data in held:
         found = header(data)
-        assert log.epoch_at(max(found.base_offset, log.log_start_offset)) == found.leader_epoch
+        assert log.epochs.epoch_at(max(found.base_offset, log.log_start_offset)) == found.leader_epoch

@@ -13,8 +13,8 @@ from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
 from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.steps import Flush, Unneeded
-from tidelog.log.compaction.survivors import BREATH_RECORDS, Rules, emptied
-from tidelog.log.compaction.transactions import PassedTransactions
+from tidelog.log.compaction.survivors import BREATH_RECORDS, PassedTransactions, Rules, emptied
+from tidelog.log.reading import aborted
 from tidelog.sim.disk import PowerCut
 from tidelog.wire.records import NO_TIMESTAMP, Marker, Record, build, build_marker, header, records
 
@@ -211,7 +211,7 @@ def test_aborted_data_goes_first_and_its_marker_only_after_a_horizon():
     transaction(log, 2, False, (b"a", b"never"))
     log.roll(NOW)
     add(log, (b"z", b"3"))
-    assert len(log.aborted_between(0, 5)) == 1
+    assert len(aborted(log.segments, 0, 5)) == 1
     clean(disk, log)
     # Producer 2's batch is the last that is known of it: it stays, without its record.
     assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
@@ -219,14 +219,14 @@ def test_aborted_data_goes_first_and_its_marker_only_after_a_horizon():
     assert controls == [2, 4]
     found = {batch.base_offset: batch for batch in map(header, read_batches(log))}
     assert not found[2].has_delete_horizon, "its transaction has records left"
-    assert len(log.aborted_between(0, 5)) == 1, "its marker still tells what it ended"
+    assert len(aborted(log.segments, 0, 5)) == 1, "its marker still tells what it ended"
     log.producers.expire(WALL + 10**9, 1)
     for moment in (after(1), after(2), after(5_000)):
         log.cleaned_to = 0
         clean(disk, log, moment)
     controls = markers(log)
     assert controls == [2], "the marker of the aborted one is gone, the committed one has records left"
-    assert log.aborted_between(0, 5) == []
+    assert aborted(log.segments, 0, 5) == []
     assert content(log) == {0: (b"a", b"old"), 1: (b"b", b"1"), 5: (b"z", b"3")}
 
 

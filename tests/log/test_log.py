@@ -322,7 +322,7 @@ def test_an_epoch_that_wrote_nothing_goes_with_a_truncation_to_the_end():
     log = filled(2)
     log.assign_epoch(7, 2)
     assert not log.truncate_to(2)
-    assert log.last_epoch == 0
+    assert log.epochs.latest == 0
 
 
 def test_producers_are_truncated_with_the_log():

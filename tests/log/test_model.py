@@ -154,7 +154,7 @@ class Run:
         self.held = found
         self.lost = []
         self.sequences.clear()
-        self.epoch = max(self.epoch, self.log.last_epoch) + 1
+        self.epoch = max(self.epoch, self.log.epochs.latest) + 1
 
     def reopen(self, *, clean):
         if not self.disk.exists("/data/t-0"):

@@ -74,7 +74,7 @@ def test_what_the_batches_contradict_is_dropped_and_nothing_else(checkpoint, exp
     log = open_log(disk, COMPACTED)
     assert list(log.epochs) == entries(expected)
     for data in map(header, read_batches(log)):
-        assert log.epoch_at(data.base_offset) == data.leader_epoch
+        assert log.epochs.epoch_at(data.base_offset) == data.leader_epoch
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -96,7 +96,7 @@ def test_epochs_whose_batches_compaction_removed_are_known_after_a_power_loss(se
     log = open_log(disk, COMPACTED, recovery_point=point)
     assert list(log.epochs)[:4] == before
     for data in map(header, read_batches(log)):
-        assert log.epoch_at(data.base_offset) == data.leader_epoch
+        assert log.epochs.epoch_at(data.base_offset) == data.leader_epoch
     assert log.log_end_offset >= point, end
     after = list(log.epochs)
     disk.lose_power()

@@ -489,7 +489,7 @@ def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, opera
         try:
             if action == "append":
                 data = bytearray(batch(b"a" * number * 9, producer_id=number, producer_epoch=0, base_sequence=0))
-                log.append_as_leader(data, max(number // 3, log.last_epoch), NOW)
+                log.append_as_leader(data, max(number // 3, log.epochs.latest), NOW)
                 held.append(bytes(data))
             elif action == "follow":
                 follow(log, held, number)
@@ -528,7 +528,7 @@ def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, opera
 def follow(log, held, number):
     offset = log.log_end_offset
     chunk = [
-        batch(b"f" * 90, base_offset=offset + i, leader_epoch=max(number, log.last_epoch) + i // 2) for i in range(5)
+        batch(b"f" * 90, base_offset=offset + i, leader_epoch=max(number, log.epochs.latest) + i // 2) for i in range(5)
     ]
     try:
         log.append_as_follower(b"".join(chunk), NOW)

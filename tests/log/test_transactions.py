@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.log.support import NOW, WALL, batch, flush, open_log, options, read_batches, sim_disk
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log import names
+from tidelog.log.reading import aborted
 from tidelog.log.segment import Warm
 from tidelog.log.transactions import Aborted, TransactionIndex
 from tidelog.wire.records import TRANSACTIONAL, Marker, build_marker, header, read_marker, records
@@ -327,7 +328,7 @@ def test_what_was_rolled_after_its_flush_has_its_aborted_transactions_after_a_po
     assert recovery_point == log.segments.active.base_offset
     disk.lose_power()
     again = open_log(disk, recovery_point=recovery_point)
-    assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+    assert aborted(again.segments, 0, 2) == [Aborted(1, 0, 1, 2)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -338,7 +339,7 @@ def test_recovery_loses_no_index_that_was_durable_if_the_power_goes_again(seed):
     for _ in range(3):
         disk.lose_power()
         log = open_log(disk, recovery_point=recovery_point)
-        assert log.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+        assert aborted(log.segments, 0, 2) == [Aborted(1, 0, 1, 2)]
 
 
 def test_a_clean_stop_after_a_recovery_that_was_flushed_keeps_the_aborted_transactions():
@@ -351,7 +352,7 @@ def test_a_clean_stop_after_a_recovery_that_was_flushed_keeps_the_aborted_transa
     recovery_point = flush(log)
     log.close()
     again = open_log(disk, recovery_point=recovery_point, clean=True)
-    assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+    assert aborted(again.segments, 0, 2) == [Aborted(1, 0, 1, 2)]
 
 
 def test_an_index_that_is_made_anew_knows_of_transactions_that_began_before_its_segment():
@@ -365,4 +366,4 @@ def test_an_index_that_is_made_anew_knows_of_transactions_that_began_before_its_
     log.snapshots.remove([1])
     disk.kill()
     again = open_log(disk, recovery_point=recovery_point)
-    assert again.aborted_between(0, 2) == [Aborted(1, 0, 1, 2)]
+    assert aborted(again.segments, 0, 2) == [Aborted(1, 0, 1, 2)]

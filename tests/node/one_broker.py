@@ -23,7 +23,7 @@ from tidelog.effects import (
     Store,
     Sync,
 )
-from tidelog.log.integrity.examination import examine
+from tidelog.log.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.log import test_compaction
-from tidelog.log.contents import Contents
+from tidelog.log.log import Log
 from tidelog.partition.leader import Leader
 from tidelog.sim.mutants.catalogue import FORMER, MUTANTS, applied, find, named
 from tidelog.sim.mutants.hunt import hunt
@@ -89,12 +89,12 @@ def test_a_kill_at_each_operation_of_the_disk_finds_out_a_compaction_that_rename
 
 
 def test_a_mutant_is_undone():
-    before = Leader.may_join, Contents.unsynced
+    before = Leader.may_join, Log.unsynced
     for mutant in (*MUTANTS, *FORMER):
         with applied(mutant):
-            replaced = (Leader.may_join, Contents.unsynced) != before
+            replaced = (Leader.may_join, Log.unsynced) != before
         assert replaced == (mutant.name in ("isr-without-epoch-start", "recovery-point-before-fsync"))
-    assert (Leader.may_join, Contents.unsynced) == before
+    assert (Leader.may_join, Log.unsynced) == before
 
 
 def test_an_unknown_mutant_is_told_with_those_that_there_are():

@@ -15,7 +15,7 @@ from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
-from tidelog.log.integrity.soundness import Unsound
+from tidelog.log.integrity import Unsound
 from tidelog.log.log import Log
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal

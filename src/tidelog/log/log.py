@@ -2,45 +2,43 @@
 
 Synchronous on `ports.Disk`; time is an argument. An append is checked whole before anything changes, then one write,
 then memory; where the write fails, what it left behind is cut off and the log is as it was, or, where even that fails,
-the log is `failed` and refuses every further change.
+the log is `failed`: it serves what it has and refuses every further change.
 
     batch → validation → producers.check → roll? → epochs → one write → index, epochs, producers, log_end_offset
+
+A roll, a truncation or a deletion changes segments, epochs, producers, snapshots and durability together: only here.
 """
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
-from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.log import recovery
-from tidelog.log.access import lookup, reading
-from tidelog.log.access.lookup import TimedOffset
-from tidelog.log.checkpoints import (
-    LEADER_EPOCHS,
-    PARTITION_METADATA,
-)
-from tidelog.log.claim import claim
-from tidelog.log.contents import Contents
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, DiskFull, ErrorCode
+from tidelog.log import names, reading, recovery, retention
+from tidelog.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+from tidelog.log.durability import Durability
 from tidelog.log.epochs import EpochCache
-from tidelog.log.index import MAX_RELATIVE_OFFSET
+from tidelog.log.producers import Producers
+from tidelog.log.reading import TimedOffset
+from tidelog.log.recovery import aborted, claim
+from tidelog.log.rolling import base_for, count_fitting, has_room, roll_age_ms
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
-from tidelog.log.validation import check_client_batch, check_own_batch, recompressed, stamp_time
-from tidelog.model import Time, TopicPartition
-from tidelog.ports import Buffer, Disk
-from tidelog.wire.records import (
-    CONTROL,
-    LOG_APPEND_TIME,
-    BatchHeader,
-    batches,
-    check_crc,
-    header,
-    stamp,
-    stamp_create_time,
+from tidelog.log.validation import (
+    Rules,
+    check_client_batch,
+    check_follower_batches,
+    check_own_batch,
+    recompressed,
+    stamp_time,
+    writable,
 )
+from tidelog.model import Time, TopicPartition
+from tidelog.ports import Buffer, Disk, File
+from tidelog.wire.records import CONTROL, LOG_APPEND_TIME, BatchHeader, batches, header, stamp, stamp_create_time
 
 NO_TIMESTAMP = -1
 
@@ -58,9 +56,47 @@ class Appended(NamedTuple):
     bytes: int = 0
 
 
-class Log(Contents):
-    """What the layers above see: `open`, `append_as_leader`, `append_as_follower`, `read` and the look-ups, beside the
-    changes that are defined in `Contents`. Every method that touches the disk may raise DiskFailed."""
+class Log:
+    """`log_start_offset` ≤ `log_end_offset`, the next record's offset; `config` may be replaced at any time. Every
+    method that touches the disk may raise DiskFailed."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        *,
+        partition: TopicPartition,
+        topic_id: bytes,
+        config: TopicConfig,
+        loaded: recovery.Loaded,
+        now: Time,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.folder = segments.folder
+        self.segments = segments
+        self.config = config
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.snapshots = loaded.snapshots
+        self.failed = False
+        self.cleaned_to = 0
+        """One past the last offset that compaction has seen; the log below holds each key once."""
+        self.cuts = 0
+        """How often records were taken out of the log: whoever rewrites a part of it begins anew."""
+        self.replacing: Sequence[Segment] = ()
+        """Segments whose `.swap` files stand beside those that they are to replace."""
+        active = segments.active
+        self._cut = active.size > 0 and loaded.marks.is_above(active.base_offset)
+        self._disk = segments.disk
+        self._doomed: list[str] = []
+        self.durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)
+        self.durability.dirty, self.durability.epochs_synced = loaded.dirty, loaded.epochs_synced
+        if loaded.repaired:
+            self.durability.roll(loaded.repaired, due=False)
+        if loaded.epochs_changed:
+            self.durability.save_epochs(self.epochs)
 
     @classmethod
     def open(
@@ -96,21 +132,34 @@ class Log(Contents):
             log.durability.change(f"{folder}/{LEADER_EPOCHS}")
         return log
 
-    # What it is.
+    def __repr__(self) -> str:
+        state = " failed" if self.failed else ""
+        return f"<{type(self).__name__} {self.partition} [{self.log_start_offset}, {self.log_end_offset}){state}>"
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._rules = rules = Rules.of(config)
+        self.segments.set_index_interval(config.index_interval_bytes)
+        self._roll_ms = roll_age_ms(config, rules, self.partition)
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size at which a segment is full."""
+        return self._rules.segment_bytes
+
+    @property
+    def recovery_point(self) -> int:
+        return self.durability.recovery_point
 
     @property
     def size(self) -> int:
         """Bytes of all log files."""
         return self.segments.size
-
-    @property
-    def last_epoch(self) -> int:
-        """The latest leader epoch that the log knows; -1 without any."""
-        return self.epochs.latest
-
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at `offset`; -1 where it is not known."""
-        return self.epochs.epoch_at(offset)
 
     # Appending.
 
@@ -143,7 +192,7 @@ class Log(Contents):
         if rules.compression is not None and rules.compression != batch.compression and not batch.is_control:
             records = recompressed(records, batch, rules)
             batch = header(records)
-        data = _writable(records)
+        data = writable(records)
         if rules.log_append_time:
             batch = stamp_time(data, batch, now.wall)
         elif batch.attributes & LOG_APPEND_TIME:
@@ -152,20 +201,16 @@ class Log(Contents):
         last_offset = first_offset + batch.last_offset_delta
         stamp(data, 0, first_offset, leader_epoch)
 
-        segment = self._room(batch.length, last_offset, batch.max_timestamp, now)
+        segment = self.segments.active
+        if not has_room(segment, batch, last_offset, rules, self._roll_ms, now) or self._cut:
+            self.roll(now)
+            segment = self.segments.active
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch, first_offset)
         self._write(segment, data)
         self._take_in(segment, batch, first_offset, data)
         time = now.wall if rules.log_append_time else NO_TIMESTAMP
         return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
-
-    def take_epochs(self, epochs: EpochCache) -> None:
-        """Know the epochs as the log does that this is a copy of: some began with records that compaction took, and
-        some have none."""
-        if self.epochs != epochs:
-            self.epochs = EpochCache(epochs)
-            self.durability.save_epochs(self.epochs)
 
     def append_as_follower(self, records: Buffer, now: Time) -> Appended | None:
         """Append the whole batches of a fetch as they are; None where there is none. An incomplete batch at the end is
@@ -180,11 +225,11 @@ class Log(Contents):
         first, last = found[0], found[-1]
         rest: Sequence[BatchHeader] = found
         while rest:
-            count = self._fitting(rest, now)
+            count = 0 if self._cut else count_fitting(self.segments.active, rest, self._rules, self._roll_ms, now)
             self._append_run(view, rest[:count])
             rest = rest[count:]
             if rest:
-                self.roll(now, self._base_for(rest[0]))
+                self.roll(now, base_for(rest[0], self.log_end_offset))
         return Appended(
             first.base_offset,
             last.last_offset,
@@ -193,12 +238,6 @@ class Log(Contents):
             batches=len(found),
             bytes=last.end,
         )
-
-    def _base_for(self, batch: BatchHeader) -> int:
-        """0, where the log ends, even if offsets are missing up to the batch: to recovery, a hole between two segments
-        is one that was lost, and it would drop what follows."""
-        is_far = batch.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
-        return batch.base_offset if is_far else 0
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
         """Offsets ascend from the log's end. A log without records may begin inside a batch (its start, or its
@@ -209,13 +248,7 @@ class Log(Contents):
         if first.base_offset < expected <= first.last_offset and expected == self.log_start_offset:
             self.truncate_fully_and_start_at(first.base_offset, log_start_offset=expected)
             expected = first.base_offset
-        for batch in found:
-            if batch.base_offset < expected or batch.last_offset_delta < 0:
-                raise ApiError(
-                    ErrorCode.CORRUPT_MESSAGE, f"{self.partition}: offset {batch.base_offset} where {expected} was due"
-                )
-            check_crc(view, batch)
-            expected = batch.base_offset + batch.last_offset_delta + 1
+        check_follower_batches(view, found, expected, self.partition)
 
     def _append_run(self, view: memoryview, run: Sequence[BatchHeader]) -> None:
         """Batches that lie side by side and fit the active segment, in one write."""
@@ -237,41 +270,84 @@ class Log(Contents):
         for batch in run:
             self._take_in(segment, batch, batch.base_offset, view)
 
-    def _room(self, length: int, last_offset: int, max_timestamp: int, now: Time) -> Segment:
-        """The active segment, rolled first where the batch does not fit."""
-        segment = self.segments.active
-        rules = self._rules
-        if (
-            segment.has_room(length, last_offset, rules.segment_bytes, rules.segment_index_bytes)
-            and not (segment.size and self._waited(segment, max_timestamp, now) > self._roll_ms)
-            and not self._cut
-        ):
-            return segment
-        self.roll(now)
-        return self.segments.active
+    def _take_in(self, segment: Segment, batch: BatchHeader, base_offset: int, data: Buffer) -> None:
+        """The batch was written: now it is part of the log."""
+        last_offset = base_offset + batch.last_offset_delta
+        segment.note(batch.length, last_offset, batch.latest_timestamp)
+        self.log_end_offset = last_offset + 1
+        if batch.producer_id >= 0:
+            marker = None
+            if batch.attributes & CONTROL:
+                marker = recovery.marker_of(memoryview(data)[batch.position : batch.end])
+            ended = self.producers.apply(batch, base_offset, marker)
+            if ended is not None and not ended.committed:
+                segment.note_aborted(aborted(ended, self.producers))
+        else:
+            self.producers.end_offset = last_offset + 1
+        self.durability.dirty = True
 
-    def _fitting(self, found: Sequence[BatchHeader], now: Time) -> int:
-        """How many of the batches fit the active segment. Empty, it takes at least one, if it can hold the offset: a
-        follower must not refuse what its leader accepted."""
-        if self._cut:
-            return 0
-        if self._fits(found, now):
-            return len(found)
-        count = bisect_left(range(len(found)), True, key=lambda last: not self._fits(found[: last + 1], now))
-        active = self.segments.active
-        if count == 0 and active.size == 0 and found[0].last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
-            return 1
-        return count
+    def _write(self, segment: Segment, data: Buffer) -> None:
+        """All bytes or none: a torn tail would be read as corrupt."""
+        if self.durability.epochs_lag:
+            self.durability.save_epochs(self.epochs)
+        try:
+            segment.write(data)
+        except DiskFailed:
+            with self._all_or_failed():
+                segment.file.truncate(segment.size)
+            raise
 
-    def _fits(self, run: Sequence[BatchHeader], now: Time) -> bool:
-        segment = self.segments.active
-        rules = self._rules
-        length = run[-1].end - run[0].position
-        entries = min(len(run), length // max(1, segment.index_interval) + 1)
-        if not segment.has_room(length, run[-1].last_offset, rules.segment_bytes, rules.segment_index_bytes, entries):
+    # Epochs.
+
+    def take_epochs(self, epochs: EpochCache) -> None:
+        """Know the epochs as the log does that this is a copy of: some began with records that compaction took, and
+        some have none."""
+        if self.epochs != epochs:
+            self.epochs = EpochCache(epochs)
+            self.durability.save_epochs(self.epochs)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset` and write the checkpoint; whether that changed anything. A new
+        leader does this before its first append."""
+        if not self.epochs.assign(epoch, start_offset):
             return False
-        newest = max(batch.max_timestamp for batch in run)
-        return not segment.size or self._waited(segment, newest, now) <= self._roll_ms
+        self._write_epochs()
+        return True
+
+    # Rolling.
+
+    def roll(self, now: Time, base_offset: int = 0) -> None:
+        """Begin a new segment at the end of the log, or at `base_offset` if that is later.
+
+        Behind a cut, and without records, it begins where the records end, not the log: that may have been cut in a
+        hole, and to recovery a hole between two segments is a segment that was lost, and what follows it goes."""
+        self._check_usable()
+        old = self.segments.active
+        base = max(self.log_end_offset if old.size and not self._cut else old.next_offset(), base_offset)
+        if old.base_offset == base:
+            self._cut = False
+            return
+        paths = old.write_indexes()
+        self.producers.end_offset = base
+        try:
+            paths.append(self.snapshots.write(self.producers))
+        finally:
+            self.producers.end_offset = max(base, self.log_end_offset)
+        try:
+            self.segments.create(base, now.wall)
+        except DiskFailed:
+            self.failed = self._disk.exists(self.segments.describe(base, 0, 0).path(names.LOG))  # not to be overtaken
+            raise
+        self._cut = False
+        old.deactivate()
+        self.durability.roll(paths)
+
+    def _maybe_roll(self, now: Time) -> bool:
+        """Whether there was room to."""
+        with suppress(DiskFull):
+            self.roll(now)
+            return True
+        return False
 
     # Reading.
 
@@ -296,11 +372,7 @@ class Log(Contents):
     def aborted(self, offset: int, piece: FileSlice, limit: int) -> list[Aborted]:
         """The aborted transactions that a reader of committed records must know of, to read `piece`, which `read` gave
         for this offset and limit."""
-        return self.aborted_between(offset, reading.end_of(self.segments, offset, piece, limit))
-
-    def aborted_between(self, offset: int, end: int) -> list[Aborted]:
-        """The aborted transactions with records in [offset, end)."""
-        return reading.aborted(self.segments, offset, end)
+        return reading.aborted(self.segments, offset, reading.end_of(self.segments, offset, piece, limit))
 
     def bytes_between(self, offset: int, limit: int) -> int:
         """About how many bytes of batches lie in [offset, limit): exact near the end; never 0 where there are any."""
@@ -308,21 +380,221 @@ class Log(Contents):
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimedOffset | None:
         """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None without one."""
-        try:
-            found = lookup.first_at(self.segments, timestamp, self.log_start_offset)
-        except CorruptLog as error:
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        return found if found is not None and found.offset < limit else None
+        return reading.first_at(self.segments, timestamp, self.log_start_offset, limit)
 
     def max_timestamp_offset(self) -> TimedOffset | None:
         """The record with the latest timestamp; None where no record has one."""
+        return reading.latest(self.segments)
+
+    # Truncating and deleting.
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop every record at or above `offset`, and the batch that holds it; whether there were any. The caller then
+        checkpoints the recovery point, which may have gone back.
+
+        What is appended next goes into a new file: a power loss may bring the old tail back, and must not be able to
+        bring it back *behind* new records."""
+        self._check_usable()
+        if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(self.log_end_offset):
+                self._write_epochs()
+            return False
+        if offset < self.segments.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        with self._all_or_failed():
+            self._interrupt(offset)
+            keep = self.segments.floor(offset) + 1
+            if keep < len(self.segments):
+                self._discard(self.segments.retire_from(keep))
+                self._disk.sync_folder(self.folder)  # a power loss must not keep them behind what is cut off below
+                self.segments.activate()
+            end = self.segments.active.truncate(offset)
+            self._begin_anew()
+            self.durability.truncate(end)
+            self.log_end_offset = end
+            self.cleaned_to = min(self.cleaned_to, end)
+            self.log_start_offset = min(self.log_start_offset, end)
+            if self.epochs.truncate_from_end(end):
+                self._write_epochs()
+            self._truncate_producers(end)
+        return True
+
+    def _truncate_producers(self, end: int) -> None:
+        """They are as of offset `end` again."""
+        self.snapshots.remove_outside(-1, end)
+        self.producers = recovery.rebuild_producers(self.segments, self.snapshots, end)
+
+    def _begin_anew(self) -> None:
+        active = self.segments.active
+        self._cut = active.size > 0
+        if not self._cut:
+            self._discard(self.segments.retire_from(len(self.segments) - 1))
+            self.segments.create(active.base_offset, active.created)
+
+    def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
+        """Drop everything; the next batch has `offset`, maybe below `log_start_offset`, where the log then ends."""
+        self._check_usable()
+        start = offset if log_start_offset is None else log_start_offset
+        with self._all_or_failed():
+            self._interrupt(0)
+            created = self.segments.active.created
+            self._discard(self.segments.retire_from(0))
+            self.segments.create(offset, created)
+            self.durability.truncate(offset)
+            self.log_start_offset = self.log_end_offset = start
+            self.epochs.clear()
+            self._write_epochs()
+            self.snapshots.remove(list(self.snapshots.offsets))
+            self.producers = Producers(end_offset=start)
+
+    def advance_start(self, offset: int) -> bool:
+        """Records below `offset` are gone (DeleteRecords, or the leader's start); whether the start moved. ApiError
+        OFFSET_OUT_OF_RANGE above the log's end."""
+        if offset > self.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition}: offset {offset} is beyond the log's end")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        if self.epochs.truncate_from_start(offset):
+            self._write_epochs()
+        return True
+
+    def delete_old_segments(self, now: Time, high_watermark: int) -> list[str]:
+        """Take segments out of the log by retention.ms, retention.bytes and the log's start, never one that reaches
+        beyond the high watermark. The paths to remove after file.delete.delay.ms, truncated ones among them."""
+        self._check_usable()
+        count = retention.deletable(
+            self.segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=high_watermark,
+            now_wall=now.wall,
+        )
+        if count == len(self.segments) and not self._maybe_roll(now):
+            count -= 1
+        if count:
+            with self._all_or_failed():
+                self._interrupt(self.cleaned_to)
+                bases = [segment.base_offset for segment in list(self.segments)[:count]]
+                self._discard(self.segments.retire_first(count))
+                self.snapshots.remove(bases)
+                self.advance_start(max(self.segments.base_offset, self.log_start_offset))
+        doomed, self._doomed = self._doomed, []
+        return doomed
+
+    # Replacing, for compaction.
+
+    def _interrupt(self, cleaned_to: int) -> None:
+        """Records go: what was to replace segments may hold them, and after a crash would bring them back."""
+        self.cuts += 1
+        self.cleaned_to = min(self.cleaned_to, cleaned_to)
+        withdrawn = self.replacing
+        for segment in withdrawn:
+            segment.remove_files()
+        self.replacing = ()
+        if withdrawn or self.segments.take_names():
+            self._disk.sync_folder(self.folder)
+
+    def replace_segments(self, old: Sequence[Segment]) -> list[str]:
+        """Make `replacing` part of the log in the place of `old`; the paths to remove later."""
+        with self._all_or_failed():
+            new, self.replacing = self.replacing, ()
+            renamed = self.segments.replace(old, new)
+            self.durability.forget([path.removesuffix(names.DELETED) for path in renamed])
+            bases = {segment.base_offset for segment in new}
+            self.snapshots.remove([segment.base_offset for segment in old if segment.base_offset not in bases])
+        return renamed
+
+    def _discard(self, renamed: list[str]) -> None:
+        self._doomed += renamed
+        self.durability.forget([path.removesuffix(".deleted") for path in renamed])
+
+    # Durability.
+
+    def flush_due(self, now: Time) -> bool:
+        """Whether what was appended is to be synced: by flush.messages, by flush.ms, or since a segment was rolled."""
+        rules = self._rules
+        return self.durability.is_due(self.log_end_offset, rules.flush_messages, rules.flush_ms, now.mono)
+
+    def unsynced(self) -> list[File]:
+        """The files to sync, in this order, so that everything up to the present log_end_offset is durable. When that
+        has happened, the caller says `mark_synced` with that offset; if it fails, the folder is offline."""
+        durability = self.durability
+        active = self.segments.active.file if durability.dirty else None
+        return durability.collect(self.log_end_offset, active)
+
+    def mark_synced(self, offset: int) -> bool:
+        """The files given out when the log ended at `offset` were synced; whether the recovery point moved."""
+        return self.durability.complete(offset, self.log_end_offset)
+
+    def changed_in_place(self, segment: Segment) -> None:
+        """Bytes of an old segment were mended; they are synced with the next flush."""
+        self.durability.change(segment.path(names.LOG))
+
+    def close(self, *, clean: bool = True) -> None:
+        """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
+        if clean and not self.failed:
+            self._settle()
+        self.durability.close()
+        self.segments.cool()
+
+    def _settle(self) -> None:
+        durability = self.durability
+        active = self.segments.active
+        has_snapshot = self.log_end_offset in self.snapshots.offsets
+        is_written = active.size == 0 or (has_snapshot and not active.has_aborted)  # recovery writes only the former
+        if is_written and durability.is_idle and durability.recovery_point == self.log_end_offset:
+            return
+        paths = active.write_indexes() if active.size else []
+        if self.log_end_offset > self.log_start_offset:
+            self.producers.end_offset = self.log_end_offset
+            paths.append(self.snapshots.write(self.producers))
+        durability.roll(paths)
+        durability.change(f"{self.folder}/{LEADER_EPOCHS}")
+        durability.settle(self.log_end_offset, active.file)
+
+    def retire(self, name: str) -> str:
+        """The log is deleted: close it and give its folder another name (`….<id>-delete`) beside the old one; the new
+        path, to be removed later."""
+        self.close(clean=False)
+        self.failed = True
+        target = f"{self.folder.rsplit('/', 1)[0]}/{name}"
+        self._disk.rename(self.folder, target)
+        return target
+
+    # Inside.
+
+    def _write_epochs(self) -> None:
+        """Where there is no room, before the next append."""
+        with suppress(DiskFull):
+            self.durability.save_epochs(self.epochs)
+
+    def _check_usable(self) -> None:
+        if self.failed:
+            log_folder = self.folder.rsplit("/", 1)[0]
+            raise DiskFailed(log_folder, f"{self.partition}: the log is offline after a disk failure")
+
+    @contextmanager
+    def _all_or_failed(self) -> Iterator[None]:
+        """Changes of several files: half of them is no state to go on from."""
         try:
-            return lookup.latest(self.segments)
-        except CorruptLog as error:
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+            yield
+        except DiskFull as full:
+            self.failed = True
+            raise DiskFailed(full.folder, full.reason) from full
+        except (DiskFailed, CorruptLog):
+            self.failed = True
+            raise
 
-
-def _writable(records: Buffer) -> bytearray | memoryview:
-    if isinstance(records, memoryview):
-        return bytearray(records) if records.readonly else records
-    return records if isinstance(records, bytearray) else bytearray(records)
+    def check_invariants(self) -> None:
+        """What must hold after every call."""
+        assert 0 <= self.log_start_offset <= self.log_end_offset, self
+        assert 0 <= self.recovery_point <= self.log_end_offset, (self, self.recovery_point)
+        assert self.segments.active is self.segments[-1], self
+        assert self.segments.active.base_offset <= self.log_end_offset, self
+        assert self.producers.end_offset == self.log_end_offset, (self, self.producers)
+        bases = [segment.base_offset for segment in self.segments]
+        assert bases == sorted(set(bases)), bases
+        self.epochs.check_invariants()

@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog
 from tidelog.log import names
-from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, read_epochs
+from tidelog.log.checkpoints import (
+    LEADER_EPOCHS,
+    OLD,
+    PARTITION_METADATA,
+    format_partition_metadata,
+    read_epochs,
+    read_partition_metadata,
+)
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.interrupted import finish, remove_all
@@ -26,7 +33,8 @@ from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
 from tidelog.log.transactions import Aborted
 from tidelog.log.truncation_markers import TruncationMarkers, marked_in
-from tidelog.model import NO_EPOCH, Time
+from tidelog.model import NO_EPOCH, NO_ID, Time
+from tidelog.ports import Disk
 from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
 
 
@@ -374,3 +382,23 @@ def _snapshot_offsets(found: list[str]) -> Iterator[int]:
         offset = names.offset_of(name)
         if offset is not None and names.is_kind(name, names.SNAPSHOT):
             yield offset
+
+
+def claim(disk: Disk, folder: str, topic_id: bytes, *, is_new: bool) -> bytes:
+    """The topic id of the folder, written where it is missing, or torn while nothing of the log was durable yet
+    (`is_new`). CorruptLog where the folder is of another topic."""
+    path = f"{folder}/{PARTITION_METADATA}"
+    try:
+        found = read_partition_metadata(disk.read(path), path)
+    except FileNotFoundError:
+        found = NO_ID
+    except CorruptLog:
+        if not is_new:
+            raise
+        found = NO_ID
+    if found == NO_ID and topic_id != NO_ID:
+        disk.replace(path, format_partition_metadata(topic_id), durable=False)
+        return topic_id
+    if topic_id not in (NO_ID, found):
+        raise CorruptLog(f"{path}: the folder is of another topic of this name")
+    return found

@@ -10,10 +10,17 @@ from contextlib import suppress
 
 from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.log import names
-from tidelog.log.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from tidelog.log.integrity.memory import Soundness
+from tidelog.log.index import (
+    MAX_RELATIVE_OFFSET,
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    BatchPosition,
+    OffsetIndex,
+    Tail,
+    TimeIndex,
+)
 from tidelog.log.scan import find, walk
-from tidelog.log.tail import BatchPosition, Tail
+from tidelog.log.soundness import Soundness
 from tidelog.log.transactions import Aborted, TransactionIndex
 from tidelog.ports import Buffer, Disk, File
 from tidelog.wire.records import BatchHeader
@@ -383,6 +390,10 @@ class Segment:
         """Rename the segment's files to `.deleted`; the new paths, which may be removed later."""
         self.deactivate()
         return self.rename(self.suffix + names.DELETED)
+
+    def remove_files(self) -> None:
+        for kind in names.SEGMENT_FILES:
+            self.disk.remove(self.path(kind))
 
     def rename(self, suffix: str) -> list[str]:
         """Give the files another suffix; their new paths."""

@@ -82,8 +82,7 @@ class Segments:
         """A new, empty active segment. Where the disk refuses, no file of it is left behind, if that can be had."""
         segment = self.describe(base_offset, 0, now_wall)
         path = segment.path(names.LOG)
-        for kind in names.SEGMENT_FILES:
-            self.disk.remove(segment.path(kind))
+        segment.remove_files()
         try:
             self.disk.open(path, create=True).close()
         except DiskFailed:
@@ -108,6 +107,13 @@ class Segments:
         self._items[number : number + len(old)] = new
         self._bases = [segment.base_offset for segment in self._items]
         return [path for segment in old for path in segment.retire()]
+
+    def take_names(self) -> bool:
+        """Let segments that replaced others have their own names; whether there were any to get one."""
+        nameless = [segment for segment in self._items if segment.suffix]
+        for segment in nameless:
+            segment.rename("")
+        return bool(nameless)
 
     def retire_from(self, number: int) -> list[str]:
         """Take the segments from this one on out of the log, newest first; their renamed files."""

@@ -5,10 +5,12 @@ records: a compacted topic refuses those without a key, and a topic with a `comp
 Codes are Kafka's; which check comes first is, too.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.config.topic import TopicConfig
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
 from tidelog.ports import Buffer
 from tidelog.wire.compression import Compression, named
 from tidelog.wire.records import (
@@ -113,6 +115,26 @@ def check_own_batch(buffer: Buffer, rules: Rules) -> BatchHeader:
     assert batch.length == len(buffer), batch
     check_size(batch.length, rules)
     return batch
+
+
+def check_follower_batches(
+    view: memoryview, found: Iterable[BatchHeader], expected: int, partition: TopicPartition
+) -> None:
+    """ApiError CORRUPT_MESSAGE unless the batches of a fetch ascend from the `expected` offset, and are whole."""
+    for batch in found:
+        if batch.base_offset < expected or batch.last_offset_delta < 0:
+            raise ApiError(
+                ErrorCode.CORRUPT_MESSAGE, f"{partition}: offset {batch.base_offset} where {expected} was due"
+            )
+        check_crc(view, batch)
+        expected = batch.base_offset + batch.last_offset_delta + 1
+
+
+def writable(buffer: Buffer) -> bytearray | memoryview:
+    """The batch in memory that may be stamped: its own where that is writable, else a copy."""
+    if isinstance(buffer, memoryview):
+        return bytearray(buffer) if buffer.readonly else buffer
+    return buffer if isinstance(buffer, bytearray) else bytearray(buffer)
 
 
 def check_size(length: int, rules: Rules) -> None:

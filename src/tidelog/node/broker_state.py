@@ -17,7 +17,7 @@ from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
 from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptions, SetLogLevels
 from tidelog.errors import DiskFailed, ErrorCode
-from tidelog.log.integrity.soundness import Unsound
+from tidelog.log.integrity import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder

@@ -13,7 +13,7 @@ from tidelog.alarms import Alarm
 from tidelog.coordinator.coordinator import Coordinator
 from tidelog.effects import Append, Effect, Event
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
-from tidelog.log.integrity.soundness import Unsound
+from tidelog.log.integrity import Unsound
 from tidelog.model import Time, TopicPartition, earliest
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader

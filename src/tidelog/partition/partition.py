@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.log.integrity import soundness
+from tidelog.log import integrity
 from tidelog.log.log import Appended, Log
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.model import Time as Moment
@@ -332,7 +332,7 @@ class Partition:
         """For whoever may read: of a replica without a role nobody knows whether it still is one. May be Unsound."""
         if self.role is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return soundness.read(self.log, offset, max_bytes, limit, at_least_one=at_least_one)
+        return integrity.read(self.log, offset, max_bytes, limit, at_least_one=at_least_one)
 
     @property
     def last_stable_offset(self) -> int:

@@ -33,7 +33,7 @@ from tidelog.effects import (
     Store,
     Sync,
 )
-from tidelog.log.integrity.examination import Verdict
+from tidelog.log.examination import Verdict
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.connections.dialer import Dialer

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tidelog.effects import Examine, Remove, Replace, Sync
 from tidelog.errors import DiskFailed, DiskFull
-from tidelog.log.integrity.examination import Verdict, examine
+from tidelog.log.examination import Verdict, examine
 from tidelog.ports import Disk
 from tidelog.shell.thread_pool import ThreadPool
 

@@ -25,7 +25,7 @@ from tidelog.effects import (
     Sync,
 )
 from tidelog.errors import DiskFailed, DiskFull
-from tidelog.log.integrity.examination import examine
+from tidelog.log.examination import examine
 from tidelog.ports import File, Operation, StoreResult
 from tidelog.sim.disk import PowerCut
 

@@ -59,7 +59,7 @@ def waits_for_a_marker(_response: Any, pending: Any) -> bool:
 
 
 PARTITION = "tidelog.partition.partition:Partition"
-CONTENTS = "tidelog.log.contents:Contents"
+LOG = "tidelog.log.log:Log"
 LEADERS = "tidelog.controller.leaders"
 ELECTIONS = "tidelog.controller.commands.elections"
 GROUPS = "tidelog.coordinator.group"
@@ -91,9 +91,9 @@ PROBES: Mapping[str, Probe] = {
         "tidelog.api.records.fetch_partition:closest_replica", lambda broker: broker is not None
     ),
     # The log.
-    "rolled": Probe(f"{CONTENTS}.roll", always),
-    "truncated": Probe(f"{CONTENTS}.truncate_to", bool),
-    "old segments deleted": Probe(f"{CONTENTS}.delete_old_segments", bool),
+    "rolled": Probe(f"{LOG}.roll", always),
+    "truncated": Probe(f"{LOG}.truncate_to", bool),
+    "old segments deleted": Probe(f"{LOG}.delete_old_segments", bool),
     "recovered": Probe("tidelog.log.recovery:_recover_segment", always),
     "torn tail cut": Probe("tidelog.log.recovery:_recover_segment", lambda result: not result[1]),
     "compaction finished at start": Probe("tidelog.log.interrupted:_swap_in", always),

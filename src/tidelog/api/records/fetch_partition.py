@@ -11,7 +11,7 @@ from tidelog.api.records.leaders import MOVED, find, present_leader
 from tidelog.api.records.sessions import FetchedPartition, Session, UnknownPartition, Wanted
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.log.integrity.soundness import Unsound
+from tidelog.log.integrity import Unsound
 from tidelog.model import NO_EPOCH, NO_ID
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog, DiskFailed
-from tidelog.log import names
+from tidelog.log import names, reading
 from tidelog.log.compaction import replacement
 from tidelog.log.compaction.candidates import Candidate
 from tidelog.log.compaction.offset_map import OffsetMap
-from tidelog.log.compaction.rewritten import Rewritten
+from tidelog.log.compaction.replacement import Rewritten
 from tidelog.log.compaction.steps import Flush, Steps, Worked
-from tidelog.log.compaction.survivors import BREATH_RECORDS, Rules, emptied, last_of_producers
-from tidelog.log.compaction.transactions import PassedTransactions
+from tidelog.log.compaction.survivors import BREATH_RECORDS, PassedTransactions, Rules, emptied, last_of_producers
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.log import Log
 from tidelog.log.recovery import marker_of
@@ -81,7 +80,7 @@ def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bo
     newest.end = found.first_dirty
     for segment in dirty:
         reach = _reach(log, segment)
-        passed.add(log.aborted_between(max(segment.base_offset, found.first_dirty), reach))
+        passed.add(reading.aborted(log.segments, max(segment.base_offset, found.first_dirty), reach))
         for chunk, batch in _walk(segment, found.first_dirty):
             if newest.is_full:
                 return True
@@ -133,7 +132,7 @@ def _rewrite(log: Log, group: list[Segment], rules: Rules, cuts: int) -> Steps[l
     survivor = batch = None
     try:
         for segment in group:
-            rules.transactions.add(log.aborted_between(segment.base_offset, _reach(log, segment)))
+            rules.transactions.add(reading.aborted(log.segments, segment.base_offset, _reach(log, segment)))
             for chunk, batch in _walk(segment):
                 survivor = yield from rules.survivor(chunk, batch)
                 yield Worked(batch.length + (len(survivor.data) if survivor is not None else 0))

@@ -3,28 +3,94 @@
 A record stays if nothing newer of its key is known; a tombstone also goes once its batch's delete horizon has passed.
 The first pass that meets a tombstone, or a marker of which nothing else is left, gives the batch its horizon: it then
 stands where the base timestamp was. An empty batch stays where it is the last thing known of its producer.
+
+Of transactions, the data of aborted ones goes, and later the markers that ended them. A marker stays while a record of
+its transaction was there in this pass: without it a reader could not tell how the transaction ended. A pass that meets
+the marker alone gives it a delete horizon, and one after the horizon drops it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from tidelog.errors import CorruptLog
 from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.steps import Steps, Worked
-from tidelog.log.compaction.transactions import PassedTransactions
 from tidelog.log.producers import Producers
 from tidelog.log.recovery import marker_of
+from tidelog.log.transactions import Aborted
 from tidelog.wire.record_format import outline
 from tidelog.wire.records import (
     DELETE_HORIZON,
     NO_TIMESTAMP,
     BatchBuilder,
     BatchHeader,
+    Marker,
     payload_of,
     rebuild,
     records,
 )
+
+
+class PassedTransactions:
+    """Told of every batch of a part of the log, in order."""
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[int, Aborted]] = []
+        self._aborted: dict[int, Aborted] = {}
+        self._seen: set[int] = set()
+        self._committed: set[int] = set()
+        self._kept: list[Aborted] = []
+
+    def __repr__(self) -> str:
+        return f"<PassedTransactions {len(self._aborted)} aborted, {len(self._committed)} committed ones open>"
+
+    def add(self, aborted: Iterable[Aborted]) -> None:
+        """Those that reach into the next part; one that spans several parts may come again."""
+        for entry in aborted:
+            heappush(self._coming, (entry.first_offset, entry))
+
+    def take_kept(self) -> list[Aborted]:
+        """Aborted transactions that ended since this was last asked and of which data was seen: they stay in the
+        transaction index."""
+        kept, self._kept = self._kept, []
+        return kept
+
+    def is_aborted(self, batch: BatchHeader) -> bool:
+        """Whether this batch of records belongs to an aborted transaction."""
+        self._begin(batch.last_offset)
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self._aborted:
+            self._seen.add(batch.producer_id)
+            return True
+        self._committed.add(batch.producer_id)
+        return False
+
+    def is_marker_alone(self, batch: BatchHeader, marker: Marker | None) -> bool:
+        """Whether of the transaction that this control batch ended nothing was seen."""
+        self._begin(batch.last_offset)
+        producer = batch.producer_id
+        if marker is None:
+            return False
+        if marker.committed:
+            alone = producer not in self._committed
+            self._committed.discard(producer)
+            return alone
+        entry = self._aborted.pop(producer, None)
+        if entry is None or producer not in self._seen:
+            return True
+        self._seen.discard(producer)
+        self._kept.append(entry)
+        return False
+
+    def _begin(self, offset: int) -> None:
+        """Transactions that begin up to this offset are open now."""
+        while self._coming and self._coming[0][0] <= offset:
+            entry = heappop(self._coming)[1]
+            self._aborted.setdefault(entry.producer_id, entry)
+
 
 BREATH_RECORDS = 250
 """Records that are looked at in one go: half a millisecond."""

@@ -11,9 +11,8 @@ from itertools import count
 from tidelog.alarms import Alarm
 from tidelog.effects import Ask, Effect, Event, Examine, Stretch
 from tidelog.errors import DiskFailed, ErrorCode
-from tidelog.log.integrity.examination import Fault, Verdict
-from tidelog.log.integrity.soundness import Unsound, believe, learn
-from tidelog.log.integrity.splice import splice
+from tidelog.log.examination import Fault, Verdict
+from tidelog.log.integrity import Unsound, believe, learn, splice
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
 from tidelog.model import NO_LEADER, Time

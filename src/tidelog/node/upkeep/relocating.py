@@ -15,8 +15,8 @@ from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect, Event, Remove, Sync
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
-from tidelog.log.integrity import soundness
-from tidelog.log.integrity.soundness import Unsound
+from tidelog.log import integrity
+from tidelog.log.integrity import Unsound
 from tidelog.log.log import Log
 from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
@@ -179,7 +179,7 @@ class Relocations:
         end = source.log_end_offset
         if copy.log_end_offset == end:
             return None
-        piece = soundness.read(source, copy.log_end_offset, SLICE_BYTES, end, at_least_one=True)
+        piece = integrity.read(source, copy.log_end_offset, SLICE_BYTES, end, at_least_one=True)
         if piece is None:  # the source was cut in a hole, and offsets at its end have no records: more will come
             return 0
         data = piece.file.read(piece.position, piece.length)

@@ -25,7 +25,7 @@ class Mutant:
 
 PARTITION = "tidelog.partition.partition:Partition"
 LEADER = "tidelog.partition.leader:Leader"
-CONTENTS = "tidelog.log.contents:Contents"
+LOG = "tidelog.log.log:Log"
 
 MUTANTS = (
     Mutant(
@@ -91,7 +91,7 @@ MUTANTS = (
     Mutant(
         "producers-not-truncated",
         "a truncated log remembers what producers had sent",
-        ((f"{CONTENTS}._truncate_producers", replacements.keep_producers),),
+        ((f"{LOG}._truncate_producers", replacements.keep_producers),),
         expects=("I26", "I10"),
     ),
     Mutant(
@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         "recovery-point-before-fsync",
         "the recovery point moves before the records are durable",
-        ((f"{CONTENTS}.unsynced", replacements.recover_from_here),),
+        ((f"{LOG}.unsynced", replacements.recover_from_here),),
         expects=("I30", "I2", "I9"),
     ),
     Mutant(

@@ -11,7 +11,6 @@ from tidelog.controller.leaders import Life
 from tidelog.coordinator.transaction.transaction import Transaction
 from tidelog.errors import ErrorCode
 from tidelog.log import checkpoints, names
-from tidelog.log.contents import Contents
 from tidelog.log.epochs import EpochCache
 from tidelog.log.log import Log
 from tidelog.log.producers import Producer, Producers
@@ -82,11 +81,11 @@ def any_controller(broker: BrokerState, push: Push) -> ErrorCode:
     return ErrorCode.NONE
 
 
-unsynced = Contents.unsynced
+unsynced = Log.unsynced
 
 
-def keep_producers(log: Contents, end: int) -> None:
-    """For `Contents._truncate_producers`: they remember batches that are gone."""
+def keep_producers(log: Log, end: int) -> None:
+    """For `Log._truncate_producers`: they remember batches that are gone."""
     log.producers.end_offset = end
 
 
@@ -95,8 +94,8 @@ def keep_epochs(epochs: EpochCache, end_offset: int) -> bool:
     return False
 
 
-def recover_from_here(log: Contents) -> list[File]:
-    """For `Contents.unsynced`: the recovery point moves when the files are handed over, not when they are synced."""
+def recover_from_here(log: Log) -> list[File]:
+    """For `Log.unsynced`: the recovery point moves when the files are handed over, not when they are synced."""
     files = unsynced(log)
     log.durability.recovery_point = log.log_end_offset
     return files

@@ -94,13 +94,13 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "Nobody is called '': `check_member` refuses the same requests with the same code.",
     ),
     Equivalent(
-        "tidelog.log.compaction.rewritten:Rewritten.take",
+        "tidelog.log.compaction.replacement:Rewritten.take",
         "if len(self._buffer) >= BUFFER_BYTES:",
         "drop branch: never",
         "The buffer is written before a segment ends and at the finish: the same bytes, with more memory.",
     ),
     Equivalent(
-        "tidelog.log.compaction.rewritten:Rewritten.take",
+        "tidelog.log.compaction.replacement:Rewritten.take",
         "if len(self._buffer) >= BUFFER_BYTES:",
         "negate: >= to <",
         "Every batch is written by itself: the same bytes, with more calls.",

@@ -7,10 +7,9 @@ import pytest
 from tests.log.support import FOLDER, NOW, batch, open_log, options, read_batches, sim_disk
 from tidelog.effects import Stretch
 from tidelog.log import names
-from tidelog.log.integrity.examination import UNKNOWN, examine
-from tidelog.log.integrity.memory import Soundness
-from tidelog.log.integrity.soundness import Unsound, believe, learn, read
-from tidelog.log.integrity.splice import splice
+from tidelog.log.examination import UNKNOWN, examine
+from tidelog.log.integrity import Unsound, believe, learn, read, splice
+from tidelog.log.soundness import Soundness
 
 PATH = f"{FOLDER}/{names.name(0, names.LOG)}"
 

@@ -1,12 +1,19 @@
-"""What is known of the soundness of a segment's bytes, and what of a read may be given out."""
+"""Rot: bytes that were durable once and are others now. What may be read of a log, and how bad bytes are mended.
+
+What is read of a segment is held against its checksums first, off the loop; only what was written or examined lately is
+trusted. `read` is where reads pass, `examination.examine` what a thread does, `soundness.Soundness` what a segment
+remembers of it, and `splice` puts the bytes of another replica in the place of bad ones: to the byte, in place, or not
+at all.
+"""
 
 from tidelog.effects import FileSlice, Stretch
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.log.access import reading
-from tidelog.log.integrity.examination import UNKNOWN, Fault, Verdict
+from tidelog.log import reading
+from tidelog.log.examination import UNKNOWN, Fault, Verdict
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.wire.records import HEADER_BYTES, header
+from tidelog.ports import Buffer
+from tidelog.wire.records import HEADER_BYTES, BatchHeader, batches, check_crc, header
 
 AHEAD_BYTES = 4 * 1024 * 1024
 """So much is examined at once, so that who reads on meets what is known already."""
@@ -143,3 +150,49 @@ def _unexamined(log: Log, segment: Segment, offset: int, end: int) -> Unsound:
         epochs=tuple((entry.epoch, entry.start_offset) for entry in log.epochs),
     )
     return Unsound(segment, stretch)
+
+
+def splice(log: Log, segment: Segment, fault: Fault, records: Buffer) -> int | None:
+    """Write as many of the whole batches as end where a good batch of the segment begins, or the segment ends; how
+    many bytes, 0 where they were there already, None where they do not fit. DiskFailed where the disk refuses.
+
+    A crash within the write leaves bytes that are still bad, and found again."""
+    view = memoryview(records)
+    end = _fitting(segment, fault, view)
+    if end is None:
+        return None
+    start = fault.position
+    is_new = segment.file.read(start, end) != view[:end]
+    if is_new:
+        segment.file.write(start, view[:end])
+        log.changed_in_place(segment)
+    believe(log, segment, start, start + end)
+    return end if is_new else 0
+
+
+def _fitting(segment: Segment, fault: Fault, records: memoryview) -> int | None:
+    """How many of the bytes fit."""
+    try:
+        for batch in batches(records):
+            check_crc(records, batch)
+            if batch.position == 0 and not batch.base_offset <= fault.offset <= batch.last_offset:
+                return None
+            if _continues(segment, fault.position + batch.end, batch):
+                return batch.end
+    except ApiError:
+        return None
+    return None
+
+
+def _continues(segment: Segment, position: int, before: BatchHeader) -> bool:
+    """Whether a good batch that can follow `before` begins there."""
+    if position >= segment.size:
+        return position == segment.size
+    try:
+        start = segment.file.read(position, HEADER_BYTES)
+        length = header(start).length
+        batch = header(whole := segment.file.read(position, length))
+        check_crc(whole, batch)
+    except ApiError:
+        return False
+    return batch.base_offset >= before.next_offset

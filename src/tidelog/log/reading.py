@@ -1,10 +1,18 @@
-"""Which bytes of which file a fetch gets: decided from positions alone, without reading a record."""
+"""What of a log a reader gets: which bytes of which file a fetch gets, decided from positions alone, without reading a
+record; and offsets by time (ListOffsets), the first record at or after a timestamp and the one with the latest.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from tidelog.effects import FileSlice
+from tidelog.errors import ApiError, CorruptLog, ErrorCode
+from tidelog.log.index import BatchPosition
+from tidelog.log.scan import walk
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
-from tidelog.log.tail import BatchPosition
 from tidelog.log.transactions import Aborted
+from tidelog.wire.records import BatchHeader, Record, records
 
 
 def read(
@@ -88,3 +96,68 @@ def bytes_between(segments: Segments, offset: int, limit: int, log_end_offset: i
         segment = segments[number]
     at_end = limit == segments.end_of(number, log_end_offset)
     return max(1, total + (segment.size if at_end else segment.estimate(limit)))
+
+
+class TimedOffset(NamedTuple):
+    """A record's timestamp (wall ms) and offset, and the leader epoch it was written in."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_at(segments: Segments, timestamp: int, start: int, limit: int) -> TimedOffset | None:
+    """The first record in [start, limit) whose timestamp is at least `timestamp`. ApiError CORRUPT_MESSAGE where the
+    file is damaged on the way."""
+    try:
+        found = _first_at(segments, timestamp, start)
+    except CorruptLog as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    return found if found is not None and found.offset < limit else None
+
+
+def _first_at(segments: Segments, timestamp: int, start: int) -> TimedOffset | None:
+    for number in range(segments.floor(start), len(segments)):
+        segment = segments[number]
+        if segment.largest_timestamp[0] < timestamp:
+            continue
+        position = segment.offsets.floor(max(segment.times.floor(timestamp), start))
+        for batch in walk(segment.file, position, segment.size):
+            if batch.max_timestamp < timestamp or batch.last_offset < start:
+                continue
+            for record in _records(segment, batch):
+                if record.timestamp >= timestamp and record.offset >= start:
+                    return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return None
+
+
+def latest(segments: Segments) -> TimedOffset | None:
+    """The first record with the latest timestamp of all. ApiError CORRUPT_MESSAGE where the file is damaged there."""
+    try:
+        return _latest(segments)
+    except CorruptLog as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def _latest(segments: Segments) -> TimedOffset | None:
+    segment = max(segments, key=lambda segment: segment.largest_timestamp[0])
+    timestamp, last_offset = segment.largest_timestamp
+    if timestamp < 0:
+        return None
+    for batch in walk(segment.file, segment.offsets.floor(last_offset), segment.size):
+        if batch.latest_timestamp == timestamp:
+            return _latest_in(segment, batch)
+    return None
+
+
+def _latest_in(segment: Segment, batch: BatchHeader) -> TimedOffset:
+    """Under LogAppendTime all records have the same, and the last one counts."""
+    if not batch.is_log_append_time:
+        for record in _records(segment, batch):
+            if record.timestamp == batch.max_timestamp:
+                return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return TimedOffset(batch.max_timestamp, batch.last_offset, batch.leader_epoch)
+
+
+def _records(segment: Segment, batch: BatchHeader) -> Iterator[Record]:
+    return records(segment.file.read(batch.position, batch.length))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.log.integrity.stretches import Stretches
+from tidelog.log.soundness import Stretches
 
 RANGE = st.tuples(st.integers(0, 30), st.integers(0, 30))
 
