@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidelog.cli.replica_positions import replicas
-from tidelog.cli.status import table
+from tidelog.cli.replica_positions import replica_states
+from tidelog.cli.status import rich_table
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
 
@@ -30,7 +30,7 @@ def main() -> None:
             producer.send("flights", b"%d" % number, partition=number % 3)
         producer.flush()
         with Admin(cluster.bootstrap) as admin:
-            console.print(table(replicas(admin, "flights")))
+            console.print(rich_table(replica_states(admin, "flights")))
     drawn = console.export_svg(title="tidelog status --watch")
     drawn = re.sub(r"@font-face \{.*?\}\n|<!--.*?-->", "", drawn, flags=re.DOTALL)  # nothing is fetched to see it
     lines = [line.rstrip() for line in drawn.replace("Fira Code, ", "").splitlines()]

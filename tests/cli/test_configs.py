@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.cli import store_address
-from tidelog.cli.configs import additions
+from tidelog.cli.configs import parse_additions
 
 
 def test_options_of_a_topic_are_set_shown_and_removed(on):
@@ -60,7 +60,7 @@ def test_what_is_not_there_or_not_valid_is_exit_code_1(on):
 
 def test_values_with_commas_stand_in_brackets():
     given = {"add_config_file": None, "add_config": "a=1,b=[x,y],c=,d=p=q"}
-    assert additions(given) == {"a": "1", "b": "x,y", "c": "", "d": "p=q"}
+    assert parse_additions(given) == {"a": "1", "b": "x,y", "c": "", "d": "p=q"}
 
 
 QUOTA = ("configs", "--describe", "--entity-type")

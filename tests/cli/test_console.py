@@ -3,9 +3,9 @@
 import click
 import pytest
 
-from tidelog.cli.console.produce import Parsed, line_reader
+from tidelog.cli.console.produce import ParsedLine, line_reader
 from tidelog.cli.console.record_formatters import line_format
-from tidelog.cli.options import Refused
+from tidelog.cli.options import CommandFailed
 from tidelog.client.results import ConsumerRecord
 
 
@@ -14,30 +14,30 @@ def parsed(line, **properties):
 
 
 def test_a_line_is_a_value_unless_more_is_asked_for():
-    assert parsed(b"a\tb") == Parsed(b"a\tb")
-    assert parsed(b"a\tb", parse_key="true") == Parsed(b"b", b"a")
-    assert parsed(b"a||b||c", parse_key="true", key_separator="||") == Parsed(b"b||c", b"a")
-    assert parsed(b"h:1,i:2\tv", parse_headers="true") == Parsed(b"v", None, [("h", b"1"), ("i", b"2")])
+    assert parsed(b"a\tb") == ParsedLine(b"a\tb")
+    assert parsed(b"a\tb", parse_key="true") == ParsedLine(b"b", b"a")
+    assert parsed(b"a||b||c", parse_key="true", key_separator="||") == ParsedLine(b"b||c", b"a")
+    assert parsed(b"h:1,i:2\tv", parse_headers="true") == ParsedLine(b"v", None, [("h", b"1"), ("i", b"2")])
     whole = parsed(
         b"h=1;i=\tk\tv", parse_headers="true", parse_key="TRUE", headers_separator=";", headers_key_separator="="
     )
-    assert whole == Parsed(b"v", b"k", [("h", b"1"), ("i", b"")])
+    assert whole == ParsedLine(b"v", b"k", [("h", b"1"), ("i", b"")])
 
 
 def test_the_null_marker_makes_each_part_null():
     given = {"parse_headers": "true", "parse_key": "true", "null_marker": "NULL"}
-    assert parsed(b"NULL\tNULL\tNULL", **given) == Parsed(None)
-    assert parsed(b"h:NULL\tk\tv", **given) == Parsed(b"v", b"k", [("h", None)])
+    assert parsed(b"NULL\tNULL\tNULL", **given) == ParsedLine(None)
+    assert parsed(b"h:NULL\tk\tv", **given) == ParsedLine(b"v", b"k", [("h", None)])
 
 
 def test_a_missing_separator_is_an_error_that_may_be_ignored():
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandFailed) as refused:
         parsed(b"alone", parse_key="true")
     assert refused.value.message == "No key separator found on line number 1: 'alone'."
-    with pytest.raises(Refused, match="No header key separator found in pair 'h' on line number 1"):
+    with pytest.raises(CommandFailed, match="No header key separator found in pair 'h' on line number 1"):
         parsed(b"h\tv", parse_headers="true")
-    assert parsed(b"alone", parse_key="true", ignore_error="true") == Parsed(b"alone")
-    assert parsed(b"h\tv", parse_headers="true", ignore_error="true") == Parsed(b"v", None, [("h", None)])
+    assert parsed(b"alone", parse_key="true", ignore_error="true") == ParsedLine(b"alone")
+    assert parsed(b"h\tv", parse_headers="true", ignore_error="true") == ParsedLine(b"v", None, [("h", None)])
 
 
 def test_separators_that_cannot_be_told_apart_are_refused():

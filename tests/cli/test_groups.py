@@ -2,9 +2,9 @@
 
 import pytest
 
-from tidelog.cli.groups.group_changes import exported, read_plan
+from tidelog.cli.groups.group_changes import parse_plans, plans_as_csv
 from tidelog.cli.groups.groups_command import DateTime, Duration
-from tidelog.cli.options import Refused
+from tidelog.cli.options import CommandFailed
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
 
@@ -151,7 +151,7 @@ def test_flags_that_do_not_go_together_say_so(tidelog, arguments, part):
 def test_plans_survive_their_file():
     one = {"g": {TopicPartition("a", 0): 5, TopicPartition("b,c", 1): 6}}
     two = {**one, "h": {TopicPartition("a", 0): 7}}
-    assert read_plan(exported(one), ["g"]) == one
-    assert read_plan(exported(two), ["g", "h"]) == two
-    with pytest.raises(Refused, match="line 2 is not"):
-        read_plan("a,0,1\na,x,1\n", ["g"])
+    assert parse_plans(plans_as_csv(one), ["g"]) == one
+    assert parse_plans(plans_as_csv(two), ["g", "h"]) == two
+    with pytest.raises(CommandFailed, match="line 2 is not"):
+        parse_plans("a,0,1\na,x,1\n", ["g"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tidelog.cli.main import run
-from tidelog.cli.pipeline import _cause, cells, progress
+from tidelog.cli.pipeline import _innermost_cause, print_progress, progress_row
 from tidelog.spark.pipelines.plan import Plan, Stage, WrongOption, claim_checkpoint
 from tidelog.spark.pipelines.running import QueryFailed, Report, Standing, Watch, lag
 from tidelog.spark.pipelines.running import run as run_stages
@@ -70,18 +70,18 @@ def test_no_lag_is_told_where_spark_tells_none(sources):
 
 
 def test_in_a_pipe_each_batch_is_a_line(capsys):
-    with progress() as tell:
+    with print_progress() as tell:
         tell(Report("copy", Standing(-1, 0, 0.0, None), is_new=False))
         tell(Report("copy", Standing(3, 1200, 55.5, 7), is_new=True))
         tell(Report("copy", Standing(3, 1200, 55.5, 7), is_new=False))
     assert capsys.readouterr().err == "copy: batch 3, 1,200 rows, 56 rows/s, lag 7\n"
-    assert cells(Report("copy", Standing(-1, 0, 0.0, None), is_new=False)) == ("copy", "", "0", "0", "")
+    assert progress_row(Report("copy", Standing(-1, 0, 0.0, None), is_new=False)) == ("copy", "", "0", "0", "")
 
 
 def test_the_cause_of_sparks_error_is_found():
     spark = "[STREAM_FAILED] Query terminated: Traceback\n  File\ntidelog.spark.options.BadOption: option 'x' is wrong\n SQLSTATE"
-    assert _cause(Exception(spark)) == "option 'x' is wrong"
-    assert _cause(Exception("plainly wrong\nmore")) == "plainly wrong"
+    assert _innermost_cause(Exception(spark)) == "option 'x' is wrong"
+    assert _innermost_cause(Exception("plainly wrong\nmore")) == "plainly wrong"
 
 
 class Query:

@@ -111,12 +111,12 @@ def test_a_mutant_that_is_found_out_is_a_row_of_the_table(tidelog):
 
 def test_nothing_is_begun_after_the_deadline():
     begun = []
-    assert list(process_pool.ordered(begun.append, iter(range(5)), 1, deadline=0.0)) == []
+    assert list(process_pool.run_in_order(begun.append, iter(range(5)), 1, deadline=0.0)) == []
     assert begun == []
 
 
 def test_results_come_in_order_from_several_processes():
-    assert list(process_pool.ordered(abs, iter(range(-7, 0)), 2)) == [7, 6, 5, 4, 3, 2, 1]
+    assert list(process_pool.run_in_order(abs, iter(range(-7, 0)), 2)) == [7, 6, 5, 4, 3, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from tidelog.cli.simulate.drawn import child_process, drawn_hunt, hunt_results, reached_blocks
 from tidelog.cli.simulate.drawn.child_main import end_of, playbacks
-from tidelog.cli.simulate.drawn.child_process import Found, run_child
-from tidelog.cli.simulate.drawn.hunt_results import Kept, Verdict
-from tidelog.cli.simulate.drawn.source_tree import Tree, mirror, this_tree
+from tidelog.cli.simulate.drawn.child_process import Killer, run_child
+from tidelog.cli.simulate.drawn.hunt_results import MutantVerdict, StoredVerdicts
+from tidelog.cli.simulate.drawn.source_tree import SourceTree, mirror, this_tree
 from tidelog.sim.mutants.drawn.drawing import Site, known_types, sites
 
 LEADER = "tidelog.partition.leader"
@@ -43,7 +43,7 @@ def test_a_mutant_is_killed_by_a_test_that_reaches_it(tidelog, monkeypatch, tmp_
     site = next(s for s in sites(LEADER, source, known) if s.text == SITE.text and s.what == "negate: >= to <")
     monkeypatch.setattr(reached_blocks, "TEST_FOLDERS", ("partition",))
     monkeypatch.setattr(drawn_hunt, "draw", lambda sources, count, seed: [site])
-    monkeypatch.setattr(drawn_hunt, "_ends", lambda tree, keep: keep / "no stories are needed")
+    monkeypatch.setattr(drawn_hunt, "_story_ends", lambda tree, keep: keep / "no stories are needed")
     arguments = ("simulate", "--mutants", "drawn", "--count", "1", "--seed", "1", "--keep", str(tmp_path))
     first = tidelog(*arguments)
     assert first.lines[0].startswith(
@@ -68,13 +68,13 @@ def test_a_mutant_is_killed_by_a_story_that_ends_otherwise(uncommitted):
 def test_a_mutant_is_killed_by_a_seed_that_breaks_an_invariant(uncommitted):
     found = hunted("seeds", "seed", uncommitted, first=0, count=3)
     assert (found.by, found.name) == ("seed", "0")
-    assert found.said.startswith("I")
+    assert found.message.startswith("I")
 
 
 def test_a_module_that_cannot_be_imported_is_found_out():
     found = hunted("seeds", "seed", mutant("class Leader:", "class Leader(Nobody):"), first=0, count=1)
     assert found.name == "an exception"
-    assert "Nobody" in found.said
+    assert "Nobody" in found.message
 
 
 def test_a_child_that_changes_nothing_finds_nothing():
@@ -86,12 +86,12 @@ def test_what_the_lines_of_a_child_mean():
     at, found, done = {"at": NEAR}, {"found": NEAR, "said": "assert 1 == 2"}, {"done": True}
 
     def meaning(lines, code, *, is_mutant=True):
-        return child_process._meaning(lines, code, "test", "what it printed", is_mutant=is_mutant)
+        return child_process._interpret(lines, code, "test", "what it printed", is_mutant=is_mutant)
 
     assert meaning([at, done], 0) is None
-    assert meaning([at, found, done], 1) == Found("test", NEAR, "assert 1 == 2")
-    assert meaning([at], -SIGALRM) == Found("time-out", NEAR, "test")
-    assert meaning([at], -9) == Found("test", NEAR, "the process ended with -9")
+    assert meaning([at, found, done], 1) == Killer("test", NEAR, "assert 1 == 2")
+    assert meaning([at], -SIGALRM) == Killer("time-out", NEAR, "test")
+    assert meaning([at], -9) == Killer("test", NEAR, "the process ended with -9")
     with pytest.raises(click.ClickException, match=r"ended with 3 at .*\nwhat it printed"):
         meaning([at], 3, is_mutant=False)
     with pytest.raises(click.ClickException, match=NEAR):
@@ -105,7 +105,7 @@ def measured(tmp_path):
     def add(tests, imported=()):
         path = tmp_path / "reach.json"
         path.write_text(json.dumps({"imported": list(imported), "tests": tests}))
-        found = reached_blocks.Reach()
+        found = reached_blocks.ReachedBlocks()
         found.add(path)
         return found
 
@@ -147,48 +147,53 @@ def test_a_test_that_fails_by_itself_kills_nothing(monkeypatch, measured, tmp_pa
 
     def child(orders, by, root, code=None):
         asked.append((list(orders["limits"]), code is not None))
-        return Found("test", FAR) if FAR in orders["limits"] else None
+        return Killer("test", FAR) if FAR in orders["limits"] else None
 
     path = tmp_path / "reach.json"
     measured({FAR: [0.1, [f"{LEADER}:{SITE.block}"]], f"{FAR}2": [0.2, [f"{LEADER}:{SITE.block}"]]})
     monkeypatch.setattr(drawn_hunt, "run_child", child)
     hunters = drawn_hunt.Hunters((path,), tmp_path / "ends", 0, 1)
-    assert drawn_hunt._by_tests(hunters, drawn_hunt.Mutant(SITE, b"")) is None
+    assert drawn_hunt._by_tests(hunters, drawn_hunt.DrawnMutant(SITE, b"")) is None
     assert asked == [([FAR, f"{FAR}2"], True), ([FAR, f"{FAR}2"], False), ([f"{FAR}2"], True)]
 
 
 def test_a_seed_that_an_unbroken_cluster_fails_kills_nothing(monkeypatch, tmp_path):
     def child(orders, by, root, code=None):
         if code is None:
-            return Found("seed", "2") if orders["first"] == 2 else None
+            return Killer("seed", "2") if orders["first"] == 2 else None
         seed = next((seed for seed in (2, 5) if seed >= orders["first"]), None)
-        return Found("seed", str(seed), "I7") if seed else None
+        return Killer("seed", str(seed), "I7") if seed else None
 
     monkeypatch.setattr(drawn_hunt, "run_child", child)
     hunters = drawn_hunt.Hunters((), tmp_path / "ends", 0, 10)
-    assert drawn_hunt._by_seeds(hunters, drawn_hunt.Mutant(SITE, b"")) == Found("seed", "5", "I7")
+    assert drawn_hunt._by_seeds(hunters, drawn_hunt.DrawnMutant(SITE, b"")) == Killer("seed", "5", "I7")
 
 
 def test_results_are_kept_and_survivors_are_hunted_by_new_tests(tmp_path):
     path = tmp_path / "mutants.jsonl"
     other = Site(LEADER, "Leader.settle", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
-    killed, survived = Verdict(SITE, Found("test", NEAR, "why"), "a", "b", 1.0), Verdict(other, None, "c", "d", 2.0)
-    kept = Kept(path, "tests", 0, 200)
+    killed, survived = (
+        MutantVerdict(SITE, Killer("test", NEAR, "why"), "a", "b", 1.0),
+        MutantVerdict(other, None, "c", "d", 2.0),
+    )
+    kept = StoredVerdicts(path, "tests", 0, 200)
     kept.add(killed)
     kept.add(survived)
     for key, seeds, known in (("tests", 200, survived), ("others", 200, None), ("tests", 300, None)):
-        again = Kept(path, key, 0, seeds)
+        again = StoredVerdicts(path, key, 0, seeds)
         again.load()
         assert (again.find(SITE), again.find(other)) == (killed, known)
 
 
 def test_survivors_are_shown_with_what_was_changed(capsys):
-    tree = Tree(Path("/checkout/src/tidelog"), None)
-    seed = Verdict(SITE, Found("seed", "7", "I9"))
-    survivor = Verdict(SITE, None, "end >= high_watermark", "end > high_watermark")
-    assert hunt_results.row(tree, 3, seed).endswith("leader.py:71 Leader.may_join (neighbour: >= to >) seed 7 I9")
-    equivalent = Verdict(SITE, Found("equivalent", "It is never equal."))
-    assert hunt_results.conclude(tree, [seed, survivor, equivalent]) == 1
+    tree = SourceTree(Path("/checkout/src/tidelog"), None)
+    seed = MutantVerdict(SITE, Killer("seed", "7", "I9"))
+    survivor = MutantVerdict(SITE, None, "end >= high_watermark", "end > high_watermark")
+    assert hunt_results.verdict_row(tree, 3, seed).endswith(
+        "leader.py:71 Leader.may_join (neighbour: >= to >) seed 7 I9"
+    )
+    equivalent = MutantVerdict(SITE, Killer("equivalent", "It is never equal."))
+    assert hunt_results.print_summary(tree, [seed, survivor, equivalent]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "survived tidelog/partition/leader.py:71 Leader.may_join (neighbour: >= to >, nth 0)",
         "-  end >= high_watermark",
@@ -199,9 +204,9 @@ def test_survivors_are_shown_with_what_was_changed(capsys):
 
 
 def test_a_tree_without_tests_says_so(tidelog, monkeypatch, tmp_path):
-    monkeypatch.setattr(drawn_hunt, "this_tree", lambda: Tree(this_tree().package, None))
-    monkeypatch.setattr(drawn_hunt, "_ends", lambda tree, keep: keep / "ends")
-    monkeypatch.setattr(drawn_hunt, "_hunt", lambda hunters, site: Verdict(site, None, "a", "b"))
+    monkeypatch.setattr(drawn_hunt, "this_tree", lambda: SourceTree(this_tree().package, None))
+    monkeypatch.setattr(drawn_hunt, "_story_ends", lambda tree, keep: keep / "ends")
+    monkeypatch.setattr(drawn_hunt, "_hunt", lambda hunters, site: MutantVerdict(site, None, "a", "b"))
     other = Site(LEADER, "Leader.settle", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
     monkeypatch.setattr(drawn_hunt, "draw", lambda sources, count, seed: [SITE, other])
     result = tidelog("simulate", "--mutants", "drawn", "--count", "2", "--keep", str(tmp_path))

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect
-from tidelog.cli.replica_positions import ReplicaState, replicas
-from tidelog.cli.status import changes, follow, table
+from tidelog.cli.replica_positions import ReplicaState, replica_states
+from tidelog.cli.status import changed_states, print_changes, rich_table
 from tidelog.model import TopicPartition
 from tidelog.testing import Cluster
 
@@ -41,7 +41,7 @@ def test_a_broker_that_is_gone_is_a_gap():
         with connect(cluster.bootstrap) as admin:
 
             def alone():
-                found = replicas(admin)
+                found = replica_states(admin)
                 return found if len(found) == 2 and found[0].in_sync == (0,) else None
 
             leader, gone = wait_for(alone, "broker 1 to be missed")
@@ -59,13 +59,13 @@ def test_a_replica_outside_of_the_isr_is_behind():
 def test_only_what_changed_is_told_again():
     before = [state(0, 9), state(1, 9)]
     after = [state(0, 10), state(1, 9), state(2, 3)]
-    assert list(changes(before, after)) == [state(0, 10), state(2, 3)]
-    assert list(changes(after, after)) == []
+    assert list(changed_states(before, after)) == [state(0, 10), state(2, 3)]
+    assert list(changed_states(after, after)) == []
 
 
 def test_the_drawing_has_each_replica_once():
     console = Console(file=StringIO(), width=120)
-    console.print(table([state(0, 9, high_watermark=8, lag=0), state(1, 7, lag=2)]))
+    console.print(rich_table([state(0, 9, high_watermark=8, lag=0), state(1, 7, lag=2)]))
     text = console.file.getvalue()
     assert text.count("leader") == text.count("in sync") == 1
     assert text.count(" t ") == 1, "a partition is named in its first row"
@@ -82,7 +82,7 @@ def test_following_prints_changes_and_says_once_that_nobody_answers(monkeypatch,
     shown = [1, 1, 1]
     monkeypatch.setattr(time, "sleep", end)
     with pytest.raises(KeyboardInterrupt):
-        follow(lambda: next(looks), 1)
+        print_changes(lambda: next(looks), 1)
     out, err = capsys.readouterr()
     assert [line.split()[1:7] for line in out.splitlines()[1:]] == [
         ["t", "0", "0", "5", "0,1", replica] for replica in ("0", "0", "1")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.cli.options import Refused
+from tidelog.cli.options import CommandFailed
 from tidelog.client.admin import ANY, alteration
 from tidelog.client.options import AdminOptions, ClientOptions, parse
 from tidelog.client.results import code_of
@@ -26,11 +26,11 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataReque
 
 CONNECT_TIMEOUT_S = 10
 EARLIEST, LATEST = -2, -1
-ROUNDS = 20
-MOST_PARTITIONS = 2000
+MAX_ATTEMPTS = 20
+MAX_PARTITIONS_PER_RESPONSE = 2000
 """How many partitions Kafka's tool asks to have described in one answer."""
 
-_SENTENCES = {
+_MESSAGES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
     ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
@@ -44,30 +44,30 @@ _SENTENCES = {
 }
 
 
-def reason(code: int, message: str | None = None) -> str:
+def describe_error(code: int, message: str | None = None) -> str:
     """A failure as a sentence with Kafka's name of its code."""
     known = code_of(code)
-    sentence = message or _SENTENCES.get(known)
+    sentence = message or _MESSAGES.get(known)
     return f"{sentence.rstrip('.')} ({known.name})." if sentence else f"The cluster answered {known.name}."
 
 
 def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000) -> Admin:
-    """An admin of the cluster; Refused where nobody listens at any of the addresses."""
+    """An admin of the cluster; CommandFailed where nobody listens at any of the addresses."""
     check_reachable(bootstrap)
     given = properties.parse(Path(command_config).read_text(encoding="utf-8")) if command_config else {}
     options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **given}
     options.pop("bootstrap.servers", None)
-    return Admin(bootstrap, **keywords(AdminOptions, options))
+    return Admin(bootstrap, **parse_client_options(AdminOptions, options))
 
 
-def keywords(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
+def parse_client_options(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
     """A client's options from texts by Kafka's names; InvalidOption where one is unknown or of the wrong type."""
     parsed = parse(kind, given)
     return {field.name: getattr(parsed, field.name) for field in fields(kind)}
 
 
 def check_reachable(bootstrap: str) -> None:
-    """Refused, naming each address and its reason, where none of them takes a connection."""
+    """CommandFailed, naming each address and its reason, where none of them takes a connection."""
     failures = []
     for host, port in addresses(bootstrap):
         try:
@@ -76,13 +76,13 @@ def check_reachable(bootstrap: str) -> None:
             failures.append(f"{host}:{port} ({error.strerror or error})")
         else:
             return
-    raise Refused(f"No broker can be reached at {', '.join(failures)}.")
+    raise CommandFailed(f"No broker can be reached at {', '.join(failures)}.")
 
 
 def metadata(admin: Admin, topics: Sequence[str] | None = None) -> MetadataResponse:
-    """Brokers and topics; of all topics where none are named. Creates nothing."""
-    named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-    response = admin.ask(MetadataRequest(topics=named, allow_auto_topic_creation=False), ANY)
+    """Brokers and topics; of all topics where none are topic_filter. Creates nothing."""
+    topic_filter = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    response = admin.ask(MetadataRequest(topics=topic_filter, allow_auto_topic_creation=False), ANY)
     assert isinstance(response, MetadataResponse)
     if response.error_code:
         raise ApiError(code_of(response.error_code))
@@ -94,12 +94,12 @@ def topic_names(admin: Admin) -> dict[str, bool]:
     return {topic.name or "": topic.is_internal for topic in metadata(admin).topics}
 
 
-def describe_topics(admin: Admin, names: Sequence[str], most: int = MOST_PARTITIONS) -> list[Any]:
+def describe_topics(admin: Admin, names: Sequence[str], limit: int = MAX_PARTITIONS_PER_RESPONSE) -> list[Any]:
     """DescribeTopicPartitionsResponseTopic of each name that exists, sorted; from Metadata in older clusters."""
     if not names:
         return []
     try:
-        found = _describe_pages(admin, sorted(names), most)
+        found = _describe_pages(admin, sorted(names), limit)
     except ApiError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
@@ -109,12 +109,12 @@ def describe_topics(admin: Admin, names: Sequence[str], most: int = MOST_PARTITI
     return [found[name] for name in sorted(found) if not found[name].error_code]
 
 
-def _describe_pages(admin: Admin, names: Sequence[str], most: int) -> dict[str, Any]:
+def _describe_pages(admin: Admin, names: Sequence[str], limit: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     cursor = None
     while True:
         topics = [TopicRequest(name=name) for name in names]
-        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=most, cursor=cursor)
+        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=limit, cursor=cursor)
         response = admin.ask(request, ANY)
         for topic in response.topics:
             if topic.name in found:
@@ -150,7 +150,7 @@ def alter_configs(
         raise ApiError(code_of(result.error_code), result.error_message)
 
 
-class Listed(NamedTuple):
+class ListedOffset(NamedTuple):
     """What ListOffsets told of a partition; `offset` -1 means nothing is there, `error` NONE that it was told."""
 
     offset: int = -1
@@ -159,33 +159,35 @@ class Listed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _LeaderLookup:
     """One try: what each leader is asked, and which partitions have none."""
 
     by_leader: dict[int, list[TopicPartition]]
-    homeless: list[TopicPartition]
+    leaderless: list[TopicPartition]
 
 
 def list_offsets(
-    admin: Admin, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, rounds: int = ROUNDS
-) -> dict[TopicPartition, Listed]:
+    admin: Admin, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, attempts: int = MAX_ATTEMPTS
+) -> dict[TopicPartition, ListedOffset]:
     """The offset of each partition at its timestamp (EARLIEST, LATEST, …), asked of the leaders; a partition whose
-    leader is on the move is asked again, `rounds` times."""
-    found: dict[TopicPartition, Listed] = {}
-    for round_ in range(rounds):
-        missing = [partition for partition in wanted if not _is_settled(found.get(partition))]
+    leader is on the move is asked again, `attempts` times."""
+    found: dict[TopicPartition, ListedOffset] = {}
+    for attempt in range(attempts):
+        missing = [partition for partition in wanted if not _is_final(found.get(partition))]
         if not missing:
             break
-        if round_:
+        if attempt:
             _pause()
         plan = _leaders(admin, missing)
-        found.update(dict.fromkeys(plan.homeless, Listed(error=ErrorCode.LEADER_NOT_AVAILABLE)))
+        found.update(dict.fromkeys(plan.leaderless, ListedOffset(error=ErrorCode.LEADER_NOT_AVAILABLE)))
         for leader, partitions in plan.by_leader.items():
-            found.update(ask_offsets(admin, leader, {each: wanted[each] for each in partitions}, isolation=isolation))
+            found.update(
+                list_offsets_on(admin, leader, {each: wanted[each] for each in partitions}, isolation=isolation)
+            )
     return found
 
 
-def _is_settled(listed: Listed | None) -> bool:
+def _is_final(listed: ListedOffset | None) -> bool:
     return listed is not None and (
         listed.error not in RETRIABLE or listed.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
@@ -197,7 +199,7 @@ def _pause() -> None:
     sleep(0.1)
 
 
-def _leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> _Round:
+def _leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> _LeaderLookup:
     partitions = list(partitions)
     response = metadata(admin, sorted({partition.topic for partition in partitions}))
     leaders = {
@@ -205,17 +207,17 @@ def _leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> _Round:
         for topic in response.topics
         for partition in topic.partitions
     }
-    plan = _Round({}, [])
+    plan = _LeaderLookup({}, [])
     for partition in partitions:
         leader = leaders.get(partition, -1)
         if leader < 0:
-            plan.homeless.append(partition)
+            plan.leaderless.append(partition)
         else:
             plan.by_leader.setdefault(leader, []).append(partition)
     return plan
 
 
-def ask_offsets(
+def list_offsets_on(
     admin: Admin,
     broker: int,
     wanted: Mapping[TopicPartition, int],
@@ -224,7 +226,7 @@ def ask_offsets(
     replica: int = -1,
     timeout_ms: int = 30_000,
     retries: bool = True,
-) -> dict[TopicPartition, Listed]:
+) -> dict[TopicPartition, ListedOffset]:
     """The same of one broker, without another try. With `replica` -2 followers answer too."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), timestamp in wanted.items():
@@ -237,7 +239,9 @@ def ask_offsets(
     )
     response = admin.ask(request, broker, timeout_ms=timeout_ms, retries=retries)
     return {
-        TopicPartition(topic.name, each.partition_index): Listed(each.offset, each.timestamp, code_of(each.error_code))
+        TopicPartition(topic.name, each.partition_index): ListedOffset(
+            each.offset, each.timestamp, code_of(each.error_code)
+        )
         for topic in response.topics
         for each in topic.partitions
     }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.long_running import terminated_as_interrupted
-from tidelog.cli.options import Refused, flag, usage
+from tidelog.cli.long_running import sigterm_as_interrupt
+from tidelog.cli.options import CommandFailed, flag, usage_error
 
 if TYPE_CHECKING:
     from tidelog.check.chaos.report import Report
@@ -57,19 +57,19 @@ def chaos(
     from tidelog.shell.supervisor import NotReady
 
     kinds = _kinds(faults)
-    place = Path(tempfile.mkdtemp(prefix="tidelog-chaos-")) if folder is None else folder
-    files = chaos_run.Files(place)
+    report_folder = Path(tempfile.mkdtemp(prefix="tidelog-chaos-")) if folder is None else folder
+    files = chaos_run.Files(report_folder)
     if files.data.exists():
-        raise Refused(f"{files.data} exists already: a run starts from nothing.")
-    with terminated_as_interrupted():
+        raise CommandFailed(f"{files.data} exists already: a run starts from nothing.")
+    with sigterm_as_interrupt():
         try:
             report = chaos_run.run(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
                 late_s=late_seconds, tell=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except NotReady as reason:
-            raise Refused(f"The cluster does not start: {reason}.") from None
-    _conclude(report, place, keeps=folder is not None, as_json=json)
+            raise CommandFailed(f"The cluster does not start: {reason}.") from None
+    _print_report(report, report_folder, keeps=folder is not None, as_json=json)
     click.get_current_context().exit(0 if report.is_good else 1)
 
 
@@ -79,18 +79,18 @@ def _kinds(given: str | None) -> list[str]:
     kinds = list(KINDS) if given is None else [kind.strip() for kind in given.split(",")]
     for kind in kinds:
         if kind not in KINDS:
-            raise usage(f"--faults does not know {kind!r}; there are {', '.join(KINDS)}.")
+            raise usage_error(f"--faults does not know {kind!r}; there are {', '.join(KINDS)}.")
     return kinds
 
 
-def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> None:
+def _print_report(report: "Report", report_folder: Path, *, keeps: bool, as_json: bool) -> None:
     from tidelog.check.chaos.page import page
     from tidelog.cli.check import print_verdict
 
     assert report.verdict is not None
     if keeps or not report.is_good:
-        (place / "report.json").write_text(json_text.dumps(report.as_json(), indent=1), encoding="utf-8")
-        (place / "report.html").write_text(page(report), encoding="utf-8")
+        (report_folder / "report.json").write_text(json_text.dumps(report.as_json(), indent=1), encoding="utf-8")
+        (report_folder / "report.html").write_text(page(report), encoding="utf-8")
     if as_json:
         click.echo(json_text.dumps(report.as_json(), indent=1))
     else:
@@ -104,6 +104,6 @@ def _conclude(report: "Report", place: Path, *, keeps: bool, as_json: bool) -> N
             f"seed {report.seed} {'ok' if report.is_good else 'FAILED'}"
         )
     if report.is_good:
-        shutil.rmtree(place / "data" if keeps else place, ignore_errors=True)
+        shutil.rmtree(report_folder / "data" if keeps else report_folder, ignore_errors=True)
     if keeps or not report.is_good:
-        click.echo(f"chaos: the report is in {place}", err=True)
+        click.echo(f"chaos: the report is in {report_folder}", err=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.formatting import Column, lines
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Refused, flag
+from tidelog.cli.formatting import Column, table_lines
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, flag
 
 if TYPE_CHECKING:
     from tidelog.check.history.verdict import Verdict
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tidelog.check.workload.workload import Workload
 
 TICK_S = 0.25
-PLAIN_EVERY_S = 10.0
+LINE_INTERVAL_S = 10.0
 """How often a line is printed where the output is no terminal."""
 
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 """So many anomalies of a kind are told; the JSON has more."""
 
 
@@ -78,38 +78,38 @@ def run(
         seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed,
         transactions=transactions,
     )  # fmt: skip
-    place = ground.prepare(bootstrap, topics, partitions)
-    workload = Workload(place, plan, out)
-    _drive(workload, seconds)
-    verdict = _judged(out)
-    print_verdict(verdict, as_json=json, extra={"history": str(out), "topics": place.topics})
+    prepared = ground.prepare(bootstrap, topics, partitions)
+    workload = Workload(prepared, plan, out)
+    _run_workload(workload, seconds)
+    verdict = _verdict_on(out)
+    print_verdict(verdict, as_json=json, extra={"history": str(out), "topics": prepared.topics})
     if verdict.is_good and not keep:
-        _remove(place)
+        _delete_topics(prepared)
     click.get_current_context().exit(0 if verdict.is_good else 1)
 
 
-def _remove(place: "Ground") -> None:
+def _delete_topics(prepared: "Ground") -> None:
     from tidelog.check.workload import ground
     from tidelog.errors import ApiError
 
     try:
-        ground.remove(place)
+        ground.remove(prepared)
     except ApiError as error:
-        click.echo(f"The topics {', '.join(place.topics)} are left: {error}.", err=True)
+        click.echo(f"The topics {', '.join(prepared.topics)} are left: {error}.", err=True)
 
 
-def _drive(workload: "Workload", seconds: float) -> None:
-    begun = time.monotonic()
-    with progress(workload.recorder) as tell:
+def _run_workload(workload: "Workload", seconds: float) -> None:
+    started_at = time.monotonic()
+    with workload_progress(workload.recorder) as show:
         workload.start()
-        while time.monotonic() - begun < seconds:
+        while time.monotonic() - started_at < seconds:
             time.sleep(TICK_S)
             workload.tick()
-            tell(f"{time.monotonic() - begun:.0f} of {seconds:.0f} s", is_pressing=False)
-        workload.finish(lambda line: tell(line, is_pressing=True))
+            show(f"{time.monotonic() - started_at:.0f} of {seconds:.0f} s", is_urgent=False)
+        workload.finish(lambda line: show(line, is_urgent=True))
 
 
-def _judged(file: Path) -> "Verdict":
+def _verdict_on(file: Path) -> "Verdict":
     from tidelog.check.history.text import parse
     from tidelog.check.history.verdict import verify
 
@@ -118,24 +118,24 @@ def _judged(file: Path) -> "Verdict":
 
 
 @contextmanager
-def progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
-    """`tell(text, is_pressing=…)` on stderr: a line that is redrawn on a terminal, in a pipe one now and then."""
+def workload_progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
+    """`show(text, is_urgent=…)` on stderr: a line that is redrawn on a terminal, in a pipe one now and then."""
     from sys import stderr
 
     is_terminal = stderr.isatty()
-    next_at = PLAIN_EVERY_S
+    next_at = LINE_INTERVAL_S
 
-    def tell(text: str, *, is_pressing: bool) -> None:
+    def show(text: str, *, is_urgent: bool) -> None:
         nonlocal next_at
         line = f"check: {text}, {_counts(recorder)}"
         if is_terminal:
             click.echo(f"\r{line}\x1b[K", err=True, nl=False)
-        elif is_pressing or recorder.seconds >= next_at:
-            next_at = recorder.seconds + PLAIN_EVERY_S
+        elif is_urgent or recorder.seconds >= next_at:
+            next_at = recorder.seconds + LINE_INTERVAL_S
             click.echo(line, err=True)
 
     try:
-        yield tell
+        yield show
     finally:
         if is_terminal:
             click.echo("", err=True)
@@ -162,7 +162,7 @@ def verify(file: Path, json: bool) -> None:
         with file.open(encoding="utf-8", errors="backslashreplace") as lines:
             history = parse(lines)
     except NotAHistory as refusal:
-        raise Refused(f"{file}, {refusal}.") from None
+        raise CommandFailed(f"{file}, {refusal}.") from None
     verdict = judge(history)
     print_verdict(verdict, as_json=json)
     click.get_current_context().exit(0 if verdict.is_good else 1)
@@ -185,14 +185,14 @@ def print_verdict(verdict: "Verdict", *, as_json: bool, extra: dict[str, Any] | 
         for kind, found in verdict.anomalies.items()
     ]
     if rows:
-        click.echo("\n".join(lines(columns, rows)))
+        click.echo("\n".join(table_lines(columns, rows)))
         click.echo()
     for kind, found in verdict.anomalies.items():
         if not KINDS[kind].is_allowed:
-            for anomaly in found[:MOST_SHOWN]:
+            for anomaly in found[:MAX_SHOWN]:
                 click.echo(f"{kind}: {anomaly.text(verdict.header)}")
-            if len(found) > MOST_SHOWN:
-                click.echo(f"{kind}: {len(found) - MOST_SHOWN} more")
+            if len(found) > MAX_SHOWN:
+                click.echo(f"{kind}: {len(found) - MAX_SHOWN} more")
     click.echo(_summary(verdict))
 
 

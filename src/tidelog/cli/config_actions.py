@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from tidelog.cli.admin_requests import alter_configs, describe_configs, metadata, reason
-from tidelog.cli.configs import Entity
-from tidelog.cli.options import Refused, usage
+from tidelog.cli.admin_requests import alter_configs, describe_configs, describe_error, metadata
+from tidelog.cli.configs import ConfigEntity
+from tidelog.cli.options import CommandFailed, usage_error
 from tidelog.client.admin import ANY
 from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.quotas import CLIENT_ID, IP, OF_ADDRESSES, OF_CLIENTS, USER, Match
@@ -32,11 +32,11 @@ SOURCES = {
     8: "DYNAMIC_GROUP_CONFIG",
 }
 
-TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
-WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
+QUOTA_ENTITY_TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
+QUOTA_ENTITY_TITLES = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of entity: its number in the protocol, its word, and the source of what was set on one of them."""
 
     number: int
@@ -44,12 +44,12 @@ class Kind(NamedTuple):
     source: int
 
 
-KINDS = {
-    "topics": Kind(TOPIC, "topic", 1),
-    "brokers": Kind(BROKER, "broker", 2),
-    "groups": Kind(GROUP, "group", 8),
-    "client-metrics": Kind(CLIENT_METRICS, "client-metric", 7),
-    "broker-loggers": Kind(BROKER_LOGGER, "broker-logger", 6),
+RESOURCE_KINDS = {
+    "topics": ResourceKind(TOPIC, "topic", 1),
+    "brokers": ResourceKind(BROKER, "broker", 2),
+    "groups": ResourceKind(GROUP, "group", 8),
+    "client-metrics": ResourceKind(CLIENT_METRICS, "client-metric", 7),
+    "broker-loggers": ResourceKind(BROKER_LOGGER, "broker-logger", 6),
 }
 
 
@@ -59,11 +59,11 @@ def describe_options(admin: Admin, kind: str, name: str | None, *, everything: b
     if name is None:
         names = [*entities, *([""] if kind == "brokers" else [])]
     elif name and name not in entities and not (everything and kind == "groups"):
-        raise Refused(f"The {KINDS[kind].word} '{name}' doesn't exist and doesn't have dynamic config.")
+        raise CommandFailed(f"The {RESOURCE_KINDS[kind].word} '{name}' doesn't exist and doesn't have dynamic config.")
     else:
         names = [name]
     for each in names:
-        _describe_one(admin, kind, each, everything=everything)
+        _describe_entity(admin, kind, each, everything=everything)
 
 
 def _entities(admin: Admin, kind: str) -> list[str]:
@@ -73,7 +73,7 @@ def _entities(admin: Admin, kind: str) -> list[str]:
     if kind in ("brokers", "broker-loggers"):
         return [str(broker) for broker in sorted(broker.node_id for broker in metadata(admin, []).brokers)]
     found = set(_groups(admin)) if kind == "groups" else set()
-    request = ListConfigResourcesRequest(resource_types=[KINDS[kind].number])
+    request = ListConfigResourcesRequest(resource_types=[RESOURCE_KINDS[kind].number])
     try:
         found.update(each.resource_name for each in admin.ask(request, ANY).config_resources)
     except ApiError as error:
@@ -87,8 +87,8 @@ def _groups(admin: Admin) -> list[str]:
     return sorted({group.group_id for broker in brokers for group in admin.ask(ListGroupsRequest(), broker).groups})
 
 
-def _describe_one(admin: Admin, kind: str, name: str, *, everything: bool) -> None:
-    which = KINDS[kind]
+def _describe_entity(admin: Admin, kind: str, name: str, *, everything: bool) -> None:
+    which = RESOURCE_KINDS[kind]
     is_default = kind == "brokers" and not name
     if is_default:
         title = f"{'All' if everything else 'Default'} configs for brokers in the cluster are:"
@@ -96,18 +96,20 @@ def _describe_one(admin: Admin, kind: str, name: str, *, everything: bool) -> No
         title = f"{'All' if everything else 'Dynamic'} configs for {which.word} {name} are:"
     click.echo(title)
     source = DEFAULT_BROKERS_SOURCE if is_default else which.source
-    found = describe_configs(admin, which.number, [name], broker=_at(kind, name), synonyms=True).get(name, [])
+    found = describe_configs(admin, which.number, [name], broker=_target_broker(kind, name), synonyms=True).get(
+        name, []
+    )
     for entry in sorted(found, key=lambda each: str(each.name)):
         if everything or entry.config_source == source:
-            click.echo(line(entry))
+            click.echo(option_line(entry))
 
 
-def _at(kind: str, name: str) -> int:
+def _target_broker(kind: str, name: str) -> int:
     """Which broker is asked: a broker's own options are its own affair."""
     return int(name) if kind in ("brokers", "broker-loggers") and name else ANY
 
 
-def line(entry: Any) -> str:
+def option_line(entry: Any) -> str:
     """One option with where its value comes from."""
     synonyms = ", ".join(f"{SOURCES.get(each.source)}:{each.name}={_text(each.value)}" for each in entry.synonyms)
     sensitive = "true" if entry.is_sensitive else "false"
@@ -120,63 +122,66 @@ def _text(value: str | None) -> str:
 
 def alter_options(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
     """Set and remove options of one entity in one request."""
-    which = KINDS[kind]
+    which = RESOURCE_KINDS[kind]
     changes = [*set_.items(), *((each, None) for each in remove)]
-    alter_configs(admin, which.number, name, changes, broker=_at(kind, name))
+    alter_configs(admin, which.number, name, changes, broker=_target_broker(kind, name))
     if kind == "brokers" and not name:
         click.echo("Completed updating default config for brokers in the cluster.")
     else:
         click.echo(f"Completed updating config for {which.word} {name}.")
 
 
-def _entries(admin: Admin, entities: Sequence[Entity]) -> list[EntryWithQuotas]:
+def _quota_entries(admin: Admin, entities: Sequence[ConfigEntity]) -> list[EntryWithQuotas]:
     """The entities of just these types that have quotas."""
     components = [
-        ComponentData(entity_type=TYPES[kind], match_type=_match(name), match=name or None) for kind, name in entities
+        ComponentData(entity_type=QUOTA_ENTITY_TYPES[kind], match_type=_name_match(name), match=name or None)
+        for kind, name in entities
     ]
     response = admin.ask(DescribeClientQuotasRequest(components=components, strict=True), ANY)
     if response.error_code:
-        raise Refused(reason(response.error_code, response.error_message))
+        raise CommandFailed(describe_error(response.error_code, response.error_message))
     return list(response.entries or ())
 
 
-def _set_now(admin: Admin, entities: Sequence[Entity]) -> set[str]:
-    return {value.key for entry in _entries(admin, entities) for value in entry.values}
+def _quotas_set(admin: Admin, entities: Sequence[ConfigEntity]) -> set[str]:
+    return {value.key for entry in _quota_entries(admin, entities) for value in entry.values}
 
 
-def describe_quotas(admin: Admin, entities: Sequence[Entity]) -> None:
+def describe_quotas(admin: Admin, entities: Sequence[ConfigEntity]) -> None:
     """A line for each entity that has quotas."""
-    for entry in _entries(admin, entities):
+    for entry in _quota_entries(admin, entities):
         named = {part.entity_type: part.entity_name for part in entry.entity}
-        who = ", ".join(_who(kind, named[kind]) for kind in (USER, CLIENT_ID, IP) if kind in named)
+        who = ", ".join(_quota_entity(kind, named[kind]) for kind in (USER, CLIENT_ID, IP) if kind in named)
         click.echo(f"Quota configs for {who} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
 
 
-def _match(name: str | None) -> Match:
+def _name_match(name: str | None) -> Match:
     if name is None:
         return Match.ANY
     return Match.EXACT if name else Match.DEFAULT
 
 
-def _who(kind: str, name: str | None) -> str:
-    return f"the default {WORDS[kind]}" if name is None else f"{WORDS[kind]} '{name}'"
+def _quota_entity(kind: str, name: str | None) -> str:
+    return f"the default {QUOTA_ENTITY_TITLES[kind]}" if name is None else f"{QUOTA_ENTITY_TITLES[kind]} '{name}'"
 
 
-def alter_quotas(admin: Admin, entities: Sequence[Entity], *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+def alter_quotas(
+    admin: Admin, entities: Sequence[ConfigEntity], *, set_: Mapping[str, str], remove: Sequence[str]
+) -> None:
     allowed = OF_ADDRESSES if entities[0].kind == "ips" else OF_CLIENTS
     unknown = [name for name in (*set_, *remove) if name not in allowed]
     if unknown:
         kinds = " and ".join(entity.kind for entity in entities)
-        raise Refused(f"{', '.join(unknown)}: no quota of {kinds}; there are {', '.join(allowed)}.")
-    absent = set(remove) - _set_now(admin, entities) if remove else set()
+        raise CommandFailed(f"{', '.join(unknown)}: no quota of {kinds}; there are {', '.join(allowed)}.")
+    absent = set(remove) - _quotas_set(admin, entities) if remove else set()
     if absent:
-        raise Refused(f"{', '.join(sorted(absent))}: not set, so it cannot be removed.")
-    ops = [OpData(key=name, value=_number(name, text)) for name, text in set_.items()]
+        raise CommandFailed(f"{', '.join(sorted(absent))}: not set, so it cannot be removed.")
+    ops = [OpData(key=name, value=_quota_value(name, text)) for name, text in set_.items()]
     ops += [OpData(key=name, remove=True) for name in remove]
-    entity = [EntityData(entity_type=TYPES[kind], entity_name=name or None) for kind, name in entities]
-    for answer in admin.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)])).entries:
-        if answer.error_code:
-            raise Refused(reason(answer.error_code, answer.error_message))
+    entity = [EntityData(entity_type=QUOTA_ENTITY_TYPES[kind], entity_name=name or None) for kind, name in entities]
+    for result in admin.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)])).entries:
+        if result.error_code:
+            raise CommandFailed(describe_error(result.error_code, result.error_message))
     kind, name = entities[0]
     if name:
         click.echo(f"Completed updating config for {kind.removesuffix('s')} {name}.")
@@ -184,8 +189,8 @@ def alter_quotas(admin: Admin, entities: Sequence[Entity], *, set_: Mapping[str,
         click.echo(f"Completed updating default config for {kind} in the cluster.")
 
 
-def _number(name: str, text: str) -> float:
+def _quota_value(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise usage(f"{name} must be a number, not {text!r}.") from None
+        raise usage_error(f"{name} must be a number, not {text!r}.") from None

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import click
 
 from tidelog.cli.options import (
-    Refused,
+    CommandFailed,
     at_most_one,
-    check_belongs,
+    check_applicable,
     cluster_options,
     flag,
     is_given,
-    one_action,
-    usage,
+    the_action,
+    usage_error,
 )
 from tidelog.config.quotas import is_address
 
 ACTIONS = ("describe", "alter")
-BELONGS = {
+ACTIONS_OF_OPTION = {
     "all": ("describe",),
     "add-config": ("alter",),
     "add-config-file": ("alter",),
@@ -30,10 +30,10 @@ _NAME = re.compile(r"[A-Za-z0-9._-]*")
 
 KINDS = ("topics", "brokers", "users", "clients", "ips", "groups", "client-metrics", "broker-loggers")
 QUOTA_KINDS = ("users", "clients", "ips")
-NAMED_BY_FLAG = ("brokers", *QUOTA_KINDS)
+KINDS_WITH_DEFAULT = ("brokers", *QUOTA_KINDS)
 """Kinds that have a default for all."""
 
-SHORT = {
+KIND_OF_FLAG = {
     "topic": "topics",
     "broker": "brokers",
     "broker-logger": "broker-loggers",
@@ -44,10 +44,15 @@ SHORT = {
     "ip": "ips",
 }
 
-DEFAULTS = {"broker-defaults": "brokers", "user-defaults": "users", "client-defaults": "clients", "ip-defaults": "ips"}
+KIND_OF_DEFAULT_FLAG = {
+    "broker-defaults": "brokers",
+    "user-defaults": "users",
+    "client-defaults": "clients",
+    "ip-defaults": "ips",
+}
 
 
-class Entity(NamedTuple):
+class ConfigEntity(NamedTuple):
     """What is described or altered: `name` is '' for the default of all, None for each one there is."""
 
     kind: str
@@ -90,41 +95,41 @@ class Entity(NamedTuple):
 @click.option("--delete-config", help="Options to remove: k1,k2.")
 def configs(**given: Any) -> None:
     """Describe and alter options and quotas, with the flags of kafka-configs."""
-    action = one_action(given, ACTIONS)
-    check_belongs(given, action, BELONGS)
+    action = the_action(given, ACTIONS)
+    check_applicable(given, action, ACTIONS_OF_OPTION)
     entities = entities_of(given)
     if action == "alter":
         _check_alter(given, entities)
-        changes, removals = additions(given), _removals(given)
+        changes, removals = parse_additions(given), _parse_removals(given)
     from tidelog.cli import config_actions
     from tidelog.cli.admin_requests import connect
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        of_quotas = entities[0].kind in QUOTA_KINDS
-        if action == "describe" and of_quotas:
+        is_quota = entities[0].kind in QUOTA_KINDS
+        if action == "describe" and is_quota:
             config_actions.describe_quotas(admin, entities)
         elif action == "describe":
             config_actions.describe_options(admin, *entities[0], everything=given["all"])
-        elif of_quotas:
+        elif is_quota:
             config_actions.alter_quotas(admin, entities, set_=changes, remove=removals)
         else:
             config_actions.alter_options(admin, entities[0].kind, entities[0].name or "", set_=changes, remove=removals)
 
 
-def _check_alter(given: dict[str, Any], entities: list[Entity]) -> None:
+def _check_alter(given: dict[str, Any], entities: list[ConfigEntity]) -> None:
     for entity in entities:
         if entity.name is None:
-            raise usage(f"--alter of {entity.kind} needs --entity-name{_or_default(entity.kind)}.")
+            raise usage_error(f"--alter of {entity.kind} needs --entity-name{_or_default(entity.kind)}.")
     if not any(is_given(given[each]) for each in ("add_config", "add_config_file", "delete_config")):
-        raise usage("--alter needs --add-config, --add-config-file or --delete-config.")
+        raise usage_error("--alter needs --add-config, --add-config-file or --delete-config.")
     at_most_one(given, ("add-config", "add-config-file"))
 
 
 def _or_default(kind: str) -> str:
-    return " or --entity-default" if kind in NAMED_BY_FLAG else ""
+    return " or --entity-default" if kind in KINDS_WITH_DEFAULT else ""
 
 
-def additions(given: dict[str, Any]) -> dict[str, str]:
+def parse_additions(given: dict[str, Any]) -> dict[str, str]:
     """What --add-config or --add-config-file sets."""
     if given["add_config_file"]:
         from tidelog.config import properties
@@ -136,31 +141,33 @@ def additions(given: dict[str, Any]) -> dict[str, str]:
             continue
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise Refused(f"--add-config must be key=value or key=[value,value] with commas between, not {pair!r}.")
+            raise CommandFailed(
+                f"--add-config must be key=value or key=[value,value] with commas between, not {pair!r}."
+            )
         if _NAME.fullmatch(name.strip()) is None:
-            raise Refused(f"--add-config names {name.strip()!r}, which can be no option.")
+            raise CommandFailed(f"--add-config names {name.strip()!r}, which can be no option.")
         value = value.strip()
         found[name.strip()] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     return found
 
 
-def _removals(given: dict[str, Any]) -> list[str]:
+def _parse_removals(given: dict[str, Any]) -> list[str]:
     return [name.strip() for name in (given["delete_config"] or "").split(",") if name.strip()]
 
 
-def entities_of(given: Mapping[str, Any]) -> list[Entity]:
+def entities_of(given: Mapping[str, Any]) -> list[ConfigEntity]:
     """One entity, or a user and a client id; UsageError where the flags name nothing that can be."""
     kinds, names = list(given["entity_type"]), list(given["entity_name"])
-    for option, kind in SHORT.items():
+    for option, kind in KIND_OF_FLAG.items():
         if is_given(given[option.replace("-", "_")]):
             kinds.append(kind)
             names.append(given[option.replace("-", "_")])
-    for option, kind in DEFAULTS.items():
+    for option, kind in KIND_OF_DEFAULT_FLAG.items():
         if given[option.replace("-", "_")]:
             kinds.append(kind)
             names.append("")
     _check_kinds(kinds, names)
-    found = [Entity(kind, names[number] if number < len(names) else None) for number, kind in enumerate(kinds)]
+    found = [ConfigEntity(kind, names[number] if number < len(names) else None) for number, kind in enumerate(kinds)]
     for entity in found:
         _check_name(entity)
     return sorted(found, key=lambda entity: KINDS.index(entity.kind))
@@ -168,23 +175,23 @@ def entities_of(given: Mapping[str, Any]) -> list[Entity]:
 
 def _check_kinds(kinds: list[str], names: list[str]) -> None:
     if not kinds:
-        raise usage("--entity-type is needed, or one of its short forms.")
+        raise usage_error("--entity-type is needed, or one of its short forms.")
     for kind in kinds:
         if kinds.count(kind) > 1:
-            raise usage(f"{kind} may be named once.")
+            raise usage_error(f"{kind} may be named once.")
     if len(kinds) > 1 and set(kinds) != {"users", "clients"}:
-        raise usage(f"Of the types of entities only users and clients go together, not {' and '.join(kinds)}.")
+        raise usage_error(f"Of the types of entities only users and clients go together, not {' and '.join(kinds)}.")
     if len(names) > len(kinds):
-        raise usage(f"{names[-1]!r} is one name more than there are types of entities.")
+        raise usage_error(f"{names[-1]!r} is one name more than there are types of entities.")
 
 
-def _check_name(entity: Entity) -> None:
+def _check_name(entity: ConfigEntity) -> None:
     kind, name = entity
-    if name == "" and kind not in NAMED_BY_FLAG:
-        raise usage(f"--entity-default goes with {', '.join(NAMED_BY_FLAG)}, not with {kind}.")
+    if name == "" and kind not in KINDS_WITH_DEFAULT:
+        raise usage_error(f"--entity-default goes with {', '.join(KINDS_WITH_DEFAULT)}, not with {kind}.")
     if not name:
         return
     if kind in ("brokers", "broker-loggers") and not name.isdigit():
-        raise usage(f"--entity-name of {kind} must be a broker id, not {name!r}.")
+        raise usage_error(f"--entity-name of {kind} must be a broker id, not {name!r}.")
     if kind == "ips" and not is_address(name):
-        raise usage(f"--entity-name of ips must be an address or a host's name, not {name!r}.")
+        raise usage_error(f"--entity-name of ips must be an address or a host's name, not {name!r}.")

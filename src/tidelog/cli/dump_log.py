@@ -8,7 +8,7 @@ import click
 
 from tidelog.cli import internal_records as internal
 from tidelog.cli import log_file_text
-from tidelog.cli.options import Refused, at_most_one, flag
+from tidelog.cli.options import CommandFailed, at_most_one, flag
 from tidelog.errors import CorruptLog
 from tidelog.log import checkpoints, names
 
@@ -53,7 +53,7 @@ def dump_log(**given: Any) -> None:
             for line in _lines(path, wanted, check=given["index_sanity_check"]):
                 click.echo(line)
         except CorruptLog as error:
-            raise Refused(str(error)) from None
+            raise CommandFailed(str(error)) from None
 
 
 def _wanted(given: dict[str, Any]) -> log_file_text.SegmentFormat:
@@ -75,9 +75,9 @@ def _paths(text: str) -> Iterator[Path]:
         if path.is_dir():
             yield from (each for each in sorted(path.iterdir()) if each.is_file() and _is_known(each))
         elif not path.exists():
-            raise Refused(f"{path}: there is no such file.")
+            raise CommandFailed(f"{path}: there is no such file.")
         elif not _is_known(path):
-            raise Refused(f"{path}: not a file of a log folder ({', '.join((names.LOG, *READERS, *TEXTS))}).")
+            raise CommandFailed(f"{path}: not a file of a log folder ({', '.join((names.LOG, *READERS, *TEXTS))}).")
         else:
             yield path
 

@@ -14,21 +14,21 @@ class Column(NamedTuple):
     grows: bool = False
 
 
-def lines(columns: Sequence[Column], rows: Iterable[Sequence[object]], between: str = " ") -> list[str]:
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[object]], between: str = " ") -> list[str]:
     """The head and the rows, one text a line."""
     cells = [[MISSING if cell is None else str(cell) for cell in row] for row in rows]
     widths = [
-        max([column.width, *(len(row[place]) for row in cells)]) if column.grows else column.width
-        for place, column in enumerate(columns)
+        max([column.width, *(len(row[number]) for row in cells)]) if column.grows else column.width
+        for number, column in enumerate(columns)
     ]
-    everything = [[column.title for column in columns], *cells]
-    return [between.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in everything]
+    texts = [[column.title for column in columns], *cells]
+    return [between.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts]
 
 
-def listed(items: Iterable[object]) -> str:
+def comma_list(items: Iterable[object]) -> str:
     return ",".join(map(str, items))
 
 
-def plural(items: Collection[object]) -> str:
+def plural_suffix(items: Collection[object]) -> str:
     """The ending of the word for them."""
     return "" if len(items) == 1 else "s"

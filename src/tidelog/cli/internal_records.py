@@ -17,29 +17,31 @@ GROUP_METADATA = (2,)
 TRANSACTIONS = (0,)
 
 
-class Format(NamedTuple):
+class RecordFormat(NamedTuple):
     key: type[Any]
     value: type[Any]
 
 
-def _formats(module: Any) -> dict[int, Format]:
+def _formats(module: Any) -> dict[int, RecordFormat]:
     """Keys and values are declared in pairs: `…Key` with the type of its record, and `…Value`."""
     keys = [each for name, each in vars(module).items() if name.endswith("Key") and hasattr(each, "__key__")]
-    return {key.__key__: Format(key, getattr(module, f"{key.__name__.removesuffix('Key')}Value")) for key in keys}
+    return {key.__key__: RecordFormat(key, getattr(module, f"{key.__name__.removesuffix('Key')}Value")) for key in keys}
 
 
-GROUP_TOPIC: dict[int, Format] = {
-    0: Format(groups.OffsetCommitKey, groups.OffsetCommitValue),  # as Kafka before 0.9 wrote it
+GROUP_TOPIC: dict[int, RecordFormat] = {
+    0: RecordFormat(groups.OffsetCommitKey, groups.OffsetCommitValue),  # as Kafka before 0.9 wrote it
     **_formats(groups),
 }
 TRANSACTION_TOPIC = _formats(transactions)
 
 
-class Unreadable(ValueError):
+class UnreadableRecord(ValueError):
     """Not a record of that topic, or of a format that is not known here."""
 
 
-def shown(formats: dict[int, Format], key: bytes, value: bytes | None, only: Collection[int]) -> dict[str, Any] | None:
+def record_as_json(
+    formats: dict[int, RecordFormat], key: bytes, value: bytes | None, only: Collection[int]
+) -> dict[str, Any] | None:
     """Key and value as Kafka's formatters show them; None for types that are not wanted."""
     try:
         (kind,) = _NUMBER.unpack_from(key)
@@ -49,9 +51,9 @@ def shown(formats: dict[int, Format], key: bytes, value: bytes | None, only: Col
         shown_key = {"type": kind, "data": to_json(codec.decode(found.key, 0, key[2:]), 0)}
         return {"key": shown_key, "value": None if value is None else _value(found, value)}
     except (ProtocolViolation, KeyError, ValueError, error) as fault:
-        raise Unreadable(f"a record with the key {key.hex()}: {fault}") from fault
+        raise UnreadableRecord(f"a record with the key {key.hex()}: {fault}") from fault
 
 
-def _value(found: Format, value: bytes) -> dict[str, Any]:
+def _value(found: RecordFormat, value: bytes) -> dict[str, Any]:
     (version,) = _NUMBER.unpack_from(value)
     return {"version": version, "data": to_json(codec.decode(found.value, version, value[2:]), version)}

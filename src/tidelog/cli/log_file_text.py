@@ -43,15 +43,15 @@ def _text(content: bytes | None) -> str | None:
     return None if content is None else content.decode(errors="replace")
 
 
-def internal_record_decoder(formats: dict[int, internal.Format]) -> Decode:
+def internal_record_decoder(formats: dict[int, internal.RecordFormat]) -> Decode:
     """Of the records of an internal topic."""
 
     def decode(record: Record) -> tuple[str | None, str | None]:
         if record.key is None:
             return None, None
         try:
-            found = internal.shown(formats, record.key, record.value, formats)
-        except internal.Unreadable as error:
+            found = internal.record_as_json(formats, record.key, record.value, formats)
+        except internal.UnreadableRecord as error:
             return None, str(error)
         assert found is not None
         kind, value = found["key"], found["value"]

@@ -1,16 +1,16 @@
-"""Commands that run until they are interrupted end in order, by whichever signal they are told to."""
+"""Commands that run until they are interrupted end in order, by whichever signal they are printed_at to."""
 
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-PLAIN_EVERY_S = 10.0
+LINE_INTERVAL_S = 10.0
 Show = Callable[[str], None]
 
 
 @contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """SIGTERM ends what goes on inside as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
@@ -24,7 +24,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 @contextmanager
-def progress() -> Iterator[Show]:
+def progress_line() -> Iterator[Show]:
     """On standard error, so that the result alone is on standard output."""
     from sys import stderr
 
@@ -34,12 +34,12 @@ def progress() -> Iterator[Show]:
         with Console(stderr=True).status("starting") as status:
             yield status.update
         return
-    told = time.monotonic()
+    printed_at = time.monotonic()
 
     def show(line: str) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PLAIN_EVERY_S:
-            told = time.monotonic()
+        nonlocal printed_at
+        if time.monotonic() - printed_at >= LINE_INTERVAL_S:
+            printed_at = time.monotonic()
             stderr.write(f"{line}\n")
             stderr.flush()
 

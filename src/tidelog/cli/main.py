@@ -155,9 +155,9 @@ def _sentence(error: Exception) -> str | None:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, ApiError):
-        from tidelog.cli.admin_requests import reason
+        from tidelog.cli.admin_requests import describe_error
 
-        return reason(error.code, error.message)
+        return describe_error(error.code, error.message)
     return str(error) if isinstance(error, InvalidOption | OSError) else None
 
 

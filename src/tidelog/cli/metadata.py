@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tidelog.cli.options import Function, Refused, at_most_one, flag, usage
+from tidelog.cli.options import CommandFailed, Function, at_most_one, flag, usage_error
 from tidelog.ports import ANY_VERSION, Children, Create, Delete, MetadataStore, Node, Read, Write
 
 SESSION_TIMEOUT_MS = 10_000
@@ -24,7 +24,7 @@ def metadata() -> None:
     """
 
 
-def place_options(function: Function) -> Function:
+def store_options(function: Function) -> Function:
     """`--data`, `--metadata` and `--config`, of which one is needed."""
     folder = click.Path(exists=True, file_okay=False, path_type=Path)
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -38,62 +38,64 @@ def place_options(function: Function) -> Function:
 
 
 @contextmanager
-def opened(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataStore]:
+def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataStore]:
     """A session with the store that the options name; what cannot be done with it is one sentence."""
     from tidelog.shell.store.addresses import StoreClosed, open_store
     from tidelog.shell.store.subtree import TreeRefused
 
     try:
         store = open_store(
-            _place(given),
+            _store_address(given),
             session_timeout_ms=SESSION_TIMEOUT_MS,
             connection_timeout_ms=SESSION_TIMEOUT_MS,
             create=create,
         )
     except StoreClosed as closed:
-        raise Refused(str(closed)) from None
+        raise CommandFailed(str(closed)) from None
     try:
         yield store
     except TreeRefused as refused:
-        raise Refused(str(refused)) from None
+        raise CommandFailed(str(refused)) from None
     finally:
         store.close()
 
 
-def _place(given: dict[str, Any]) -> Any:
-    from tidelog.cli.store_address import place_in
+def _store_address(given: dict[str, Any]) -> Any:
+    from tidelog.cli.store_address import store_address_in
     from tidelog.shell.broker import load_config
     from tidelog.shell.store.addresses import address_of, parse_address
 
     chosen = at_most_one(given, ("data", "metadata", "config"))
     if chosen is None:
-        raise usage("Say which store is meant by --data, --metadata or --config.")
+        raise usage_error("Say which store is meant by --data, --metadata or --config.")
     if chosen == "metadata":
         return parse_address(given["metadata"], "--metadata")
     if chosen == "config":
         return address_of(load_config(given["config"]))
-    return place_in(given["data"])
+    return store_address_in(given["data"])
 
 
 def check_path(path: str) -> str:
     """A node's path as the tree has it."""
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
-        raise usage(f"{path!r} is no path of a node: it begins with '/', does not end with it and has no empty part.")
+        raise usage_error(
+            f"{path!r} is no path of a node: it begins with '/', does not end with it and has no empty part."
+        )
     return path
 
 
 @metadata.command()
 @click.argument("path", default="/")
 @click.option("-R", "recursive", is_flag=True, help="All below it, as paths.")
-@place_options
+@store_options
 def ls(path: str, recursive: bool, **given: Any) -> None:
     """List the names below the node PATH."""
     from tidelog.shell.store.subtree import ask, walk
 
-    with opened(given) as store:
+    with open_session(given) as store:
         (names,) = ask(store, [Children(check_path(path))])
         if names is None:
-            raise Refused(f"There is no node {path}.")
+            raise CommandFailed(f"There is no node {path}.")
         for name in (entry.path for entry in walk(store, path)) if recursive else names:
             click.echo(name)
 
@@ -101,15 +103,15 @@ def ls(path: str, recursive: bool, **given: Any) -> None:
 @metadata.command()
 @click.argument("path")
 @flag("stat", "Also print its version, its creation number and the session that it lives with, on stderr.")
-@place_options
+@store_options
 def get(path: str, stat: bool, **given: Any) -> None:
     """Print what the node PATH holds."""
     from tidelog.shell.store.subtree import ask
 
-    with opened(given) as store:
+    with open_session(given) as store:
         (node,) = ask(store, [Read(check_path(path))])
     if not isinstance(node, Node):
-        raise Refused(f"There is no node {path}.")
+        raise CommandFailed(f"There is no node {path}.")
     sys.stdout.buffer.write(node.data + b"\n")
     sys.stdout.flush()
     if stat:
@@ -120,46 +122,46 @@ def get(path: str, stat: bool, **given: Any) -> None:
 @click.argument("path")
 @click.argument("content")
 @click.option("--version", type=int, default=ANY_VERSION, help="Only if the node has this version.")
-@place_options
+@store_options
 def set_(path: str, content: str, version: int, **given: Any) -> None:
     """Write CONTENT to the node PATH, which is made where there is none; `-` is standard input."""
     data = sys.stdin.buffer.read() if content == "-" else content.encode()
-    with opened(given) as store:
+    with open_session(given) as store:
         result = store.apply([Write(check_path(path), data, version)])
         if result.outcome == "conflict" and version == ANY_VERSION:
             result = store.apply([Create(path, data)])
     if result.outcome == "conflict":
         missing = "does not have this version" if version != ANY_VERSION else "has no parent"
-        raise Refused(f"Node {path} {missing}; nothing was done.")
+        raise CommandFailed(f"Node {path} {missing}; nothing was done.")
     if result.outcome != "ok":
-        raise Refused("The metadata store did not answer, so the node may or may not have been written.")
+        raise CommandFailed("The metadata store did not answer, so the node may or may not have been written.")
 
 
 @metadata.command()
 @click.argument("path")
 @click.option("-r", "recursive", is_flag=True, help="With all below it.")
-@place_options
+@store_options
 def rm(path: str, recursive: bool, **given: Any) -> None:
     """Delete the node PATH."""
     from tidelog.shell.store.subtree import ask, remove
 
     if check_path(path) == "/":
-        raise Refused("The root cannot be deleted.")
-    with opened(given) as store:
+        raise CommandFailed("The root cannot be deleted.")
+    with open_session(given) as store:
         node, names = ask(store, [Read(path), Children(path)])
         if node is None:
-            raise Refused(f"There is no node {path}.")
+            raise CommandFailed(f"There is no node {path}.")
         if recursive:
             remove(store, path)
         elif names:
-            raise Refused(f"Node {path} has nodes below it; -r deletes them, too.")
+            raise CommandFailed(f"Node {path} has nodes below it; -r deletes them, too.")
         else:
             ask(store, [Delete(path)])
 
 
 @metadata.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@place_options
+@store_options
 def export(file: Path, **given: Any) -> None:
     """Write the memory of a stopped cluster to FILE, as lines of JSON.
 
@@ -168,7 +170,7 @@ def export(file: Path, **given: Any) -> None:
     """
     from tidelog.shell.store.subtree import written_down
 
-    with opened(given) as store:
+    with open_session(given) as store:
         lines = written_down(store)
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     click.echo(f"{len(lines) - 1} nodes written to {file}.")
@@ -176,12 +178,12 @@ def export(file: Path, **given: Any) -> None:
 
 @metadata.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@place_options
+@store_options
 def import_(file: Path, **given: Any) -> None:
     """Fill a store that no cluster uses yet with what `export` wrote to FILE."""
     from tidelog.shell.store.subtree import read_back
 
     lines = file.read_text(encoding="utf-8").splitlines()
-    with opened(given, create=True) as store:
+    with open_session(given, create=True) as store:
         count = read_back(store, lines)
     click.echo(f"{count} nodes read from {file}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tidelog.cli.options import ParamType, Refused, cluster_options, flag, is_given, usage
+from tidelog.cli.options import CommandFailed, ParamType, cluster_options, flag, is_given, usage_error
 
 TIMES = {
     "latest": -1,
@@ -17,10 +17,10 @@ TIMES = {
     "earliest-pending-upload": -6,
 }
 Matches = Callable[[str, int], bool]
-_RULE = re.compile(r"(?P<topic>[^:]*)(?P<colon>:(?P<low>[0-9]*)(?P<dash>-(?P<high>[0-9]*))?)?")
+_PATTERN = re.compile(r"(?P<topic>[^:]*)(?P<colon>:(?P<low>[0-9]*)(?P<dash>-(?P<high>[0-9]*))?)?")
 
 
-class Moment(ParamType):
+class OffsetTime(ParamType):
     """A timestamp in milliseconds, or a name of `TIMES`, or its number."""
 
     name = "timestamp or name"
@@ -45,12 +45,12 @@ class Moment(ParamType):
 @click.option(
     "--topic-partitions", help="Patterns such as name:0, name:0-3 (without 3), name:2-, :0 and name, with commas."
 )
-@click.option("--time", "moment", type=Moment(), default="latest", show_default=True, help="Which offset.")
+@click.option("--time", "moment", type=OffsetTime(), default="latest", show_default=True, help="Which offset.")
 @flag("exclude-internal-topics", "Leave out internal topics.")
 def offsets(**given: Any) -> None:
     """Print offsets of partitions: first, last, or by time, with the flags of kafka-get-offsets."""
     matches = _matcher(given)
-    from tidelog.cli.admin_requests import connect, list_offsets, metadata, reason
+    from tidelog.cli.admin_requests import connect, describe_error, list_offsets, metadata
     from tidelog.model import TopicPartition
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
@@ -62,13 +62,13 @@ def offsets(**given: Any) -> None:
             if matches(topic.name or "", partition.partition_index)
         }
         if not wanted:
-            raise Refused("No partition matches the given filters.")
+            raise CommandFailed("No partition matches the given filters.")
         found = list_offsets(admin, wanted)
     failed = False
     for name in sorted(found):
         listed = found[name]
         if listed.error:
-            click.echo(f"Skipping {name}: {reason(listed.error)}", err=True)
+            click.echo(f"Skipping {name}: {describe_error(listed.error)}", err=True)
             failed = True
         elif listed.offset >= 0:
             click.echo(f"{name.topic}:{name.partition}:{listed.offset}")
@@ -79,11 +79,11 @@ def offsets(**given: Any) -> None:
 def _matcher(given: dict[str, Any]) -> Matches:
     if given["topic_partitions"] is not None:
         if is_given(given["topic"]) or is_given(given["partitions"]):
-            raise usage("--topic-partitions cannot be used with --topic or --partitions.")
-        rules = [_rule(text.strip()) for text in given["topic_partitions"].split(",")]
-        return lambda topic, partition: any(rule(topic, partition) for rule in rules)
-    pattern = _expression(given["topic"]) if given["topic"] else None
-    wanted = _numbers(given["partitions"]) if given["partitions"] else None
+            raise usage_error("--topic-partitions cannot be used with --topic or --partitions.")
+        patterns = [_parse_pattern(text.strip()) for text in given["topic_partitions"].split(",")]
+        return lambda topic, partition: any(pattern(topic, partition) for pattern in patterns)
+    pattern = _compile(given["topic"]) if given["topic"] else None
+    wanted = _parse_partitions(given["partitions"]) if given["partitions"] else None
 
     def matches(topic: str, partition: int) -> bool:
         return (pattern is None or pattern.fullmatch(topic) is not None) and (wanted is None or partition in wanted)
@@ -91,26 +91,26 @@ def _matcher(given: dict[str, Any]) -> Matches:
     return matches
 
 
-def _numbers(text: str) -> set[int]:
+def _parse_partitions(text: str) -> set[int]:
     try:
         return {int(number) for number in text.split(",")}
     except ValueError:
-        raise usage(f"--partitions must be numbers separated by commas, not {text!r}.") from None
+        raise usage_error(f"--partitions must be numbers separated by commas, not {text!r}.") from None
 
 
-def _expression(text: str) -> re.Pattern[str]:
+def _compile(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise usage(f"{text!r} is no regular expression: {error}.") from None
+        raise usage_error(f"{text!r} is no regular expression: {error}.") from None
 
 
-def _rule(text: str) -> Matches:
+def _parse_pattern(text: str) -> Matches:
     """One pattern of --topic-partitions; a range is half open."""
-    match = _RULE.fullmatch(text)
+    match = _PATTERN.fullmatch(text)
     if match is None:
-        raise usage(f"--topic-partitions has {text!r}, which is not TOPIC:PARTITION or TOPIC:FROM-TO.")
-    topic = _expression(match["topic"] or ".*")
+        raise usage_error(f"--topic-partitions has {text!r}, which is not TOPIC:PARTITION or TOPIC:FROM-TO.")
+    topic = _compile(match["topic"] or ".*")
     low = int(match["low"] or 0)
     high = None
     if match["dash"] and match["high"]:

@@ -19,11 +19,11 @@ _STORE = "tidelog.store"
 HANGING_AFTER_MINUTES = 15
 """Since the last record: Kafka's default of transaction.max.timeout.ms, the longest that a coordinator waits."""
 
-NOT_OURS = ("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+IGNORED_OPTIONS = ("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 """What Kafka's configuration files say of things that are given elsewhere here."""
 
 
-class Refused(click.ClickException):
+class CommandFailed(click.ClickException):
     """Why a command was not carried out, as one sentence; exit code 1."""
 
     exit_code = 1
@@ -75,7 +75,7 @@ def broker_options(function: Function) -> Function:
         "--zookeeper",
         expose_value=False,
         is_eager=True,
-        callback=_remember_store,
+        callback=_save_store,
         help="In place of --bootstrap-server the cluster's store: host:port/chroot of ZooKeeper, or a file of SQLite.",
     )(function)
     return click.option(
@@ -88,7 +88,7 @@ def broker_options(function: Function) -> Function:
     )(function)
 
 
-def _remember_store(context: click.Context, _parameter: click.Parameter, text: str | None) -> None:
+def _save_store(context: click.Context, _parameter: click.Parameter, text: str | None) -> None:
     context.meta[_STORE] = text
 
 
@@ -99,9 +99,9 @@ def _brokers(context: click.Context, parameter: click.Parameter, given: str) -> 
         return given
     if context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT:
         raise click.UsageError("--zookeeper and --bootstrap-server exclude each other.", context)
-    from tidelog.cli.store_address import bootstrap_of
+    from tidelog.cli.store_address import bootstrap_from_store
 
-    return bootstrap_of(store)
+    return bootstrap_from_store(store)
 
 
 def flag(name: str, sentence: str) -> Callable[[Function], Function]:
@@ -113,35 +113,35 @@ def is_given(value: object) -> bool:
     return value is not None and value is not False and value != ()
 
 
-def one_action(given: Mapping[str, Any], actions: Sequence[str]) -> str:
+def the_action(given: Mapping[str, Any], actions: Sequence[str]) -> str:
     """The one action of the command line; UsageError where there is none, or several."""
     found = [action for action in actions if is_given(given[_name(action)])]
     if len(found) != 1:
         listed = ", ".join(f"--{action}" for action in actions)
-        raise usage(f"Exactly one action is needed, one of {listed}.")
+        raise usage_error(f"Exactly one action is needed, one of {listed}.")
     return found[0]
 
 
-def check_belongs(given: Mapping[str, Any], action: str, belongs: Mapping[str, Sequence[str]]) -> None:
+def check_applicable(given: Mapping[str, Any], action: str, belongs: Mapping[str, Sequence[str]]) -> None:
     """UsageError at an option that the action does not have. `belongs`: option → its actions."""
     for option, actions in belongs.items():
         if is_given(given[_name(option)]) and action not in actions:
             listed = " or ".join(f"--{each}" for each in actions)
-            raise usage(f"--{option} goes with {listed}, not with --{action}.")
+            raise usage_error(f"--{option} goes with {listed}, not with --{action}.")
 
 
-def check_needed(given: Mapping[str, Any], action: str, options: Sequence[str]) -> None:
+def check_required(given: Mapping[str, Any], action: str, options: Sequence[str]) -> None:
     """UsageError where the action lacks one of its options."""
     for option in options:
         if not is_given(given[_name(option)]):
-            raise usage(f"--{action} needs --{option}.")
+            raise usage_error(f"--{action} needs --{option}.")
 
 
 def at_most_one(given: Mapping[str, Any], options: Sequence[str]) -> str | None:
     """The one of these options that is given, or None; UsageError where several are."""
     found = [option for option in options if is_given(given[_name(option)])]
     if len(found) > 1:
-        raise usage(f"--{found[0]} and --{found[1]} exclude each other.")
+        raise usage_error(f"--{found[0]} and --{found[1]} exclude each other.")
     return found[0] if found else None
 
 
@@ -149,11 +149,11 @@ def broker_ids(text: str) -> list[int]:
     """The brokers of --broker-list; UsageError where it names none."""
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     if not entries or not all(entry.isdigit() for entry in entries):
-        raise usage(f"--broker-list {text!r} is not broker ids separated by ','.")
+        raise usage_error(f"--broker-list {text!r} is not broker ids separated by ','.")
     return [int(entry) for entry in entries]
 
 
-def usage(sentence: str) -> click.UsageError:
+def usage_error(sentence: str) -> click.UsageError:
     """A fault of the command line, which names the command that it was made with."""
     return click.UsageError(sentence, click.get_current_context(silent=True))
 
@@ -169,7 +169,7 @@ def client_options(file: str | None, pairs: Iterable[tuple[str, str]], flags: Ma
     found = properties.parse(Path(file).read_text(encoding="utf-8")) if file else {}
     found.update(pairs)
     found.update({name: str(value) for name, value in flags.items() if value is not None})
-    return {name: value for name, value in found.items() if name not in NOT_OURS}
+    return {name: value for name, value in found.items() if name not in IGNORED_OPTIONS}
 
 
 def is_true(given: Mapping[str, str], name: str, default: bool = False) -> bool:
@@ -181,4 +181,4 @@ def check_known(given: Mapping[str, str], known: Iterable[str], option: str) -> 
     """UsageError at a property that the tool does not have."""
     for name in given:
         if name not in known:
-            raise usage(f"{option} does not know {name!r}; there is {', '.join(known)}.")
+            raise usage_error(f"{option} does not know {name!r}; there is {', '.join(known)}.")

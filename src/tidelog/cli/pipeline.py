@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Pair, Refused, flag
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, Pair, flag
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.plan import Pipeline, Plan
     from tidelog.spark.pipelines.running import Report, Tell
 
 LOG = "spark.log"
-MOST_WORDS = 600
+MAX_ERROR_LENGTH = 600
 _CAUSE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Lost|Refused|Option|Copy): (.+)$", re.MULTILINE)
 COLUMNS = ("stage", "batch", "rows", "rows/s", "lag")
 
@@ -34,7 +34,7 @@ def pipeline() -> None:
 
 @pipeline.command("list")
 @flag("json", "Print JSON.")
-def listing(json: bool) -> None:
+def list_pipelines(json: bool) -> None:
     """Name the pipelines, and the options that --option sets."""
 
     found = pipelines()
@@ -56,21 +56,21 @@ def _as_json(pipeline: "Pipeline") -> dict[str, Any]:
 
 
 def pipelines() -> "Mapping[str, Pipeline]":
-    """Those there are; Refused where Spark is not installed."""
+    """Those there are; CommandFailed where Spark is not installed."""
     missing = [name for name in ("pyspark", "pandas", "pyarrow") if find_spec(name) is None]
     if missing:
-        raise Refused(f"Pipelines need {missing[0]}: pip install 'tidelog[spark]'.")
+        raise CommandFailed(f"Pipelines need {missing[0]}: pip install 'tidelog[spark]'.")
     from tidelog.spark.pipelines.table import PIPELINES
 
     return PIPELINES
 
 
 def check_java() -> None:
-    """Refused where there is no Java runtime, which Spark runs on."""
+    """CommandFailed where there is no Java runtime, which Spark runs on."""
     from os import environ
 
     if which("java") is None and "JAVA_HOME" not in environ:
-        raise Refused("Spark needs a Java runtime, version 17 or newer, as `java` on the path or in JAVA_HOME.")
+        raise CommandFailed("Spark needs a Java runtime, version 17 or newer, as `java` on the path or in JAVA_HOME.")
 
 
 @pipeline.command()
@@ -109,33 +109,35 @@ def run(
 
     known = pipelines()
     if name not in known:
-        raise Refused(f"There is no pipeline {name!r}; there are {', '.join(known)}.")
+        raise CommandFailed(f"There is no pipeline {name!r}; there are {', '.join(known)}.")
     try:
         chosen = known[name].complete(dict(options))
         milliseconds("every", every)
     except WrongOption as error:
-        raise Refused(f"Pipeline {name}: {error}.") from None
+        raise CommandFailed(f"Pipeline {name}: {error}.") from None
     check_java()
     check_reachable(bootstrap)
     for each in known[name].clusters:
-        _check_other(each, chosen[each])
+        _check_cluster_option(each, chosen[each])
     clients = {f"kafka.{key}": value for key, value in kafka}
     plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, once=once, every=every)
     try:
         claim_checkpoint(name, known[name], plan)
     except WrongOption as error:
-        raise Refused(f"Pipeline {name}: {error}.") from None
+        raise CommandFailed(f"Pipeline {name}: {error}.") from None
     _run(known[name], plan, dict(settings), restarts)
 
 
-def _check_other(option: str, addresses: str) -> None:
-    """Refused where an option that names a cluster names none that is there."""
+def _check_cluster_option(option: str, addresses: str) -> None:
+    """CommandFailed where an option that names a cluster names none that is there."""
     from tidelog.cli.admin_requests import check_reachable
 
     try:
         check_reachable(addresses)
-    except (ValueError, Refused) as error:
-        raise Refused(f"Option {option!r}: {str(error).rstrip('.')}; give host:port,… of brokers that run.") from None
+    except (ValueError, CommandFailed) as error:
+        raise CommandFailed(
+            f"Option {option!r}: {str(error).rstrip('.')}; give host:port,… of brokers that run."
+        ) from None
 
 
 def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restarts: int) -> None:
@@ -149,24 +151,24 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restar
 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with session(plan.checkpoint / LOG, settings) as spark, progress() as tell:
-            run(pipeline.stages(spark, plan), once=plan.once, tell=tell, restarts=restarts)
+        with session(plan.checkpoint / LOG, settings) as spark, print_progress() as show:
+            run(pipeline.stages(spark, plan), once=plan.once, tell=show, restarts=restarts)
     except (QueryFailed, WrongOption, BadOption, PySparkException, Py4JError) as error:
-        raise Refused(f"{_cause(error)} (more in {plan.checkpoint / LOG})") from None
+        raise CommandFailed(f"{_innermost_cause(error)} (more in {plan.checkpoint / LOG})") from None
 
 
 def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _cause(error: Exception) -> str:
+def _innermost_cause(error: Exception) -> str:
     """The innermost thing that an error of Spark names, or its first line."""
     found = _CAUSE.findall(str(error))
-    return (found[-1] if found else str(error).splitlines()[0])[:MOST_WORDS]
+    return (found[-1] if found else str(error).splitlines()[0])[:MAX_ERROR_LENGTH]
 
 
 @contextmanager
-def progress() -> "Iterator[Tell]":
+def print_progress() -> "Iterator[Tell]":
     """`tell(report)` for as long as the context lasts."""
     if not sys.stderr.isatty():
         yield _print
@@ -177,33 +179,33 @@ def progress() -> "Iterator[Tell]":
     reports: dict[str, Report] = {}
     with Live(console=Console(stderr=True), refresh_per_second=4) as live:
 
-        def tell(report: "Report") -> None:
+        def show(report: "Report") -> None:
             reports[report.stage] = report
-            live.update(_drawn(reports))
+            live.update(_progress_table(reports))
 
-        yield tell
+        yield show
 
 
-def cells(report: "Report") -> tuple[str, ...]:
+def progress_row(report: "Report") -> tuple[str, ...]:
     standing = report.standing
     lag = "" if standing.lag is None else f"{standing.lag:,}"
     batch = "" if standing.batch < 0 else str(standing.batch)
     return report.stage, batch, f"{standing.rows:,}", f"{standing.rate:,.0f}", lag
 
 
-def _drawn(reports: "dict[str, Report]") -> Any:
+def _progress_table(reports: "dict[str, Report]") -> Any:
     from rich.table import Table
 
     table = Table()
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "stage" else "right")
     for report in reports.values():
-        table.add_row(*cells(report))
+        table.add_row(*progress_row(report))
     return table
 
 
 def _print(report: "Report") -> None:
     if report.is_new:
-        stage, batch, rows, rate, lag = cells(report)
+        stage, batch, rows, rate, lag = progress_row(report)
         behind = f", lag {lag}" if lag else ""
         click.echo(f"{stage}: batch {batch}, {rows} rows, {rate} rows/s{behind}", err=True)

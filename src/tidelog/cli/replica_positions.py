@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.cli.admin_requests import LATEST, ask_offsets, metadata
+from tidelog.cli.admin_requests import LATEST, list_offsets_on, metadata
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 
-DEBUGGER = -2
-NAMES_UNTIL = 12
+DEBUGGING_REPLICA_ID = -2
+NEWEST_FETCH_BY_NAME = 12
 """The newest Fetch that names topics; version 11 is the first that followers answer."""
 
 
@@ -48,7 +48,7 @@ class _Position:
     high_watermark: int | None = None
 
 
-def replicas(admin: Admin, pattern: str | None = None, *, timeout_ms: int = 3_000) -> list[ReplicaState]:
+def replica_states(admin: Admin, pattern: str | None = None, *, timeout_ms: int = 3_000) -> list[ReplicaState]:
     """Every replica of the topics whose whole name matches, of all that are not internal where there is no pattern, by
     partition, in order of assignment."""
     response = metadata(admin)
@@ -62,7 +62,9 @@ def replicas(admin: Admin, pattern: str | None = None, *, timeout_ms: int = 3_00
         for replica in partition.replica_nodes:
             held.setdefault(replica, []).append(TopicPartition(topic, partition.partition_index))
     live = {broker.node_id for broker in response.brokers}
-    positions = {broker: _ask(admin, broker, held[broker], timeout_ms) for broker in sorted(live) if held[broker]}
+    positions = {
+        broker: _positions_on(admin, broker, held[broker], timeout_ms) for broker in sorted(live) if held[broker]
+    }
     return [
         state
         for topic, partition in sorted(_partitions(wanted), key=lambda pair: (pair[0], pair[1].partition_index))
@@ -96,13 +98,18 @@ def _states(
         )
 
 
-def _ask(
+def _positions_on(
     admin: Admin, broker: int, partitions: list[TopicPartition], timeout_ms: int
 ) -> dict[TopicPartition, _Position]:
     """What one broker says of its replicas; nothing where it does not answer in time."""
     try:
-        ends = ask_offsets(
-            admin, broker, dict.fromkeys(partitions, LATEST), replica=DEBUGGER, timeout_ms=timeout_ms, retries=False
+        ends = list_offsets_on(
+            admin,
+            broker,
+            dict.fromkeys(partitions, LATEST),
+            replica=DEBUGGING_REPLICA_ID,
+            timeout_ms=timeout_ms,
+            retries=False,
         )
         known = {partition: end.offset for partition, end in ends.items() if not end.error and end.offset >= 0}
         watermarks = _watermarks(admin, broker, known, timeout_ms)
@@ -116,12 +123,13 @@ def _watermarks(
 ) -> dict[TopicPartition, int]:
     topics: dict[str, list[FetchPartition]] = {}
     for (topic, partition), end in ends.items():
-        asked = FetchPartition(partition=partition, fetch_offset=end, partition_max_bytes=1)
-        topics.setdefault(topic, []).append(asked)
+        partition_request = FetchPartition(partition=partition, fetch_offset=end, partition_max_bytes=1)
+        topics.setdefault(topic, []).append(partition_request)
     request = FetchRequest(
-        max_bytes=1, topics=[FetchTopic(topic=name, partitions=asked) for name, asked in topics.items()]
+        max_bytes=1,
+        topics=[FetchTopic(topic=name, partitions=partition_request) for name, partition_request in topics.items()],
     )
-    response = admin.ask(request, broker, newest=NAMES_UNTIL, timeout_ms=timeout_ms, retries=False)
+    response = admin.ask(request, broker, newest=NEWEST_FETCH_BY_NAME, timeout_ms=timeout_ms, retries=False)
     return {
         TopicPartition(topic.topic, each.partition_index): each.high_watermark
         for topic in response.responses

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.options import Pair, usage
+from tidelog.cli.options import Pair, usage_error
 
-MOST_BROKERS = 100
+MAX_BROKERS = 100
 HIGHEST_PORT = 65_535
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(1, MOST_BROKERS), default=3, show_default=True, help="How many brokers.")
+@click.option("--brokers", type=click.IntRange(1, MAX_BROKERS), default=3, show_default=True, help="How many brokers.")
 @click.option("--data", "folder", type=click.Path(file_okay=False, path_type=Path), required=True, help="Their folder.")
 @click.option(
     "--port",
@@ -42,12 +42,12 @@ def up(
     data, and its process id in the file `pid`, in the folder broker-N.
     """
     if port + brokers - 1 > HIGHEST_PORT:
-        raise usage(f"--port {port} leaves no room for {brokers} brokers below {HIGHEST_PORT}.")
+        raise usage_error(f"--port {port} leaves no room for {brokers} brokers below {HIGHEST_PORT}.")
     from tidelog.config.broker import BrokerConfig
     from tidelog.shell import supervisor
 
     given = dict(overrides)
-    given.update(_memory(metadata, given))
+    given.update(_store_override(metadata, given))
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
         click.echo(f"The brokers do not know the option {name}: it has no effect.", err=True)
@@ -55,7 +55,7 @@ def up(
     click.get_current_context().exit(code)
 
 
-def _memory(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:
+def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:
     """The brokers' option that says where the cluster's memory is."""
     if metadata is None:
         return {}
@@ -63,11 +63,11 @@ def _memory(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:
 
     for name in ("metadata.store", "zookeeper.connect"):
         if name in given:
-            raise usage(f"--metadata and the option {name} are two memories of one cluster: leave one out.")
-    place = parse_address(metadata, "--metadata")
-    if isinstance(place, ZookeeperAddress):
-        return {"zookeeper.connect": f"{place.hosts}{place.chroot}"}
-    return {"metadata.store": str(place)}
+            raise usage_error(f"--metadata and the option {name} are two memories of one cluster: leave one out.")
+    address = parse_address(metadata, "--metadata")
+    if isinstance(address, ZookeeperAddress):
+        return {"zookeeper.connect": f"{address.hosts}{address.chroot}"}
+    return {"metadata.store": str(address)}
 
 
 @click.command()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.formatting import MISSING, Column, lines
-from tidelog.cli.options import cluster_options, flag, usage
+from tidelog.cli.formatting import MISSING, Column, table_lines
+from tidelog.cli.options import cluster_options, flag, usage_error
 from tidelog.cli.replica_positions import ReplicaState
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 COLOURS = {"leader": "bold", "in sync": "", "behind": "yellow", "silent": "red"}
-Look = Callable[[], list[ReplicaState] | None]
+QueryReplicas = Callable[[], list[ReplicaState] | None]
 """Asks for the replicas; None where no broker answers."""
 
 
@@ -50,28 +50,28 @@ def status(**given: Any) -> None:
         try:
             re.compile(given["topic"])
         except re.error as error:
-            raise usage(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
+            raise usage_error(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
     from tidelog.cli.admin_requests import connect
-    from tidelog.cli.replica_positions import ReplicaState, replicas
+    from tidelog.cli.replica_positions import ReplicaState, replica_states
     from tidelog.errors import ApiError
 
     with connect(given["bootstrap_server"], given["command_config"], timeout_ms=TIMEOUT_MS) as admin:
 
-        def look() -> list[ReplicaState] | None:
+        def query() -> list[ReplicaState] | None:
             try:
-                return replicas(admin, given["topic"])
+                return replica_states(admin, given["topic"])
             except ApiError:
                 return None
 
         if not given["watch"]:
-            print_once(replicas(admin, given["topic"]))
+            print_table_once(replica_states(admin, given["topic"]))
         elif sys.stdout.isatty():
-            draw(look, given["interval_ms"] / 1000)
+            redraw_table(query, given["interval_ms"] / 1000)
         else:
-            follow(look, given["interval_ms"] / 1000)
+            print_changes(query, given["interval_ms"] / 1000)
 
 
-def row(state: ReplicaState) -> tuple[object, ...]:
+def table_row(state: ReplicaState) -> tuple[object, ...]:
     return (
         *state.partition,
         state.leader if state.leader >= 0 else "none",
@@ -85,51 +85,51 @@ def row(state: ReplicaState) -> tuple[object, ...]:
     )
 
 
-def print_once(states: Sequence[ReplicaState]) -> None:
-    for line in lines(COLUMNS, map(row, states)):
+def print_table_once(states: Sequence[ReplicaState]) -> None:
+    for line in table_lines(COLUMNS, map(table_row, states)):
         click.echo(line)
 
 
-def changes(before: Sequence[ReplicaState], after: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
+def changed_states(before: Sequence[ReplicaState], after: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
     """What is new or different, in the order of `after`."""
     known = set(before)
     return (state for state in after if state not in known)
 
 
-def follow(look: Look, interval_s: float) -> None:
+def print_changes(query: QueryReplicas, interval_s: float) -> None:
     """Print the table, and from then on the rows that changed, with the time in front, until interrupted."""
     stamped = (Column("TIME", 12), *COLUMNS)
     before: list[ReplicaState] | None = []
     is_first = True
     while True:
-        states = look()
+        states = query()
         moment = time.strftime("%H:%M:%S") + f".{time.time_ns() // 1_000_000 % 1000:03d}"
         if states is None:
             if before is not None:
                 click.echo(f"{moment} no broker answers", err=True)
         else:
-            rows = [(moment, *row(state)) for state in changes(before or (), states)]
-            for line in lines(stamped, rows)[0 if is_first else 1 :]:
+            rows = [(moment, *table_row(state)) for state in changed_states(before or (), states)]
+            for line in table_lines(stamped, rows)[0 if is_first else 1 :]:
                 click.echo(line)
             is_first = False
         before = states
         time.sleep(interval_s)
 
 
-def draw(look: Look, interval_s: float) -> None:
+def redraw_table(query: QueryReplicas, interval_s: float) -> None:
     """Redraw the table on the terminal until interrupted; it stays as it is while no broker answers."""
     from rich.live import Live
 
-    states = look() or []
-    with Live(table(states), auto_refresh=False, screen=True) as live:
+    states = query() or []
+    with Live(rich_table(states), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval_s)
-            found = look()
+            found = query()
             states = states if found is None else found
-            live.update(table(states, silent=found is None), refresh=True)
+            live.update(rich_table(states, silent=found is None), refresh=True)
 
 
-def table(states: Sequence[ReplicaState], *, silent: bool = False) -> "Table":
+def rich_table(states: Sequence[ReplicaState], *, silent: bool = False) -> "Table":
     """The same table for rich; a partition's own columns stand in its first row only."""
     from rich.table import Table
 
@@ -139,7 +139,7 @@ def table(states: Sequence[ReplicaState], *, silent: bool = False) -> "Table":
         drawn.add_column(column.title, justify="right" if column.title in ("LEO", "HW", "LAG") else "left")
     last = None
     for state in states:
-        cells = [MISSING if cell is None else str(cell) for cell in row(state)]
+        cells = [MISSING if cell is None else str(cell) for cell in table_row(state)]
         if state.partition == last:
             cells[:5] = [""] * 5
         last = state.partition

@@ -7,7 +7,7 @@ command then asks these, so that what is wrong is refused in both forms alike.
 
 from pathlib import Path
 
-from tidelog.cli.options import Refused
+from tidelog.cli.options import CommandFailed
 from tidelog.controller import tree
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER
@@ -28,29 +28,29 @@ SESSION_MS = 10_000
 CONNECT_MS = 3000
 
 
-def bootstrap_of(text: str) -> str:
-    """Addresses of living brokers; Refused where there is no such store, or no broker in it."""
+def bootstrap_from_store(text: str) -> str:
+    """Addresses of living brokers; CommandFailed where there is no such store, or no broker in it."""
     if _is_broker(text):
         return text
     try:
-        place = _place(text)
-        return _brokers_in(place)
+        store_address = _parse_store(text)
+        return _registered_brokers(store_address)
     except (StoreClosed, InvalidOption) as error:
-        raise Refused(str(error)) from None
+        raise CommandFailed(str(error)) from None
 
 
-def _place(text: str) -> StoreAddress:
+def _parse_store(text: str) -> StoreAddress:
     if text.startswith(("sqlite:", "zookeeper:")):
         return parse_address(text, "--zookeeper")
     path = Path(text)
     if path.is_dir():
-        return place_in(path)
+        return store_address_in(path)
     if path.is_file() or text.endswith(".sqlite"):
         return SqliteAddress(path.absolute())
     return parse_connect(text, "--zookeeper")
 
 
-def place_in(folder: Path) -> StoreAddress:
+def store_address_in(folder: Path) -> StoreAddress:
     """The memory of the cluster that `tidelog up` runs, or ran, in this folder."""
     files = sorted(folder.glob("broker-*/server.properties"))
     return address_of(load_config(files[0])) if files else SqliteAddress((folder / "metadata.sqlite").absolute())
@@ -61,8 +61,8 @@ def _is_broker(text: str) -> bool:
     return bool(host) and port.isdigit() and 0 < int(port) <= 65_535 and bool(view_of(host, int(port)).brokers)
 
 
-def _brokers_in(place: StoreAddress) -> str:
-    store = open_store(place, session_timeout_ms=SESSION_MS, connection_timeout_ms=CONNECT_MS, create=False)
+def _registered_brokers(store_address: StoreAddress) -> str:
+    store = open_store(store_address, session_timeout_ms=SESSION_MS, connection_timeout_ms=CONNECT_MS, create=False)
     try:
         listed = store.apply([Children(tree.BROKER_IDS)])
         names = [str(name) for value in listed.values for name in value or ()]
@@ -72,7 +72,7 @@ def _brokers_in(place: StoreAddress) -> str:
     found = [_address(node) for node in nodes if isinstance(node, Node)]
     addresses = [address for address in found if address]
     if not addresses:
-        raise Refused(f"No broker is registered in {place}.")
+        raise CommandFailed(f"No broker is registered in {store_address}.")
     return ",".join(addresses)
 
 

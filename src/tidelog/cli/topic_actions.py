@@ -7,10 +7,17 @@ from typing import Any
 
 import click
 
-from tidelog.cli.admin_requests import MOST_PARTITIONS, describe_configs, describe_topics, metadata, reason, topic_names
-from tidelog.cli.formatting import listed
-from tidelog.cli.options import Refused
-from tidelog.cli.replicas.replica_requests import Ongoing, ongoing
+from tidelog.cli.admin_requests import (
+    MAX_PARTITIONS_PER_RESPONSE,
+    describe_configs,
+    describe_error,
+    describe_topics,
+    metadata,
+    topic_names,
+)
+from tidelog.cli.formatting import comma_list
+from tidelog.cli.options import CommandFailed
+from tidelog.cli.replicas.replica_requests import OngoingReassignment, ongoing
 from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition, id_text
@@ -38,13 +45,13 @@ PARTITION_FILTERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedPartition:
     """One partition and what judging it needs."""
 
     topic: str
     partition: Any
     min_in_sync: int
-    moving: Ongoing | None = None
+    moving: OngoingReassignment | None = None
     live: Collection[int] = ()
 
     @property
@@ -53,7 +60,7 @@ class Described:
         replicas = self.partition.replica_nodes
         return len(replicas) - (len(self.moving.adding) if self.moving else 0)
 
-    def shows_under(self, filters: Collection[str]) -> bool:
+    def matches_any(self, filters: Collection[str]) -> bool:
         """Whether the partition is one of those that the given filters ask for; without any, it is."""
         in_sync, leader = len(self.partition.isr_nodes), self.partition.leader_id
         states = {
@@ -70,23 +77,23 @@ class Described:
             f"\tTopic: {self.topic}",
             f"Partition: {partition.partition_index}",
             f"Leader: {partition.leader_id if partition.leader_id >= 0 else 'none'}",
-            f"Replicas: {listed(partition.replica_nodes)}",
-            f"Isr: {listed(partition.isr_nodes)}",
+            f"Replicas: {comma_list(partition.replica_nodes)}",
+            f"Isr: {comma_list(partition.isr_nodes)}",
         ]
         if self.moving:
             cells += [
-                f"Adding Replicas: {listed(self.moving.adding)}",
-                f"Removing Replicas: {listed(self.moving.removing)}",
+                f"Adding Replicas: {comma_list(self.moving.adding)}",
+                f"Removing Replicas: {comma_list(self.moving.removing)}",
             ]
         for title, name in (("Elr", "eligible_leader_replicas"), ("LastKnownElr", "last_known_elr")):
             replicas = getattr(partition, name, None)
-            cells.append(f"{title}: {'N/A' if replicas is None else listed(replicas)}")
+            cells.append(f"{title}: {'N/A' if replicas is None else comma_list(replicas)}")
         return "\t".join(cells)
 
 
 def describe(admin: Admin, given: Mapping[str, Any]) -> None:
-    names = _names(admin, given)
-    described = describe_topics(admin, names, given["partition_size_limit_per_response"] or MOST_PARTITIONS)
+    names = _topics_to_describe(admin, given)
+    described = describe_topics(admin, names, given["partition_size_limit_per_response"] or MAX_PARTITIONS_PER_RESPONSE)
     configs = describe_configs(admin, TOPIC, names) if names else {}
     moving = ongoing(admin)
     live = {broker.node_id for broker in metadata(admin, []).brokers}
@@ -100,17 +107,17 @@ def describe(admin: Admin, given: Mapping[str, Any]) -> None:
             continue
         for partition in topic.partitions:
             name = TopicPartition(topic.name, partition.partition_index)
-            row = Described(topic.name, partition, _min_in_sync(options), moving.get(name), live)
-            if row.shows_under(filters):
+            row = DescribedPartition(topic.name, partition, _min_in_sync(options), moving.get(name), live)
+            if row.matches_any(filters):
                 click.echo(row.line())
 
 
-def _names(admin: Admin, given: Mapping[str, Any]) -> list[str]:
+def _topics_to_describe(admin: Admin, given: Mapping[str, Any]) -> list[str]:
     if not given["topic_id"]:
-        return matching(admin, dict(given))
+        return matching_topics(admin, dict(given))
     found = [topic.name or "" for topic in metadata(admin).topics if id_text(topic.topic_id) == given["topic_id"]]
     if not found and not given["if_exists"]:
-        raise Refused(f"TopicId '{given['topic_id']}' does not exist as expected.")
+        raise CommandFailed(f"TopicId '{given['topic_id']}' does not exist as expected.")
     return found
 
 
@@ -136,8 +143,8 @@ def _min_in_sync(options: Sequence[Any]) -> int:
     return next((int(each.value) for each in options if each.name == "min.insync.replicas"), 1)
 
 
-def matching(admin: Any, given: dict[str, Any], *, must_exist: bool = True) -> list[str]:
-    """The names of the topics that --topic asks for, sorted; Refused where a named one does not exist."""
+def matching_topics(admin: Any, given: dict[str, Any], *, must_exist: bool = True) -> list[str]:
+    """The names of the topics that --topic asks for, sorted; CommandFailed where a named one does not exist."""
     wanted = given["topic"]
     found = sorted(
         name
@@ -145,7 +152,7 @@ def matching(admin: Any, given: dict[str, Any], *, must_exist: bool = True) -> l
         if not (is_internal and given["exclude_internal"]) and (wanted is None or _matches(wanted, name))
     )
     if wanted and not found and must_exist and not given["if_exists"]:
-        raise Refused(f"Topic '{wanted}' does not exist as expected.")
+        raise CommandFailed(f"Topic '{wanted}' does not exist as expected.")
     return found
 
 
@@ -154,7 +161,7 @@ def _matches(wanted: str, name: str) -> bool:
     try:
         return re.fullmatch(wanted.strip("\"' ").replace(",", "|"), name) is not None
     except re.error as error:
-        raise Refused(f"--topic {wanted!r} is no regular expression: {error}.") from None
+        raise CommandFailed(f"--topic {wanted!r} is no regular expression: {error}.") from None
 
 
 def _create(admin: Any, given: dict[str, Any]) -> None:
@@ -176,17 +183,17 @@ def _create(admin: Any, given: dict[str, Any]) -> None:
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given["if_not_exists"]:
         return
     if result.error_code:
-        raise Refused(reason(result.error_code, result.error_message))
+        raise CommandFailed(describe_error(result.error_code, result.error_message))
     click.echo(f"Created topic {name}.")
 
 
 def _list(admin: Any, given: dict[str, Any]) -> None:
-    for name in matching(admin, given, must_exist=False):
+    for name in matching_topics(admin, given, must_exist=False):
         click.echo(name)
 
 
 def _alter(admin: Any, given: dict[str, Any]) -> None:
-    described = describe_topics(admin, matching(admin, given))
+    described = describe_topics(admin, matching_topics(admin, given))
     assignment = given["replica_assignment"]
     wanted = [
         CreatePartitionsTopic(
@@ -200,18 +207,18 @@ def _alter(admin: Any, given: dict[str, Any]) -> None:
     if wanted:
         for result in admin.ask(CreatePartitionsRequest(topics=wanted, timeout_ms=30_000)).results:
             if result.error_code:
-                raise Refused(reason(result.error_code, result.error_message))
+                raise CommandFailed(describe_error(result.error_code, result.error_message))
 
 
 def _delete(admin: Any, given: dict[str, Any]) -> None:
-    names = matching(admin, given)
+    names = matching_topics(admin, given)
     if names:
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=30_000
         )
         for result in admin.ask(request).responses:
             if result.error_code:
-                raise Refused(f"Topic {result.name}: {reason(result.error_code, result.error_message)}")
+                raise CommandFailed(f"Topic {result.name}: {describe_error(result.error_code, result.error_message)}")
 
 
 RUN = {"create": _create, "list": _list, "describe": describe, "alter": _alter, "delete": _delete}

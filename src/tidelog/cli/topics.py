@@ -9,11 +9,11 @@ from tidelog.cli.options import (
     Pair,
     ParamType,
     at_most_one,
-    check_belongs,
-    check_needed,
+    check_applicable,
+    check_required,
     cluster_options,
     flag,
-    one_action,
+    the_action,
 )
 
 ACTIONS = ("create", "list", "describe", "alter", "delete")
@@ -24,7 +24,7 @@ FILTERS = (
     "at-min-isr-partitions",
     "topics-with-overrides",
 )
-BELONGS = {
+ACTIONS_OF_OPTION = {
     "partitions": ("create", "alter"),
     "replication-factor": ("create",),
     "replica-assignment": ("create", "alter"),
@@ -36,10 +36,10 @@ BELONGS = {
     "partition-size-limit-per-response": ("describe",),
     **dict.fromkeys(FILTERS, ("describe",)),
 }
-NEEDED = {"create": ("topic",), "alter": ("topic", "partitions"), "delete": ("topic",)}
+REQUIRED_OPTIONS = {"create": ("topic",), "alter": ("topic", "partitions"), "delete": ("topic",)}
 
 
-class Assignment(ParamType):
+class ReplicaAssignment(ParamType):
     """`0:1,1:2`: the brokers of each partition, partitions separated by commas."""
 
     name = "broker:broker,…"
@@ -70,7 +70,7 @@ class Assignment(ParamType):
 @click.option("--topic-id", help="The id of the topic to describe.")
 @click.option("--partitions", type=click.IntRange(1), help="How many partitions; the cluster's default if left out.")
 @click.option("--replication-factor", type=click.IntRange(1, 32767), help="How many replicas of each partition.")
-@click.option("--replica-assignment", type=Assignment(), help="The brokers of each partition, as 0:1,1:2.")
+@click.option("--replica-assignment", type=ReplicaAssignment(), help="The brokers of each partition, as 0:1,1:2.")
 @click.option("--config", type=Pair(), multiple=True, help="An option of the topic to create.")
 @flag("if-exists", "Do nothing, successfully, where the topic does not exist.")
 @flag("if-not-exists", "Do nothing, successfully, where the topic exists.")
@@ -87,9 +87,9 @@ class Assignment(ParamType):
 )
 def topics(**given: Any) -> None:
     """Create, list, describe, alter and delete topics, with the flags of kafka-topics."""
-    action = one_action(given, ACTIONS)
-    check_belongs(given, action, BELONGS)
-    check_needed(given, action, _needed(given, action))
+    action = the_action(given, ACTIONS)
+    check_applicable(given, action, ACTIONS_OF_OPTION)
+    check_required(given, action, _needed(given, action))
     at_most_one(given, FILTERS)
     if action == "create":
         at_most_one(given, ("replica-assignment", "partitions"))
@@ -102,4 +102,4 @@ def topics(**given: Any) -> None:
 
 
 def _needed(given: dict[str, Any], action: str) -> Sequence[str]:
-    return () if action == "delete" and given["topic_id"] else NEEDED.get(action, ())
+    return () if action == "delete" and given["topic_id"] else REQUIRED_OPTIONS.get(action, ())

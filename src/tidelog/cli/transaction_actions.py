@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from tidelog.cli.admin_requests import metadata, reason
-from tidelog.cli.formatting import Column, lines
-from tidelog.cli.options import HANGING_AFTER_MINUTES, Refused
+from tidelog.cli.admin_requests import describe_error, metadata
+from tidelog.cli.formatting import Column, table_lines
+from tidelog.cli.options import HANGING_AFTER_MINUTES, CommandFailed
 from tidelog.client.admin import Coordinator, Leader, Target
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
@@ -23,7 +23,7 @@ from tidelog.wire.messages.transactions.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-OF_TRANSACTIONS = 1
+TRANSACTION_COORDINATOR = 1
 """The kind of coordinator that FindCoordinator is asked for."""
 
 MINUTE_MS = 60_000
@@ -32,46 +32,46 @@ MINUTE_MS = 60_000
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Every column as wide as its longest cell, with a tab behind it, and `None` where nothing is known."""
     columns = [Column(title, len(title), grows=True) for title in titles]
-    for line in lines(columns, ([str(cell) for cell in row] for row in rows), "\t"):
+    for line in table_lines(columns, ([str(cell) for cell in row] for row in rows), "\t"):
         click.echo(f"{line}\t")
 
 
 def print_list(admin: Admin, duration_ms: int, pattern: str | None) -> None:
     rows = [
         (each.transactional_id, broker, each.producer_id, each.transaction_state)
-        for broker, each in listed(admin, duration_filter=duration_ms, transactional_id_pattern=pattern)
+        for broker, each in list_transactions(admin, duration_filter=duration_ms, transactional_id_pattern=pattern)
     ]
     print_table(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows)
 
 
-def listed(admin: Admin, **filters: Any) -> Iterator[tuple[int, Any]]:
+def list_transactions(admin: Admin, **filters: Any) -> Iterator[tuple[int, Any]]:
     """(broker, ListTransactionsResponse's TransactionState) of every coordinator."""
     for broker in sorted(each.node_id for each in metadata(admin, []).brokers):
-        answer = admin.ask(ListTransactionsRequest(**filters), broker)
-        if answer.error_code:
-            raise Refused(f"Failed to list transactions: {reason(answer.error_code)}")
-        for each in answer.transaction_states:
+        response = admin.ask(ListTransactionsRequest(**filters), broker)
+        if response.error_code:
+            raise CommandFailed(f"Failed to list transactions: {describe_error(response.error_code)}")
+        for each in response.transaction_states:
             yield broker, each
 
 
-def described(admin: Admin, transactional_id: str) -> Any | None:
+def describe_transaction(admin: Admin, transactional_id: str) -> Any | None:
     """What its coordinator says of the id; None where it knows no such id."""
-    target = Coordinator(transactional_id, OF_TRANSACTIONS)
+    target = Coordinator(transactional_id, TRANSACTION_COORDINATOR)
     (state,) = admin.ask(DescribeTransactionsRequest(transactional_ids=[transactional_id]), target).transaction_states
     if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
     if state.error_code:
-        raise Refused(f"Failed to describe {transactional_id}: {reason(state.error_code)}")
+        raise CommandFailed(f"Failed to describe {transactional_id}: {describe_error(state.error_code)}")
     return state
 
 
 def print_transaction(admin: Admin, transactional_id: str) -> None:
     from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 
-    state = described(admin, transactional_id)
+    state = describe_transaction(admin, transactional_id)
     if state is None:
-        raise Refused(f"There is no transactional id {transactional_id} (TRANSACTIONAL_ID_NOT_FOUND).")
-    found = admin.ask(FindCoordinatorRequest(key_type=OF_TRANSACTIONS, coordinator_keys=[transactional_id]), -1)
+        raise CommandFailed(f"There is no transactional id {transactional_id} (TRANSACTIONAL_ID_NOT_FOUND).")
+    found = admin.ask(FindCoordinatorRequest(key_type=TRANSACTION_COORDINATOR, coordinator_keys=[transactional_id]), -1)
     began = state.transaction_start_time_ms if state.transaction_start_time_ms >= 0 else None
     partitions = [f"{topic.topic}-{index}" for topic in state.topics for index in topic.partitions]
     columns = (
@@ -100,25 +100,25 @@ def print_transaction(admin: Admin, transactional_id: str) -> None:
 
 
 def check_exists(admin: Admin, partition: TopicPartition) -> None:
-    """Refused where there is no such partition: a leader of it would be waited for."""
+    """CommandFailed where there is no such partition: a leader of it would be waited for."""
     (topic,) = metadata(admin, [partition.topic]).topics
     if partition.partition not in {each.partition_index for each in topic.partitions}:
-        raise Refused(f"There is no partition {partition} (UNKNOWN_TOPIC_OR_PARTITION).")
+        raise CommandFailed(f"There is no partition {partition} (UNKNOWN_TOPIC_OR_PARTITION).")
 
 
-def producers(admin: Admin, partition: TopicPartition, broker: int | None = None) -> list[Any]:
+def describe_producers(admin: Admin, partition: TopicPartition, broker: int | None = None) -> list[Any]:
     """DescribeProducersResponse's ProducerState of each producer that the leader's log, or a broker's, knows."""
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=partition.topic, partition_indexes=[partition.partition])]
     )
     check_exists(admin, partition)
     target: Target = Leader(*partition) if broker is None else broker
-    answer = admin.ask(request, target).topics[0].partitions[0]
-    if answer.error_code:
+    response = admin.ask(request, target).topics[0].partitions[0]
+    if response.error_code:
         where = "leader" if broker is None else f"broker {broker}"
-        sentence = reason(answer.error_code, answer.error_message)
-        raise Refused(f"Failed to describe producers for partition {partition} on {where}: {sentence}")
-    found: list[Any] = answer.active_producers
+        sentence = describe_error(response.error_code, response.error_message)
+        raise CommandFailed(f"Failed to describe producers for partition {partition} on {where}: {sentence}")
+    found: list[Any] = response.active_producers
     return found
 
 
@@ -140,12 +140,12 @@ def print_producers(admin: Admin, partition: TopicPartition, broker: int | None)
             each.last_timestamp,
             each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
         )
-        for each in producers(admin, partition, broker)
+        for each in describe_producers(admin, partition, broker)
     ]
     print_table(columns, rows)
 
 
-class Open(NamedTuple):
+class OpenTransaction(NamedTuple):
     """A transaction that is open in a partition. `age_ms` is counted from its last record; `transactional_id` is None
     where no coordinator knows of it, or knows that it is in this partition: so nobody will end it."""
 
@@ -163,7 +163,7 @@ def print_hanging(admin: Admin, given: Mapping[str, Any]) -> None:
     known = (
         (partition, each)
         for partition in _partitions(admin, given["topic"], given["partition"], given["broker_id"])
-        for each in producers(admin, partition, given["broker_id"])
+        for each in describe_producers(admin, partition, given["broker_id"])
     )
     columns = (
         "Topic",
@@ -185,7 +185,7 @@ def print_hanging(admin: Admin, given: Mapping[str, Any]) -> None:
             each.producer.last_timestamp,
             each.age_ms // MINUTE_MS,
         )
-        for each in open_for(admin, known, minutes * MINUTE_MS)
+        for each in open_transactions(admin, known, minutes * MINUTE_MS)
         if each.hangs(minutes)
     ]
     print_table(columns, rows)
@@ -194,16 +194,18 @@ def print_hanging(admin: Admin, given: Mapping[str, Any]) -> None:
 def _partitions(admin: Admin, topic: str | None, index: int | None, broker: int | None) -> list[TopicPartition]:
     if topic is not None and index is not None:
         return [TopicPartition(topic, index)]
-    told = metadata(admin, None if topic is None else [topic])
+    response = metadata(admin, None if topic is None else [topic])
     return [
         TopicPartition(each.name or "", partition.partition_index)
-        for each in told.topics
+        for each in response.topics
         for partition in each.partitions
         if broker is None or broker in partition.replica_nodes
     ]
 
 
-def open_for(admin: Admin, known: Iterable[tuple[TopicPartition, ProducerState]], ms: int) -> list[Open]:
+def open_transactions(
+    admin: Admin, known: Iterable[tuple[TopicPartition, ProducerState]], ms: int
+) -> list[OpenTransaction]:
     """Those of the known producers' transactions that got no record for longer than so many milliseconds."""
     now_ms = int(time.time() * 1000)
     found = [
@@ -211,15 +213,18 @@ def open_for(admin: Admin, known: Iterable[tuple[TopicPartition, ProducerState]]
         for partition, producer in known
         if producer.current_txn_start_offset >= 0 and now_ms - producer.last_timestamp > ms
     ]
-    owners = _owners(admin, {producer.producer_id for _, producer, _ in found})
-    return [Open(*each, owners.get((each[1].producer_id, each[0]))) for each in found]
+    coordinated = _coordinated_transactions(admin, {producer.producer_id for _, producer, _ in found})
+    return [OpenTransaction(*each, coordinated.get((each[1].producer_id, each[0]))) for each in found]
 
 
-def _owners(admin: Admin, producer_ids: set[int]) -> dict[tuple[int, TopicPartition], str]:
+def _coordinated_transactions(admin: Admin, producer_ids: set[int]) -> dict[tuple[int, TopicPartition], str]:
     """The transactional ids of what the coordinators will end, by producer and partition."""
     if not producer_ids:
         return {}
-    states = (described(admin, each.transactional_id) for _, each in listed(admin, producer_id_filters=[*producer_ids]))
+    states = (
+        describe_transaction(admin, each.transactional_id)
+        for _, each in list_transactions(admin, producer_id_filters=[*producer_ids])
+    )
     return {
         (state.producer_id, TopicPartition(topic.topic, index)): state.transactional_id
         for state in states
@@ -235,9 +240,11 @@ def abort(admin: Admin, partition: TopicPartition, given: Mapping[str, Any]) -> 
     if start is None:
         producer, epoch, by = given["producer_id"], given["producer_epoch"], given["coordinator_epoch"]
     else:
-        found = [each for each in producers(admin, partition) if each.current_txn_start_offset == start]
+        found = [each for each in describe_producers(admin, partition) if each.current_txn_start_offset == start]
         if not found:
-            raise Refused(f"Could not find any open transactions starting at offset {start} on partition {partition}")
+            raise CommandFailed(
+                f"Could not find any open transactions starting at offset {start} on partition {partition}"
+            )
         producer, epoch, by = found[0].producer_id, found[0].producer_epoch, found[0].coordinator_epoch
     marker = WritableTxnMarker(
         producer_id=producer,
@@ -246,15 +253,19 @@ def abort(admin: Admin, partition: TopicPartition, given: Mapping[str, Any]) -> 
         topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
         coordinator_epoch=max(by, 0),  # -1 where no marker of the producer is there yet
     )
-    answer = admin.ask(WriteTxnMarkersRequest(markers=[marker]), Leader(*partition))
-    code = answer.markers[0].topics[0].partitions[0].error_code
+    response = admin.ask(WriteTxnMarkersRequest(markers=[marker]), Leader(*partition))
+    code = response.markers[0].topics[0].partitions[0].error_code
     if code:
-        raise Refused(f"Failed to abort the transaction of producer {producer} in {partition}: {reason(code)}")
+        raise CommandFailed(
+            f"Failed to abort the transaction of producer {producer} in {partition}: {describe_error(code)}"
+        )
 
 
 def force_terminate(admin: Admin, transactional_id: str) -> None:
     """Take the id as a new producer would: what is open is aborted, and its producer fenced."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=MINUTE_MS)
-    answer = admin.ask(request, Coordinator(transactional_id, OF_TRANSACTIONS))
-    if answer.error_code:
-        raise Refused(f"Failed to end the transaction of {transactional_id}: {reason(answer.error_code)}")
+    response = admin.ask(request, Coordinator(transactional_id, TRANSACTION_COORDINATOR))
+    if response.error_code:
+        raise CommandFailed(
+            f"Failed to end the transaction of {transactional_id}: {describe_error(response.error_code)}"
+        )

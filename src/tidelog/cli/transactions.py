@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import HANGING_AFTER_MINUTES, Refused, cluster_options
+from tidelog.cli.options import HANGING_AFTER_MINUTES, CommandFailed, cluster_options
 
 if TYPE_CHECKING:
     from tidelog.shell.transport import Admin
@@ -76,9 +76,9 @@ def describe_producers(topic: str, partition: int, broker_id: int | None) -> Non
 def find_hanging(**given: Any) -> None:
     """Find open transactions that no coordinator will end."""
     if given["topic"] is None and given["broker_id"] is None:
-        raise Refused("find-hanging needs --topic or --broker-id, to limit the search.")
+        raise CommandFailed("find-hanging needs --topic or --broker-id, to limit the search.")
     if given["partition"] is not None and given["topic"] is None:
-        raise Refused("--partition goes with --topic.")
+        raise CommandFailed("--partition goes with --topic.")
     from tidelog.cli import transaction_actions
 
     with _admin() as admin:
@@ -98,9 +98,9 @@ def abort(topic: str, partition: int, **given: Any) -> None:
     from tidelog.model import TopicPartition
 
     if given["start_offset"] is None and given["producer_id"] is None:
-        raise Refused("Name the transaction by --start-offset, or by --producer-id with both epochs.")
+        raise CommandFailed("Name the transaction by --start-offset, or by --producer-id with both epochs.")
     if given["start_offset"] is None and None in (given["producer_epoch"], given["coordinator_epoch"]):
-        raise Refused("--producer-id goes with --producer-epoch and --coordinator-epoch.")
+        raise CommandFailed("--producer-id goes with --producer-epoch and --coordinator-epoch.")
     with _admin() as admin:
         transaction_actions.abort(admin, TopicPartition(topic, partition), given)
 

@@ -3,24 +3,24 @@
 import pytest
 
 from tidelog.cli.explain.cluster_rules import all_findings, broker_findings, cluster_findings, topic_findings
-from tidelog.cli.explain.evidence import BrokerEvent, BrokerSeen, Evidence, Folder, PartitionSeen
-from tidelog.cli.explain.finding import amount, commands, numbered, span
-from tidelog.cli.explain.group_rules import GroupPosition, GroupSeen, group_findings
+from tidelog.cli.explain.evidence import BrokerEvent, BrokerEvidence, Evidence, LogDir, PartitionEvidence
+from tidelog.cli.explain.finding import broker_list, command_line, duration, size
+from tidelog.cli.explain.group_rules import GroupEvidence, GroupPosition, group_findings
 from tidelog.cli.explain.partition_rules import partition_findings
-from tidelog.cli.groups.group_requests import GroupState, Member
-from tidelog.cli.replicas.replica_requests import Ongoing
-from tidelog.cli.transaction_actions import Open
+from tidelog.cli.groups.group_requests import GroupMember, GroupState
+from tidelog.cli.replicas.replica_requests import OngoingReassignment
+from tidelog.cli.transaction_actions import OpenTransaction
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.transactions.describe_producers import ProducerState
 
 NOW = 1_000_000
 NAME = TopicPartition("t", 0)
-TIDELOG = commands("here:9092")
+TIDELOG = command_line("here:9092")
 
 
 def evidence(*, dead=(), leader=0, isr=(0, 1, 2), replicas=(0, 1, 2), needed=1, controller=0, **more):
-    brokers = {broker: BrokerSeen(broker, f"host:{broker}", broker not in dead) for broker in (0, 1, 2)}
-    seen = PartitionSeen(NAME, leader, 5, replicas, isr, needed)
+    brokers = {broker: BrokerEvidence(broker, f"host:{broker}", broker not in dead) for broker in (0, 1, 2)}
+    seen = PartitionEvidence(NAME, leader, 5, replicas, isr, needed)
     return Evidence(NOW, "cluster", controller, brokers, {NAME: seen}, **more)
 
 
@@ -90,14 +90,14 @@ def test_a_replica_that_falls_further_behind():
 
 def test_a_replica_on_a_folder_that_failed():
     given = evidence(isr=(0, 1))
-    given.brokers[2].folders = [Folder("/b", "KAFKA_STORAGE_ERROR")]
+    given.brokers[2].folders = [LogDir("/b", "KAFKA_STORAGE_ERROR")]
     finding = found(given)["partition.under-replicated"]
     assert "lost the log folder /b" in finding.because[0]
     assert finding.helps == ["Replace /b, and restart broker 2."]
 
 
 def test_a_move_is_no_under_replication():
-    given = evidence(replicas=(0, 1, 2), isr=(0, 1), moves={NAME: Ongoing([0, 1, 2], [2], [1])})
+    given = evidence(replicas=(0, 1, 2), isr=(0, 1), moves={NAME: OngoingReassignment([0, 1, 2], [2], [1])})
     assert found(given).keys() == {"partition.moving"}
     assert "broker 2 is added and broker 1 is removed" in found(given)["partition.moving"].says
 
@@ -133,12 +133,14 @@ def test_a_cleaner_that_does_not_clean():
 )
 def test_transactions_that_hang_or_last(name, age_ms, kinds):
     given = evidence()
-    given.partitions[NAME].transactions.append(Open(NAME, ProducerState(9, current_txn_start_offset=12), age_ms, name))
+    given.partitions[NAME].transactions.append(
+        OpenTransaction(NAME, ProducerState(9, current_txn_start_offset=12), age_ms, name)
+    )
     assert found(given).keys() == kinds
 
 
 def test_a_deletion_that_waits_for_a_dead_broker_and_for_a_move():
-    given = evidence(dead=(2,), deleting={"t": [2]}, moves={NAME: Ongoing([0, 1, 2], [1], [])})
+    given = evidence(dead=(2,), deleting={"t": [2]}, moves={NAME: OngoingReassignment([0, 1, 2], [1], [])})
     (finding,) = topic_findings(given, "t", TIDELOG)
     assert finding.kind == "topic.deletion-waits"
     assert "Broker 2 held replicas and is down." in finding.because
@@ -159,10 +161,10 @@ def test_brokers_that_are_down_or_lose_their_disks():
     assert (down.severity, down.kind) == ("error", "broker.down")
     assert "1 of them have no leader" in text(down)
     given.brokers[1].folders = [
-        Folder("/a", "KAFKA_STORAGE_ERROR"),
-        Folder("/b", None, 1000, 10),
-        Folder("/c", None, 10**9, 5 * 10**8, grows=1e6),
-        Folder("/d", None, 10**9, 5 * 10**8),
+        LogDir("/a", "KAFKA_STORAGE_ERROR"),
+        LogDir("/b", None, 1000, 10),
+        LogDir("/c", None, 10**9, 5 * 10**8, growth_per_s=1e6),
+        LogDir("/d", None, 10**9, 5 * 10**8),
     ]
     kinds = [finding.kind for finding in broker_findings(given, given.brokers[1], TIDELOG)]
     assert kinds == ["broker.folder-offline", "broker.disk-fills", "broker.disk-fills"]
@@ -187,12 +189,12 @@ def test_many_partitions_in_one_state_are_told_once():
     given = evidence(dead=(2,))
     for index in range(10):
         name = TopicPartition("t", index)
-        given.partitions[name] = PartitionSeen(name, 0, 1, (0, 1, 2), (0, 1))
+        given.partitions[name] = PartitionEvidence(name, 0, 1, (0, 1, 2), (0, 1))
     told = [finding for finding in all_findings(given, TIDELOG) if finding.kind == "partition.under-replicated"]
     assert [finding.about for finding in told] == ["partition t-0 and 9 more"]
 
 
-MEMBER = Member("id", "/1.2.3.4", "app", None, [NAME])
+MEMBER = GroupMember("id", "/1.2.3.4", "app", None, [NAME])
 
 
 def place(*, before=5, position=5, start=0, end_before=9, end=9, stable=9, member=MEMBER):
@@ -215,24 +217,24 @@ def place(*, before=5, position=5, start=0, end_before=9, end=9, stable=9, membe
 )
 def test_a_group_that_does_not_move(state, at, kinds):
     members = [] if state == "Empty" else [MEMBER]
-    seen = GroupSeen(GroupState("g", state, "range", members), 0, [at])
+    seen = GroupEvidence(GroupState("g", state, "range", members), 0, [at])
     assert {finding.kind for finding in group_findings(evidence(), seen, TIDELOG)} == kinds
 
 
 def test_a_group_whose_partition_is_offline():
-    seen = GroupSeen(GroupState("g", "Stable", "range", [MEMBER]), 0, [place()])
+    seen = GroupEvidence(GroupState("g", "Stable", "range", [MEMBER]), 0, [place()])
     kinds = {finding.kind for finding in group_findings(evidence(leader=-1), seen, TIDELOG)}
     assert kinds == {"group.offline"}
 
 
 def test_words():
-    assert [numbered([1]), numbered([1, 2]), numbered([1, 2, 3])] == [
+    assert [broker_list([1]), broker_list([1, 2]), broker_list([1, 2, 3])] == [
         "broker 1",
         "brokers 1 and 2",
         "brokers 1, 2 and 3",
     ]
-    assert [amount(5), amount(1_500), amount(2.5e12)] == ["5 B", "1.5 kB", "2.5 TB"]
-    assert [span(450), span(12_000), span(180_000), span(9e6), span(4 * 86_400_000)] == [
+    assert [size(5), size(1_500), size(2.5e12)] == ["5 B", "1.5 kB", "2.5 TB"]
+    assert [duration(450), duration(12_000), duration(180_000), duration(9e6), duration(4 * 86_400_000)] == [
         "450 ms",
         "12 s",
         "3 min",

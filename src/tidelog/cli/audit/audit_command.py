@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Refused, flag, usage
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, flag, usage_error
 
 if TYPE_CHECKING:
     from tidelog.audit.core.acknowledged import Acknowledged
@@ -42,7 +42,7 @@ HISTORIES = "--history is for the history.jsonl of `tidelog check`, `tidelog cha
     "--compacted", multiple=True, help="This topic is compacted, which folders alone may not tell. Repeat it."
 )
 @click.option(
-    "--read", "way", type=click.Choice([FETCH, FOLDERS]), default=FETCH, show_default=True,
+    "--read", "read_from", type=click.Choice([FETCH, FOLDERS]), default=FETCH, show_default=True,
     help="Of a running cluster: fetch each replica up to its high watermark and read the tail from its folder, or read "
     "folders wholly where they are on this machine.",
 )  # fmt: skip
@@ -62,7 +62,7 @@ def audit(
     folders: tuple[Path, ...],
     topics: tuple[str, ...],
     compacted: tuple[str, ...],
-    way: str,
+    read_from: str,
     history: Path | None,
     local: bool,
     master: str,
@@ -78,30 +78,32 @@ def audit(
     from tidelog.audit.io import fetching, run
     from tidelog.cli.audit import audit_page, audit_text
 
-    bootstrap = _reached(bootstrap, zookeeper)
+    bootstrap = _bootstrap_servers(bootstrap, zookeeper)
     if html is not None and not html.absolute().parent.is_dir():
-        raise Refused(f"--html {html}: there is no folder {html.absolute().parent}. Make it first.")
-    if way == FOLDERS and not bootstrap and folders:
-        raise usage("--read goes with --bootstrap: of folders alone everything is read.")
+        raise CommandFailed(f"--html {html}: there is no folder {html.absolute().parent}. Make it first.")
+    if read_from == FOLDERS and not bootstrap and folders:
+        raise usage_error("--read goes with --bootstrap: of folders alone everything is read.")
     if compacted and (bootstrap or not folders):
-        raise usage("--compacted goes with --folder alone: a cluster tells which topics are compacted.")
+        raise usage_error("--compacted goes with --folder alone: a cluster tells which topics are compacted.")
     try:
         wanted = acknowledged(history)
-        given = folders_at(folders)
-        how = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
+        given = find_log_dirs(folders)
+        limits = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
         with ExitStack() as opened:
-            look: Callable[[Sequence[str]], Plan]
+            make_plan: Callable[[Sequence[str]], Plan]
             if folders and not bootstrap:
-                look = partial(planned, given, compacted, how)
+                make_plan = partial(plan_for_folders, given, compacted, limits)
             else:
-                look = _looks(opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, way, how)
-            first = look(topics)
-            check_history(history, wanted, {subject.name for subject in first.subjects}, topics)
+                make_plan = _cluster_planner(
+                    opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, read_from, limits
+                )
+            plan = make_plan(topics)
+            check_history(history, wanted, {subject.name for subject in plan.subjects}, topics)
             runner = opened.enter_context(_runner(local=local, master=master))
             tell = partial(click.echo, err=True)
-            found = run.audit(first, runner, tell=lambda line: tell(f"audit: {line}"))
+            found = run.audit(plan, runner, tell=lambda line: tell(f"audit: {line}"))
             if bootstrap or not folders:
-                found = run.confirmed(found, lambda again: run.audit(look(again), runner))
+                found = run.confirmed(found, lambda again: run.audit(make_plan(again), runner))
     finally:
         fetching.close()
     if html is not None:
@@ -114,46 +116,46 @@ def audit(
     click.get_current_context().exit(0 if found.is_good else 1)
 
 
-def _reached(bootstrap: str | None, store: str | None) -> str | None:
+def _bootstrap_servers(bootstrap: str | None, store: str | None) -> str | None:
     if store is None:
         return bootstrap
     if bootstrap is not None:
-        raise usage("--zookeeper and --bootstrap exclude each other.")
-    from tidelog.cli.store_address import bootstrap_of
+        raise usage_error("--zookeeper and --bootstrap exclude each other.")
+    from tidelog.cli.store_address import bootstrap_from_store
 
-    return bootstrap_of(store)
+    return bootstrap_from_store(store)
 
 
-def _looks(
+def _cluster_planner(
     opened: ExitStack,
     bootstrap: str,
     config: str | None,
     given: "Sequence[LogFolder]",
-    way: str,
-    how: Mapping[str, Any],
+    read_from: str,
+    limits: Mapping[str, Any],
 ) -> "Callable[[Sequence[str]], Plan]":
     """What makes a plan of topics of a running cluster."""
     from tidelog.audit.io import cluster
-    from tidelog.cli.admin_requests import connect, keywords
+    from tidelog.cli.admin_requests import connect, parse_client_options
     from tidelog.client.options import AdminOptions
     from tidelog.config import properties
 
     written = properties.parse(Path(config).read_text(encoding="utf-8")) if config else {}
     written.pop("bootstrap.servers", None)
-    options = keywords(AdminOptions, written) if written else {}
-    reached = cluster.Way(bootstrap, options, from_folders=way == FOLDERS, piece_bytes=how["piece_bytes"])
+    options = parse_client_options(AdminOptions, written) if written else {}
+    reached = cluster.Way(bootstrap, options, from_folders=read_from == FOLDERS, piece_bytes=limits["piece_bytes"])
     try:
         admin = opened.enter_context(connect(bootstrap, config))
-    except Refused as reason:
-        raise Refused(f"{reason.message} {NOT_RUNNING}") from None
+    except CommandFailed as reason:
+        raise CommandFailed(f"{reason.message} {NOT_RUNNING}") from None
 
-    def look(topics: Sequence[str]) -> "Plan":
+    def make_plan(topics: Sequence[str]) -> "Plan":
         try:
-            return cluster.plan(admin, reached, topics=topics, given=given, acknowledged=how["acknowledged"])
+            return cluster.plan(admin, reached, topics=topics, given=given, acknowledged=limits["acknowledged"])
         except cluster.NotFound as reason:
-            raise Refused(f"{reason} `tidelog topics --list` names those that are there.") from None
+            raise CommandFailed(f"{reason} `tidelog topics --list` names those that are there.") from None
 
-    return look
+    return make_plan
 
 
 @contextmanager
@@ -166,14 +168,14 @@ def _runner(*, local: bool, master: str) -> "Iterator[Run]":
         yield here
         return
     if find_spec("pyspark") is None:
-        raise Refused(NO_SPARK)
+        raise CommandFailed(NO_SPARK)
     from tidelog.spark.audit_session import Failed, running
 
     try:
         with running(master) as run:
             yield run
     except Failed as reason:
-        raise Refused(f"Spark does not carry the audit out (--master {master}): {reason}. {NO_JAVA}") from None
+        raise CommandFailed(f"Spark does not carry the audit out (--master {master}): {reason}. {NO_JAVA}") from None
 
 
 def acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Acknowledged]]":
@@ -186,7 +188,7 @@ def acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Ackn
         with history.open(encoding="utf-8") as lines:
             return acknowledged_records(parse(lines))
     except (NotAHistory, UnicodeDecodeError) as reason:
-        raise Refused(f"{history}: {reason}. {HISTORIES}") from None
+        raise CommandFailed(f"{history}: {reason}. {HISTORIES}") from None
 
 
 def check_history(
@@ -196,23 +198,25 @@ def check_history(
     lacking = sorted(str(name) for name in {*wanted} - found if not topics or name.topic in topics)
     if wanted and not {*wanted} & found:
         there = ", ".join(sorted(map(str, wanted))[:5])
-        raise Refused(f"{history}: of its partitions ({there}) none is audited. Is it of another cluster? {HISTORIES}")
+        raise CommandFailed(
+            f"{history}: of its partitions ({there}) none is audited. Is it of another cluster? {HISTORIES}"
+        )
     if lacking:
         click.echo(f"audit: of the history's partitions {', '.join(lacking)} are not there to be audited", err=True)
 
 
-def folders_at(given: Sequence[Path]) -> "list[LogFolder]":
+def find_log_dirs(given: Sequence[Path]) -> "list[LogFolder]":
     from tidelog.audit.io.folders import find
 
     try:
         return find(given)
     except FileNotFoundError as reason:
-        raise Refused(f"{reason} Name what log.dirs of a broker names, or a folder that holds such.") from None
+        raise CommandFailed(f"{reason} Name what log.dirs of a broker names, or a folder that holds such.") from None
     except OSError as reason:
-        raise Refused(str(reason)) from None
+        raise CommandFailed(str(reason)) from None
 
 
-def planned(
+def plan_for_folders(
     given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any], topics: Sequence[str]
 ) -> "Plan":
     from tidelog.audit.io.plan import of_folders
@@ -220,6 +224,6 @@ def planned(
     there = {name.topic for folder in given for name in folder.replicas}
     for topic in (*topics, *compacted):
         if topic not in there:
-            told = ", ".join(sorted(there)) or "no topic"
-            raise Refused(f"No replica of topic {topic} is in these folders; they hold {told}.")
+            topics_found = ", ".join(sorted(there)) or "no topic"
+            raise CommandFailed(f"No replica of topic {topic} is in these folders; they hold {topics_found}.")
     return of_folders(given, topics=topics, compacted=compacted, **asked)

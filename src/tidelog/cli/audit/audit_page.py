@@ -10,9 +10,9 @@ from string import Template
 from tidelog.audit.core.finding import KINDS, Finding
 from tidelog.audit.core.report import PartitionView, ReplicaView, Report
 from tidelog.cli.audit import partition_picture
-from tidelog.cli.audit.audit_text import counted, epochs, size
+from tidelog.cli.audit.audit_text import epochs, read_summary, size
 
-MOST = 40
+MAX_OPEN_FINDINGS = 40
 """Findings that are shown at once; the rest is folded."""
 
 PAGE = Template("""<!doctype html>
@@ -60,7 +60,7 @@ def page(report: Report) -> str:
         width=partition_picture.WIDTH,
         outcome="all replicas agree" if report.is_good else f"{broken} broken",
         **{"class": "good" if report.is_good else "bad"},
-        summary=f"{counted(report)}, {report.seconds:.1f} s.",
+        summary=f"{read_summary(report)}, {report.seconds:.1f} s.",
         first=_first(report),
         findings=_findings(report.findings, {view.name for view in report.partitions}),
         tiles=_tiles(views) if len(views) > 1 else "",
@@ -99,11 +99,11 @@ def _findings(findings: Sequence[Finding], drawn: set[str]) -> str:
         return "<p>Nothing.</p>"
     head = "".join(f"<th>{name}</th>" for name in ("what", "rule", "where", "brokers", ""))
     rows = [_finding(each, drawn) for each in findings]
-    table = f"<table><tr>{head}</tr>{''.join(rows[:MOST])}</table>"
-    if len(rows) <= MOST:
+    table = f"<table><tr>{head}</tr>{''.join(rows[:MAX_OPEN_FINDINGS])}</table>"
+    if len(rows) <= MAX_OPEN_FINDINGS:
         return table
-    rest = f"<table><tr>{head}</tr>{''.join(rows[MOST:])}</table>"
-    return f"{table}<details><summary>{len(rows) - MOST} more</summary>{rest}</details>"
+    rest = f"<table><tr>{head}</tr>{''.join(rows[MAX_OPEN_FINDINGS:])}</table>"
+    return f"{table}<details><summary>{len(rows) - MAX_OPEN_FINDINGS} more</summary>{rest}</details>"
 
 
 def _finding(each: Finding, drawn: set[str]) -> str:

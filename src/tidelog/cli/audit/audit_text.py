@@ -10,7 +10,7 @@ from tidelog.audit.core.finding import KINDS, Finding
 from tidelog.audit.core.report import PartitionView, ReplicaView, Report
 
 WIDE = 200
-MOST_EPOCHS = 6
+MAX_EPOCHS = 6
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -65,7 +65,7 @@ def size(count: float) -> str:
 def epochs(replica: ReplicaView) -> str:
     """`epoch@first offset`, the latest ones."""
     told = [f"{epoch}@{start}" for epoch, start in replica.epochs]
-    return " ".join(["…", *told[-MOST_EPOCHS:]] if len(told) > MOST_EPOCHS else told)
+    return " ".join(["…", *told[-MAX_EPOCHS:]] if len(told) > MAX_EPOCHS else told)
 
 
 def _coloured(each: Finding) -> str:
@@ -80,10 +80,10 @@ def lines(report: Report) -> Iterator[str]:
         yield f"{_coloured(each)}{told} {escape(each.place)}{who}: {escape(each.sentence)}"
     broken = sum(each.is_broken for each in report.findings)
     verdict = "[green]ok[/]" if report.is_good else f"[red]{broken} broken[/]"
-    yield f"{counted(report)} in {report.seconds:.1f} s: {verdict}"
+    yield f"{read_summary(report)} in {report.seconds:.1f} s: {verdict}"
 
 
-def counted(report: Report) -> str:
+def read_summary(report: Report) -> str:
     """How much was read."""
     replicas = sum(len(partition.replicas) for partition in report.partitions)
     told = [

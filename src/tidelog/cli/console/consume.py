@@ -6,23 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.console.record_formatters import DEFAULT, Line, formatter
-from tidelog.cli.long_running import terminated_as_interrupted
-from tidelog.cli.options import Pair, ParamType, Refused, at_most_one, broker_options, client_options, flag, usage
+from tidelog.cli.console.record_formatters import DEFAULT, RecordToLine, formatter
+from tidelog.cli.long_running import sigterm_as_interrupt
+from tidelog.cli.options import (
+    CommandFailed,
+    Pair,
+    ParamType,
+    at_most_one,
+    broker_options,
+    client_options,
+    flag,
+    usage_error,
+)
 
 if TYPE_CHECKING:
     from tidelog.shell.transport import Consumer
 
 POLL_S = 1.0
 TOPIC_WAIT_S = 60.0
-SHORTEST_WAIT_S = 5.0
+MIN_TOPIC_WAIT_S = 5.0
 """How long a topic may take to appear, and at least so long even where --timeout-ms is shorter."""
-MOST_RECORDS = 500
+MAX_POLL_RECORDS = 500
 EARLIEST, LATEST = -2, -1
 EXIT_INTERRUPTED = 130
 
 
-class Offset(ParamType):
+class StartOffset(ParamType):
     """A number, or `earliest` or `latest`."""
 
     name = "offset"
@@ -44,7 +53,7 @@ class Offset(ParamType):
 @click.option("--include", help="Read all topics whose whole name this regular expression matches.")
 @click.option("--group", help="Share the topic with the other members of this group, and commit what was read.")
 @click.option("--partition", type=click.IntRange(0), help="Only this partition, without a group.")
-@click.option("--offset", type=Offset(), help="Where to start in the partition: a number, earliest or latest.")
+@click.option("--offset", type=StartOffset(), help="Where to start in the partition: a number, earliest or latest.")
 @flag("from-beginning", "Start with the first record where the group has no place yet.")
 @click.option("--max-messages", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="Stop when no record came for so long.")
@@ -68,39 +77,39 @@ def consume(**given: Any) -> None:
 
     Without --group every partition is read, nothing is committed, and reading starts at the end.
     """
-    _check(given)
-    line = formatter(given["formatter"], _formatter_properties(given))
+    _check_options(given)
+    to_line = formatter(given["formatter"], _formatter_properties(given))
     flags = {
         "auto.offset.reset": "earliest" if given["from_beginning"] else None,
         "isolation.level": given["isolation_level"],
     }
     options = client_options(given["command_config"], given["command_properties"], flags)
     group = given["group"] or options.pop("group.id", None)
-    from tidelog.cli.admin_requests import check_reachable, keywords
+    from tidelog.cli.admin_requests import check_reachable, parse_client_options
     from tidelog.client.options import ConsumerOptions
     from tidelog.shell.transport import Consumer
 
-    found = keywords(ConsumerOptions, {"client.id": "tidelog-consume", **options})
+    found = parse_client_options(ConsumerOptions, {"client.id": "tidelog-consume", **options})
     del found["group_id"]
     check_reachable(given["bootstrap_server"])
     with Consumer(given["bootstrap_server"], group, **found) as consumer:
-        _choose(consumer, group, given)
-        _print_all(consumer, line, given["max_messages"], given["timeout_ms"])
+        _select_partitions(consumer, group, given)
+        _print_records(consumer, to_line, given["max_messages"], given["timeout_ms"])
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check_options(given: dict[str, Any]) -> None:
     if at_most_one(given, ("topic", "include")) is None:
-        raise usage("--topic or --include is needed.")
+        raise usage_error("--topic or --include is needed.")
     at_most_one(given, ("partition", "group"))
     at_most_one(given, ("partition", "include"))
     at_most_one(given, ("offset", "from-beginning"))
     if given["offset"] is not None and given["partition"] is None:
-        raise usage("--offset needs --partition.")
+        raise usage_error("--offset needs --partition.")
     if given["include"] is not None:
         try:
             re.compile(given["include"])
         except re.error as error:
-            raise usage(f"--include {given['include']!r} is no regular expression: {error}.") from None
+            raise usage_error(f"--include {given['include']!r} is no regular expression: {error}.") from None
 
 
 def _formatter_properties(given: dict[str, Any]) -> dict[str, str]:
@@ -110,18 +119,18 @@ def _formatter_properties(given: dict[str, Any]) -> dict[str, str]:
     return found | dict(given["formatter_properties"])
 
 
-def _choose(consumer: "Consumer", group: str | None, given: dict[str, Any]) -> None:
+def _select_partitions(consumer: "Consumer", group: str | None, given: dict[str, Any]) -> None:
     """Tell the consumer what to read, and from where."""
     if group is not None:
         consumer.subscribe(given["include"] if given["topic"] is None else [given["topic"]])
         return
     topics = [given["topic"]] if given["topic"] is not None else _matching(given)
-    wait_s = TOPIC_WAIT_S if given["timeout_ms"] is None else max(SHORTEST_WAIT_S, given["timeout_ms"] / 1000)
+    wait_s = TOPIC_WAIT_S if given["timeout_ms"] is None else max(MIN_TOPIC_WAIT_S, given["timeout_ms"] / 1000)
     partitions = [partition for topic in topics for partition in consumer.partitions_of(topic, wait_s)]
     if given["partition"] is not None:
         partitions = [each for each in partitions if each.partition == given["partition"]]
         if not partitions:
-            raise Refused(f"Topic {given['topic']} has no partition {given['partition']}.")
+            raise CommandFailed(f"Topic {given['topic']} has no partition {given['partition']}.")
     consumer.assign(partitions)
     offset = given["offset"]
     if given["from_beginning"] or offset == EARLIEST:
@@ -138,23 +147,25 @@ def _matching(given: dict[str, Any]) -> list[str]:
     with connect(given["bootstrap_server"]) as admin:
         found = [name for name in sorted(topic_names(admin)) if re.fullmatch(given["include"], name)]
     if not found:
-        raise Refused(f"No topic matches {given['include']!r}.")
+        raise CommandFailed(f"No topic matches {given['include']!r}.")
     return found
 
 
-def _print_all(consumer: "Consumer", line: Line, most: int | None, timeout_ms: int | None) -> None:
+def _print_records(
+    consumer: "Consumer", to_line: RecordToLine, max_messages: int | None, timeout_ms: int | None
+) -> None:
     """Print until enough was read, nothing comes any more, or somebody interrupts; then say how many there were."""
     count = 0
     interrupted = False
     wait_s = POLL_S if timeout_ms is None else timeout_ms / 1000
     try:
-        with terminated_as_interrupted():
-            while most is None or count < most:
-                left = MOST_RECORDS if most is None else min(MOST_RECORDS, most - count)
+        with sigterm_as_interrupt():
+            while max_messages is None or count < max_messages:
+                left = MAX_POLL_RECORDS if max_messages is None else min(MAX_POLL_RECORDS, max_messages - count)
                 records = consumer.poll(wait_s, left)
                 if not records and timeout_ms is not None:
                     break
-                sys.stdout.buffer.write(b"".join(map(line, records)))
+                sys.stdout.buffer.write(b"".join(map(to_line, records)))
                 sys.stdout.buffer.flush()
                 count += len(records)
     except KeyboardInterrupt:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tidelog.cli.options import Pair, Refused, broker_options, check_known, client_options, flag, is_true, usage
+from tidelog.cli.options import (
+    CommandFailed,
+    Pair,
+    broker_options,
+    check_known,
+    client_options,
+    flag,
+    is_true,
+    usage_error,
+)
 
 if TYPE_CHECKING:
     from tidelog.client.results import Delivery
@@ -63,11 +72,11 @@ def produce(**given: Any) -> None:
         "batch.size": given["batch_size"],
     }
     options = client_options(given["command_config"], given["command_properties"], flags)
-    from tidelog.cli.admin_requests import check_reachable, keywords
+    from tidelog.cli.admin_requests import check_reachable, parse_client_options
     from tidelog.client.options import ProducerOptions
     from tidelog.shell.transport import Producer
 
-    found = keywords(ProducerOptions, {"client.id": "tidelog-produce", **options})
+    found = parse_client_options(ProducerOptions, {"client.id": "tidelog-produce", **options})
     check_reachable(given["bootstrap_server"])
     with Producer(given["bootstrap_server"], **found) as producer:
         failed = send_lines(producer, reader, given["topic"], given["partition"], sync=given["sync"])
@@ -91,26 +100,26 @@ def send_lines(producer: "Producer", reader: "LineReader", topic: str, partition
             record = reader.parse(line, number)
             producer.send(topic, record.value, key=record.key, headers=record.headers, partition=partition)
             if sync:
-                failed += _report(producer.flush())
-        failed += _report(producer.flush() if is_pause else producer.deliveries())
-    return failed + _report(producer.flush())
+                failed += _report_failures(producer.flush())
+        failed += _report_failures(producer.flush() if is_pause else producer.deliveries())
+    return failed + _report_failures(producer.flush())
 
 
-def _report(deliveries: "Iterable[Delivery]") -> int:
+def _report_failures(deliveries: "Iterable[Delivery]") -> int:
     """Say which records failed, a line for each partition and reason; how many."""
     failed: dict[tuple[str, str], list[int]] = {}
     for delivery in deliveries:
         if not delivery.is_acknowledged:
-            from tidelog.cli.admin_requests import reason
+            from tidelog.cli.admin_requests import describe_error
 
             where = f"{delivery.topic}-{delivery.partition}" if delivery.partition >= 0 else delivery.topic
-            failed.setdefault((where, reason(delivery.error, delivery.message)), []).append(delivery.ticket)
+            failed.setdefault((where, describe_error(delivery.error, delivery.message)), []).append(delivery.ticket)
     for (where, why), numbers in failed.items():
-        click.echo(f"{_named(numbers)} for {where}: {why}", err=True)
+        click.echo(f"{_record_numbers(numbers)} for {where}: {why}", err=True)
     return sum(map(len, failed.values()))
 
 
-def _named(numbers: list[int]) -> str:
+def _record_numbers(numbers: list[int]) -> str:
     """`Record 4`, or `Records 4-6, 9`: the lines of the input that were not taken."""
     runs: list[list[int]] = []
     for number in numbers:
@@ -139,7 +148,7 @@ def chunks_of_lines() -> Iterator[tuple[list[bytes], bool]]:
         yield [rest], True
 
 
-class Parsed(NamedTuple):
+class ParsedLine(NamedTuple):
     """One line's record; None is null."""
 
     value: bytes | None
@@ -160,22 +169,24 @@ class LineReader:
     null_marker: bytes | None = None
     ignore_error: bool = False
 
-    def parse(self, line: bytes, number: int) -> Parsed:
-        """Refused where a separator is missing, unless errors are ignored: then the part is missing too."""
+    def parse(self, line: bytes, number: int) -> ParsedLine:
+        """CommandFailed where a separator is missing, unless errors are ignored: then the part is missing too."""
         headers, rest = self._split(self.parse_headers, line, self.headers_delimiter, "headers delimiter", number)
         key, value = self._split(self.parse_key, rest, self.key_separator, "key separator", number)
         pairs = self._pairs(headers, number) if self._or_null(headers) is not None else ()
-        return Parsed(self._or_null(value), self._or_null(key), pairs)
+        return ParsedLine(self._or_null(value), self._or_null(key), pairs)
 
-    def _split(self, wanted: bool, line: bytes, separator: bytes, name: str, number: int) -> tuple[bytes | None, bytes]:
-        if not wanted:
+    def _split(
+        self, is_expected: bool, line: bytes, separator: bytes, name: str, number: int
+    ) -> tuple[bytes | None, bytes]:
+        if not is_expected:
             return None, line
         first, found, rest = line.partition(separator)
         if found:
             return first, rest
         if self.ignore_error:
             return None, line
-        raise Refused(f"No {name} found on line number {number}: {line.decode(errors='replace')!r}.")
+        raise CommandFailed(f"No {name} found on line number {number}: {line.decode(errors='replace')!r}.")
 
     def _or_null(self, part: bytes | None) -> bytes | None:
         return None if part == self.null_marker else part
@@ -186,7 +197,7 @@ class LineReader:
             name, found, value = pair.partition(self.headers_key_separator)
             if not found and not self.ignore_error:
                 shown = pair.decode(errors="replace")
-                raise Refused(f"No header key separator found in pair {shown!r} on line number {number}.")
+                raise CommandFailed(f"No header key separator found in pair {shown!r} on line number {number}.")
             pairs.append((name.decode(errors="replace"), self._or_null(value) if found else None))
         return pairs
 
@@ -218,9 +229,9 @@ def _check_different(reader: LineReader) -> None:
     seen: dict[bytes, str] = {}
     for name, separator in [*separators.items(), ("key.separator", reader.key_separator)]:
         if not separator:
-            raise usage(f"{name} may not be empty.")
+            raise usage_error(f"{name} may not be empty.")
         if separator == reader.null_marker:
-            raise usage(f"null.marker and {name} may not be equal.")
+            raise usage_error(f"null.marker and {name} may not be equal.")
         if separator in seen and name != "key.separator":
-            raise usage(f"{seen[separator]} and {name} may not be equal.")
+            raise usage_error(f"{seen[separator]} and {name} may not be equal.")
         seen.setdefault(separator, name)

@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.cli.options import check_known, is_true, usage
+from tidelog.cli.options import check_known, is_true, usage_error
 
-PRINTED = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
+PARTS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 """The parts of a line, in their order."""
 
 PROPERTIES = (
-    *(f"print.{part}" for part in PRINTED),
+    *(f"print.{part}" for part in PARTS),
     "key.separator",
     "line.separator",
     "headers.separator",
     "null.literal",
 )
 
-Line = Callable[[Any], bytes]
+RecordToLine = Callable[[Any], bytes]
 """A record as what is printed of it; b"" where nothing is."""
 
 DEFAULT = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
@@ -37,7 +37,7 @@ OLDER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """`parts` of `PRINTED`, each followed by the separator, the last one by the end of the line."""
+    """`parts` of `PARTS`, each followed by the separator, the last one by the end of the line."""
 
     parts: tuple[str, ...] = ("value",)
     separator: bytes = b"\t"
@@ -83,7 +83,7 @@ def line_format(given: Mapping[str, str]) -> LineFormat:
     check_known(given, PROPERTIES, "--formatter-property")
     default = LineFormat()
     return LineFormat(
-        parts=tuple(part for part in PRINTED if is_true(given, f"print.{part}", default=part == "value")),
+        parts=tuple(part for part in PARTS if is_true(given, f"print.{part}", default=part == "value")),
         separator=given["key.separator"].encode() if "key.separator" in given else default.separator,
         line_end=given["line.separator"].encode() if "line.separator" in given else default.line_end,
         headers_separator=given["headers.separator"].encode() if "headers.separator" in given else b",",
@@ -91,7 +91,7 @@ def line_format(given: Mapping[str, str]) -> LineFormat:
     )
 
 
-def formatter(name: str, properties: Mapping[str, str]) -> Line:
+def formatter(name: str, properties: Mapping[str, str]) -> RecordToLine:
     """The formatter of that name, also by the last part of it; UsageError for any other."""
     wanted = OLDER_NAMES.get(name.strip(), name.strip())
     named = {each.rpartition(".")[2]: each for each in (DEFAULT, NOTHING, OFFSETS, GROUPS, TRANSACTIONS)}
@@ -102,11 +102,11 @@ def formatter(name: str, properties: Mapping[str, str]) -> Line:
     if wanted == NOTHING:
         return lambda _record: b""
     if wanted not in named.values():
-        raise usage(f"--formatter {name!r} is not known; there is {', '.join([*named.values(), *OLDER_NAMES])}.")
+        raise usage_error(f"--formatter {name!r} is not known; there is {', '.join([*named.values(), *OLDER_NAMES])}.")
     return _json_lines(wanted)
 
 
-def _json_lines(name: str) -> Line:
+def _json_lines(name: str) -> RecordToLine:
     from tidelog.cli import internal_records as internal
 
     formats, only = {
@@ -118,7 +118,7 @@ def _json_lines(name: str) -> Line:
     def line(record: Any) -> bytes:
         if record.key is None:
             return b""
-        found = internal.shown(formats, record.key, record.value, only)
+        found = internal.record_as_json(formats, record.key, record.value, only)
         return b"" if found is None else json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
     return line

@@ -4,61 +4,62 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tidelog.cli.explain.evidence import BrokerSeen, Evidence, Folder
-from tidelog.cli.explain.finding import Connected, Finding, Severity, amount, numbered, span
+from tidelog.cli.explain.evidence import BrokerEvidence, Evidence, LogDir
+from tidelog.cli.explain.finding import CommandLine, Finding, Severity, broker_list, duration, size
 from tidelog.cli.explain.partition_rules import partition_findings
 from tidelog.model import NO_LEADER
 
-MOST_ALIKE = 3
+MAX_ALIKE = 3
 """More partitions in the same state are one finding, with the first as an example."""
 
 FULL_SHARE = 0.05
 SOON_MS = 24 * 3_600_000
 
 
-def all_findings(evidence: Evidence, tidelog: Connected) -> Iterator[Finding]:
+def all_findings(evidence: Evidence, tidelog: CommandLine) -> Iterator[Finding]:
     yield from cluster_findings(evidence)
     for _, broker in sorted(evidence.brokers.items()):
         yield from broker_findings(evidence, broker, tidelog)
     for topic in sorted(evidence.deleting):
-        yield deletion(evidence, topic)
+        yield deletion_finding(evidence, topic)
     found = [
         finding
         for _, seen in sorted(evidence.partitions.items())
         for finding in partition_findings(evidence, seen, tidelog)
     ]
     for _, alike in groupby(sorted(found, key=lambda finding: finding.kind), key=lambda finding: finding.kind):
-        yield from _told(list(alike))
+        yield from _summarized(list(alike))
 
 
-def _told(alike: list[Finding]) -> Iterator[Finding]:
-    if len(alike) <= MOST_ALIKE:
+def _summarized(alike: list[Finding]) -> Iterator[Finding]:
+    if len(alike) <= MAX_ALIKE:
         yield from alike
         return
     first = alike[0]
     yield replace(first, about=f"{first.about} and {len(alike) - 1} more")
 
 
-def broker_findings(evidence: Evidence, seen: BrokerSeen, tidelog: Connected) -> Iterator[Finding]:
+def broker_findings(evidence: Evidence, seen: BrokerEvidence, tidelog: CommandLine) -> Iterator[Finding]:
     about = f"broker {seen.id}"
     if not seen.answers:
         yield _down(evidence, seen, about)
         return
     for folder in seen.folders:
         yield from _folder(about, folder)
-    homes = [each for each in evidence.partitions.values() if each.replicas[0] == seen.id]
-    away = [each for each in homes if each.leader not in (seen.id, NO_LEADER)]
-    ready = [each for each in away if seen.id in each.isr]
-    if ready:
-        says = f"It leads {len(homes) - len(away)} of the {len(homes)} partitions that it should lead first."
-        because = [f"It is in sync with {len(ready)} that other brokers lead since it was away."]
+    preferred = [each for each in evidence.partitions.values() if each.replicas[0] == seen.id]
+    led_by_others = [each for each in preferred if each.leader not in (seen.id, NO_LEADER)]
+    in_sync = [each for each in led_by_others if seen.id in each.isr]
+    if in_sync:
+        led = len(preferred) - len(led_by_others)
+        says = f"It leads {led} of the {len(preferred)} partitions that it should lead first."
+        because = [f"It is in sync with {len(in_sync)} that other brokers lead since it was away."]
         helps = [f"Give them back: {tidelog('leader-election --election-type preferred --all-topic-partitions')}"]
         yield Finding("note", "broker.leads-too-little", about, says, because, helps)
 
 
-def _down(evidence: Evidence, seen: BrokerSeen, about: str) -> Finding:
-    gone = evidence.last("broker.gone", broker=seen.id)
-    because = [f"The controller found it gone {span(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
+def _down(evidence: Evidence, seen: BrokerEvidence, about: str) -> Finding:
+    gone = evidence.last_event("broker.gone", broker=seen.id)
+    because = [f"The controller found it gone {duration(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
     if seen.address:
         because.append(f"It is registered at {seen.address}, but does not answer.")
     held = [each for each in evidence.partitions.values() if seen.id in each.replicas]
@@ -69,7 +70,7 @@ def _down(evidence: Evidence, seen: BrokerSeen, about: str) -> Finding:
     return Finding(severity, "broker.down", about, "It is down.", because, [f"Start broker {seen.id}."])
 
 
-def _folder(about: str, folder: Folder) -> Iterator[Finding]:
+def _folder(about: str, folder: LogDir) -> Iterator[Finding]:
     if folder.trouble:
         says = f"Its log folder {folder.path} is offline ({folder.trouble})."
         helps = ["Mend or replace the folder, then restart the broker; it fetches what is missing from other replicas."]
@@ -77,12 +78,12 @@ def _folder(about: str, folder: Folder) -> Iterator[Finding]:
         return
     if folder.total_bytes <= 0:
         return
-    left_ms = 1000 * folder.usable_bytes / folder.grows if folder.grows > 0 else None
+    left_ms = 1000 * folder.usable_bytes / folder.growth_per_s if folder.growth_per_s > 0 else None
     if folder.usable_bytes < FULL_SHARE * folder.total_bytes or (left_ms is not None and left_ms < SOON_MS):
-        says = (
-            f"The disk of {folder.path} fills: {amount(folder.usable_bytes)} of {amount(folder.total_bytes)} are free."
+        says = f"The disk of {folder.path} fills: {size(folder.usable_bytes)} of {size(folder.total_bytes)} are free."
+        because = (
+            [] if left_ms is None else [f"It loses {size(folder.growth_per_s)}/s and is full in {duration(left_ms)}."]
         )
-        because = [] if left_ms is None else [f"It loses {amount(folder.grows)}/s and is full in {span(left_ms)}."]
         helps = ["Lower retention.ms or retention.bytes of large topics, or move replicas away."]
         yield Finding("warning", "broker.disk-fills", about, says, because, helps)
 
@@ -91,21 +92,21 @@ def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
     reports = [seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts]
     # Metadata names a broker in any case, for each takes what is for the controller: only a report says who leads.
     if evidence.controller == NO_LEADER or (reports and not any(report.get("leading") for report in reports)):
-        elected = evidence.last("controller.elected")
+        elected = evidence.last_event("controller.elected")
         because = [] if elected is None else [f"The last was broker {elected.broker}."]
         says = "No broker acts as controller: no leader is elected, no topic created."
         helps = ["Look at the brokers' logs for store.unreachable: one of them must reach the metadata store."]
         yield Finding("error", "cluster.no-controller", "cluster", says, because, helps)
     claims = [seen.id for seen in evidence.brokers.values() if seen.facts.get("controller", {}).get("leading")]
     if len(claims) > 1:
-        says = f"{numbered(claims).capitalize()} act as controller; the one with the highest epoch is obeyed."
+        says = f"{broker_list(claims).capitalize()} act as controller; the one with the highest epoch is obeyed."
         yield Finding("warning", "cluster.two-controllers", "cluster", says, [], ["It ends by itself."])
 
 
-def topic_findings(evidence: Evidence, topic: str, tidelog: Connected) -> Iterator[Finding]:
+def topic_findings(evidence: Evidence, topic: str, tidelog: CommandLine) -> Iterator[Finding]:
     """Of a topic that is there, or being deleted, or not known at all."""
     if topic in evidence.deleting:
-        yield deletion(evidence, topic)
+        yield deletion_finding(evidence, topic)
         return
     partitions = list(evidence.of_topic(topic))
     if not partitions:
@@ -114,18 +115,18 @@ def topic_findings(evidence: Evidence, topic: str, tidelog: Connected) -> Iterat
         yield from partition_findings(evidence, seen, tidelog)
 
 
-def deletion(evidence: Evidence, topic: str) -> Finding:
+def deletion_finding(evidence: Evidence, topic: str) -> Finding:
     """A topic that is marked and still there."""
     about = f"topic {topic}"
-    marked = evidence.last("topic.deleting", topic=topic)
-    since = f" for {span(evidence.now_ms - marked.wall_ms)}" if marked else ""
+    marked = evidence.last_event("topic.deleting", topic=topic)
+    since = f" for {duration(evidence.now_ms - marked.wall_ms)}" if marked else ""
     says = f"It has been waiting for its deletion{since}, and its name is taken until all replicas are gone."
     because, helps = [], []
     waiting = list(evidence.deleting[topic])
-    dead = [broker for broker in waiting if not evidence.alive(broker)]
+    dead = [broker for broker in waiting if not evidence.is_alive(broker)]
     if dead:
-        because.append(f"{numbered(dead).capitalize()} held replicas and {'is' if len(dead) == 1 else 'are'} down.")
-        helps.append(f"Start {numbered(dead)}: the deletion then goes on by itself.")
+        because.append(f"{broker_list(dead).capitalize()} held replicas and {'is' if len(dead) == 1 else 'are'} down.")
+        helps.append(f"Start {broker_list(dead)}: the deletion then goes on by itself.")
         helps.append(
             f"If that is for good: remove the folders {topic}-* there, then the node "
             f"/admin/delete_topics/{topic} and /controller with tidelog metadata rm."
@@ -140,12 +141,12 @@ def deletion(evidence: Evidence, topic: str) -> Finding:
         because.append(f"A reassignment of {', '.join(moving)} runs, and a deletion waits for its end.")
         helps.append("Wait, or cancel it: tidelog reassign-partitions --cancel.")
     if not because:
-        because.append(f"{numbered(waiting).capitalize()} is deleting now.")
+        because.append(f"{broker_list(waiting).capitalize()} is deleting now.")
     return Finding("warning", "topic.deletion-waits", about, says, because, helps)
 
 
-def _unknown(evidence: Evidence, topic: str, tidelog: Connected) -> Finding:
-    gone = evidence.last("topic.deleted", topic=topic)
-    because = [f"It was deleted {span(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
+def _unknown(evidence: Evidence, topic: str, tidelog: CommandLine) -> Finding:
+    gone = evidence.last_event("topic.deleted", topic=topic)
+    because = [f"It was deleted {duration(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
     helps = [f"Create it: {tidelog(f'topics --create --topic {topic}')}"]
     return Finding("error", "topic.unknown", f"topic {topic}", "There is no such topic.", because, helps)

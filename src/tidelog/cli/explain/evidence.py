@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tidelog.cli.replicas.replica_requests import Ongoing
-from tidelog.cli.transaction_actions import Open
+from tidelog.cli.replicas.replica_requests import OngoingReassignment
+from tidelog.cli.transaction_actions import OpenTransaction
 from tidelog.model import TopicPartition
 
 
@@ -21,31 +21,31 @@ class BrokerEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """One log folder; `grows` is bytes per second that its replicas took on while it was looked at."""
+class LogDir:
+    """One log folder; `growth_per_s` is bytes per second that its replicas took on while it was looked at."""
 
     path: str
     trouble: str | None = None
     total_bytes: int = -1
     usable_bytes: int = -1
-    grows: float = 0
+    growth_per_s: float = 0
 
 
 @dataclass(slots=True)
-class BrokerSeen:
+class BrokerEvidence:
     """A broker that the cluster names; `facts` are those of its report, empty where it is no Tidelog."""
 
     id: int
     address: str = ""
     answers: bool = False
-    folders: list[Folder] = field(default_factory=list)
+    folders: list[LogDir] = field(default_factory=list)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    forgotten: int = 0
+    dropped_events: int = 0
 
 
 @dataclass(slots=True)
-class PartitionSeen:
-    """`sizes` and `rates` are bytes and bytes per second of each replica; `needed` is min.insync.replicas, and
+class PartitionEvidence:
+    """`sizes` and `rates` are bytes and bytes per second of each replica; `min_insync` is min.insync.replicas, and
     `transactions` are those that have been open for long."""
 
     name: TopicPartition
@@ -53,14 +53,14 @@ class PartitionSeen:
     epoch: int
     replicas: Sequence[int]
     isr: Sequence[int]
-    needed: int = 1
+    min_insync: int = 1
     unclean: bool = False
     sizes: dict[int, int] = field(default_factory=dict)
     rates: dict[int, float] = field(default_factory=dict)
-    transactions: list[Open] = field(default_factory=list)
+    transactions: list[OpenTransaction] = field(default_factory=list)
 
     @property
-    def lacking(self) -> list[int]:
+    def out_of_sync(self) -> list[int]:
         """Assigned replicas outside the ISR."""
         return [replica for replica in self.replicas if replica not in self.isr]
 
@@ -72,26 +72,26 @@ class Evidence:
     now_ms: int
     cluster_id: str
     controller: int
-    brokers: dict[int, BrokerSeen]
-    partitions: dict[TopicPartition, PartitionSeen]
+    brokers: dict[int, BrokerEvidence]
+    partitions: dict[TopicPartition, PartitionEvidence]
     events: list[BrokerEvent] = field(default_factory=list)
     deleting: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Topics marked for deletion, and the brokers that have not confirmed it."""
-    moves: Mapping[TopicPartition, Ongoing] = field(default_factory=dict)
+    moves: Mapping[TopicPartition, OngoingReassignment] = field(default_factory=dict)
 
-    def alive(self, broker: int) -> bool:
+    def is_alive(self, broker: int) -> bool:
         return broker in self.brokers and self.brokers[broker].answers
 
-    def of_topic(self, topic: str) -> Iterator[PartitionSeen]:
-        return (seen for name, seen in sorted(self.partitions.items()) if name.topic == topic)
+    def of_topic(self, topic: str) -> Iterator[PartitionEvidence]:
+        return (partition for name, partition in sorted(self.partitions.items()) if name.topic == topic)
 
-    def behind(self, partition: PartitionSeen, replica: int) -> Mapping[str, Any]:
+    def follower_facts(self, partition: PartitionEvidence, replica: int) -> Mapping[str, Any]:
         """What the leader says of a replica outside its ISR; empty where it says nothing."""
         facts = self.brokers[partition.leader].facts if partition.leader in self.brokers else {}
         found: Mapping[str, Any] = facts.get("behind", {}).get(str(partition.name), {}).get(str(replica), {})
         return found
 
-    def last(self, *kinds: str, **fields: Any) -> BrokerEvent | None:
+    def last_event(self, *kinds: str, **fields: Any) -> BrokerEvent | None:
         """The newest event of one of these kinds that has these fields."""
         event: BrokerEvent
         for event in reversed(self.events):
@@ -99,7 +99,7 @@ class Evidence:
                 return event
         return None
 
-    def left_isr(self, partition: PartitionSeen, replica: int) -> BrokerEvent | None:
+    def isr_departure(self, partition: PartitionEvidence, replica: int) -> BrokerEvent | None:
         """The event by which the controller took the replica out of the ISR."""
         topic, index = partition.name
         event: BrokerEvent

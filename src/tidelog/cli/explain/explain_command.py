@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import Refused, cluster_options, flag
+from tidelog.cli.options import CommandFailed, cluster_options, flag
 
 if TYPE_CHECKING:
     from tidelog.cli.explain.evidence import Evidence
-    from tidelog.cli.explain.finding import Connected, Finding
+    from tidelog.cli.explain.finding import CommandLine, Finding
     from tidelog.model import TopicPartition
 
 as_json = flag("json", "Print JSON.")
-watching = click.option(
+watch_ms = click.option(
     "--watch-ms",
     type=click.IntRange(0),
     default=1000,
@@ -29,19 +29,19 @@ def explain() -> None:
     """Say why the cluster is as it is, and which command helps."""
 
 
-def _partition(text: str) -> "TopicPartition":
+def _parse_partition(text: str) -> "TopicPartition":
     from tidelog.model import TopicPartition
 
     found = re.fullmatch(r"(.+)-(\d+)", text)
     if found is None:
-        raise Refused(f"{text!r} is no partition; one is called TOPIC-NUMBER, such as flights-0.")
+        raise CommandFailed(f"{text!r} is no partition; one is called TOPIC-NUMBER, such as flights-0.")
     return TopicPartition(found[1], int(found[2]))
 
 
-def _explain(
+def _print_explanation(
     given: dict[str, Any],
     about: str,
-    rules: "Callable[[Evidence, Connected], Iterable[Finding]]",
+    rules: "Callable[[Evidence, CommandLine], Iterable[Finding]]",
     wanted: Callable[[str], bool] = lambda _: True,
 ) -> None:
     from tidelog.cli.admin_requests import connect
@@ -49,25 +49,25 @@ def _explain(
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         evidence = gather(admin, wanted, watch_s=given["watch_ms"] / 1000)
-    _print(given, about, partial(rules, evidence))
+    _print_findings(given, about, partial(rules, evidence))
 
 
-def _print(given: dict[str, Any], about: str, rules: "Callable[[Connected], Iterable[Finding]]") -> None:
-    from tidelog.cli.explain.finding import commands, print_findings
+def _print_findings(given: dict[str, Any], about: str, rules: "Callable[[CommandLine], Iterable[Finding]]") -> None:
+    from tidelog.cli.explain.finding import command_line, print_findings
 
-    print_findings(list(rules(commands(given["bootstrap_server"]))), about, as_json=given["json"])
+    print_findings(list(rules(command_line(given["bootstrap_server"]))), about, as_json=given["json"])
 
 
 @explain.command()
 @click.argument("name")
 @cluster_options
-@watching
+@watch_ms
 @as_json
 def topic(name: str, **given: Any) -> None:
     """Every partition of a topic; a topic that does not go, or is not there."""
     from tidelog.cli.explain.cluster_rules import topic_findings
 
-    _explain(
+    _print_explanation(
         given,
         f"topic {name}",
         lambda evidence, tidelog: topic_findings(evidence, name, tidelog),
@@ -78,13 +78,13 @@ def topic(name: str, **given: Any) -> None:
 @explain.command()
 @click.argument("name")
 @cluster_options
-@watching
+@watch_ms
 @as_json
 def partition(name: str, **given: Any) -> None:
     """One partition, TOPIC-NUMBER."""
-    wanted = _partition(name)
+    wanted = _parse_partition(name)
 
-    def rules(evidence: "Evidence", tidelog: "Connected") -> "Iterable[Finding]":
+    def rules(evidence: "Evidence", tidelog: "CommandLine") -> "Iterable[Finding]":
         from tidelog.cli.explain.cluster_rules import topic_findings
         from tidelog.cli.explain.partition_rules import partition_findings
 
@@ -92,58 +92,58 @@ def partition(name: str, **given: Any) -> None:
         if seen is not None:
             return partition_findings(evidence, seen, tidelog)
         if any(known.topic == wanted.topic for known in evidence.partitions):
-            raise Refused(f"Topic {wanted.topic} has no partition {wanted.partition}.")
+            raise CommandFailed(f"Topic {wanted.topic} has no partition {wanted.partition}.")
         return topic_findings(evidence, wanted.topic, tidelog)
 
-    _explain(given, f"partition {name}", rules, lambda topic: topic == wanted.topic)
+    _print_explanation(given, f"partition {name}", rules, lambda topic: topic == wanted.topic)
 
 
 @explain.command()
 @click.argument("number", type=int)
 @cluster_options
-@watching
+@watch_ms
 @as_json
 def broker(number: int, **given: Any) -> None:
     """One broker: whether it is there, its folders, its disk, what it leads."""
 
-    def rules(evidence: "Evidence", tidelog: "Connected") -> "Iterable[Finding]":
+    def rules(evidence: "Evidence", tidelog: "CommandLine") -> "Iterable[Finding]":
         from tidelog.cli.explain.cluster_rules import broker_findings
 
         if number not in evidence.brokers:
             known = ", ".join(map(str, sorted(evidence.brokers)))
-            raise Refused(f"No broker {number} is registered or has a replica; the cluster knows {known}.")
+            raise CommandFailed(f"No broker {number} is registered or has a replica; the cluster knows {known}.")
         return broker_findings(evidence, evidence.brokers[number], tidelog)
 
-    _explain(given, f"broker {number}", rules)
+    _print_explanation(given, f"broker {number}", rules)
 
 
 @explain.command()
 @cluster_options
-@watching
+@watch_ms
 @as_json
 def cluster(**given: Any) -> None:
     """Everything: controller, brokers, topics that do not go, partitions."""
     from tidelog.cli.explain.cluster_rules import all_findings
 
-    _explain(given, "cluster", all_findings)
+    _print_explanation(given, "cluster", all_findings)
 
 
 @explain.command()
 @click.argument("name")
 @cluster_options
-@watching
+@watch_ms
 @as_json
 def group(name: str, **given: Any) -> None:
     """A consumer group that does not move."""
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.explain.evidence_gathering import gather
-    from tidelog.cli.explain.group_rules import group_findings, look
+    from tidelog.cli.explain.group_rules import group_findings, observe_group
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        seen = look(admin, name, given["watch_ms"] / 1000)
-        topics = {place.partition.topic for place in seen.places}
+        seen = observe_group(admin, name, given["watch_ms"] / 1000)
+        topics = {position.partition.topic for position in seen.positions}
         evidence = gather(admin, topics.__contains__, watch_s=0)
-    _print(given, f"group {name}", partial(group_findings, evidence, seen))
+    _print_findings(given, f"group {name}", partial(group_findings, evidence, seen))
 
 
 @explain.command()
@@ -155,18 +155,18 @@ def timeline(name: str, **given: Any) -> None:
     import json
 
     from tidelog.cli.admin_requests import connect
-    from tidelog.cli.explain.partition_timeline import lines, read
+    from tidelog.cli.explain.partition_timeline import event_lines, partition_events
 
-    wanted = _partition(name)
+    wanted = _parse_partition(name)
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        told, forgotten = read(admin, str(wanted))
+        events, dropped = partition_events(admin, str(wanted))
     if given["json"]:
-        click.echo(json.dumps([event._asdict() for event in told], indent=2))
+        click.echo(json.dumps([event._asdict() for event in events], indent=2))
         return
-    for broker_id, count in forgotten.items():
+    for broker_id, count in dropped.items():
         if count:
             click.echo(f"Broker {broker_id} has forgotten its oldest {count} events.", err=True)
-    if not told:
-        raise Refused(f"No broker remembers anything of {wanted}.")
-    for line in lines(told):
+    if not events:
+        raise CommandFailed(f"No broker remembers anything of {wanted}.")
+    for line in event_lines(events):
         click.echo(line)

@@ -10,7 +10,7 @@ import click
 Severity = Literal["error", "warning", "note"]
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 
-Connected = Callable[[str], str]
+CommandLine = Callable[[str], str]
 """From the words of a command to the whole command line."""
 
 COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -28,7 +28,7 @@ class Finding:
     helps: Sequence[str] = ()
 
 
-def numbered(brokers: Sequence[int]) -> str:
+def broker_list(brokers: Sequence[int]) -> str:
     """`broker 1`, `brokers 1 and 2`, `brokers 1, 2 and 3`."""
     names = [str(broker) for broker in brokers]
     if len(names) < 2:
@@ -36,7 +36,7 @@ def numbered(brokers: Sequence[int]) -> str:
     return f"brokers {', '.join(names[:-1])} and {names[-1]}"
 
 
-def amount(count: float) -> str:
+def size(count: float) -> str:
     """Bytes, readable: `1.5 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
@@ -45,7 +45,7 @@ def amount(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def span(ms: float) -> str:
+def duration(ms: float) -> str:
     """A length of time, readable: `450 ms`, `12 s`, `3 min`, `2.5 h`, `4 days`."""
     for limit, unit, name in ((1000, 1, "ms"), (120_000, 1000, "s"), (7_200_000, 60_000, "min")):
         if ms < limit:
@@ -53,7 +53,7 @@ def span(ms: float) -> str:
     return f"{ms / 3_600_000:.1f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
 
 
-def commands(bootstrap: str) -> Connected:
+def command_line(bootstrap: str) -> CommandLine:
     """How a command is spelled for the cluster that was asked."""
 
     def spelled(text: str) -> str:

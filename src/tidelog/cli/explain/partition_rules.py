@@ -1,182 +1,192 @@
-"""Why a partition is not as it should be: rules over what the brokers told. Each rule is about one state."""
+"""Why a partition is not as it should be: rules over what the brokers report. Each rule is about one state."""
 
 from collections.abc import Iterator
 
-from tidelog.cli.explain.evidence import Evidence, PartitionSeen
-from tidelog.cli.explain.finding import Connected, Finding, amount, numbered, span
+from tidelog.cli.explain.evidence import Evidence, PartitionEvidence
+from tidelog.cli.explain.finding import CommandLine, Finding, broker_list, duration, size
 from tidelog.cli.options import HANGING_AFTER_MINUTES
-from tidelog.cli.transaction_actions import Open
+from tidelog.cli.transaction_actions import OpenTransaction
 from tidelog.model import NO_LEADER
 
 
-def partition_findings(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
+def partition_findings(evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
     for rule in RULES:
-        yield from rule(evidence, seen, tidelog)
+        yield from rule(evidence, partition, tidelog)
 
 
-def offline(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
-    if seen.leader != NO_LEADER:
+def offline(evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
+    if partition.leader != NO_LEADER:
         return
-    topic, index = seen.name
-    silent = [replica for replica in seen.isr if not evidence.alive(replica)]
-    because = [
-        f"Its last in-sync replicas were on {numbered(seen.isr)}; only they are sure to have every acknowledged record."
+    topic, index = partition.name
+    silent = [replica for replica in partition.isr if not evidence.is_alive(replica)]
+    last = broker_list(partition.isr)
+    because = [f"Its last in-sync replicas were on {last}; only they are sure to have every acknowledged record."]
+    because += [_why_out_of_sync(evidence, partition, replica) for replica in partition.isr]
+    others = [replica for replica in partition.replicas if replica not in partition.isr and evidence.is_alive(replica)]
+    helps = [
+        f"Start {broker_list(silent)}." if silent else "Replace the log folder that failed, and restart its broker."
     ]
-    because += [_absence(evidence, seen, replica) for replica in seen.isr]
-    others = [replica for replica in seen.replicas if replica not in seen.isr and evidence.alive(replica)]
-    helps = [f"Start {numbered(silent)}." if silent else "Replace the log folder that failed, and restart its broker."]
     if others:
         unclean = tidelog(f"leader-election --election-type unclean --topic {topic} --partition {index}")
-        helps.append(f"If they are lost for good, let {numbered(others)} lead and lose what it lacks: {unclean}")
-    yield Finding("error", "partition.offline", _name(seen), "It has no leader: no reads, no writes.", because, helps)
+        helps.append(f"If they are lost for good, let {broker_list(others)} lead and lose what it lacks: {unclean}")
+    yield Finding(
+        "error", "partition.offline", _about(partition), "It has no leader: no reads, no writes.", because, helps
+    )
 
 
-def too_few_in_sync(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
-    if seen.leader == NO_LEADER or len(seen.isr) >= seen.needed:
+def under_min_isr(evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
+    if partition.leader == NO_LEADER or len(partition.isr) >= partition.min_insync:
         return
-    because = [
-        f"In sync are {len(seen.isr)} of {len(seen.replicas)} replicas, min.insync.replicas asks for {seen.needed}."
-    ]
+    count, all_replicas, needed = len(partition.isr), len(partition.replicas), partition.min_insync
+    because = [f"In sync are {count} of {all_replicas} replicas, min.insync.replicas asks for {needed}."]
     helps = []
-    if len(seen.replicas) < seen.needed:
+    if len(partition.replicas) < partition.min_insync:
         helps.append("Give it more replicas by tidelog reassign-partitions.")
-    because += [_absence(evidence, seen, replica) for replica in seen.lacking]
-    helps += [help_ for replica in seen.lacking if (help_ := _remedy(evidence, seen, replica))]
+    because += [_why_out_of_sync(evidence, partition, replica) for replica in partition.out_of_sync]
+    helps += [help_ for replica in partition.out_of_sync if (help_ := _remedy(evidence, partition, replica))]
     lower = tidelog(
-        f"configs --alter --entity-type topics --entity-name {seen.name.topic} "
-        f"--add-config min.insync.replicas={max(1, len(seen.isr))}"
+        f"configs --alter --entity-type topics --entity-name {partition.name.topic} "
+        f"--add-config min.insync.replicas={max(1, len(partition.isr))}"
     )
     helps.append(f"To write with fewer copies meanwhile: {lower}")
     says = "Writes with acks=all are refused with NOT_ENOUGH_REPLICAS."
-    yield Finding("error", "partition.too-few-in-sync", _name(seen), says, because, _once(helps))
+    yield Finding("error", "partition.too-few-in-sync", _about(partition), says, because, _without_duplicates(helps))
 
 
-def under_replicated(evidence: Evidence, seen: PartitionSeen, _tidelog: Connected) -> Iterator[Finding]:
-    adding = evidence.moves[seen.name].adding if seen.name in evidence.moves else ()
-    lacking = [replica for replica in seen.lacking if replica not in adding]
-    if not lacking or seen.leader == NO_LEADER or len(seen.isr) < seen.needed:
+def under_replicated(evidence: Evidence, partition: PartitionEvidence, _tidelog: CommandLine) -> Iterator[Finding]:
+    adding = evidence.moves[partition.name].adding if partition.name in evidence.moves else ()
+    out_of_sync = [replica for replica in partition.out_of_sync if replica not in adding]
+    if not out_of_sync or partition.leader == NO_LEADER or len(partition.isr) < partition.min_insync:
         return  # the other two rules say it with what follows from it
-    says = f"It is under-replicated: {numbered(lacking)} of {numbered(seen.replicas)} is not in sync."
-    if len(lacking) > 1:
+    says = f"It is under-replicated: {broker_list(out_of_sync)} of {broker_list(partition.replicas)} is not in sync."
+    if len(out_of_sync) > 1:
         says = says.replace(" is not in sync", " are not in sync")
-    because = [_absence(evidence, seen, replica) for replica in lacking]
-    helps = [help_ for replica in lacking if (help_ := _remedy(evidence, seen, replica))]
-    yield Finding("warning", "partition.under-replicated", _name(seen), says, because, _once(helps))
+    because = [_why_out_of_sync(evidence, partition, replica) for replica in out_of_sync]
+    helps = [help_ for replica in out_of_sync if (help_ := _remedy(evidence, partition, replica))]
+    yield Finding("warning", "partition.under-replicated", _about(partition), says, because, _without_duplicates(helps))
 
 
-def moving(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
-    if seen.name not in evidence.moves:
+def moving(evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
+    if partition.name not in evidence.moves:
         return
-    _, adding, removing = evidence.moves[seen.name]
-    because = [_absence(evidence, seen, replica) for replica in adding if replica not in seen.isr]
-    goes = [f"{numbered(adding)} is added" if adding else "", f"{numbered(removing)} is removed" if removing else ""]
+    _, adding, removing = evidence.moves[partition.name]
+    because = [_why_out_of_sync(evidence, partition, replica) for replica in adding if replica not in partition.isr]
+    goes = [
+        f"{broker_list(adding)} is added" if adding else "",
+        f"{broker_list(removing)} is removed" if removing else "",
+    ]
     says = f"It is being moved: {' and '.join(part for part in goes if part)}."
     helps = [f"To see all moves: {tidelog('reassign-partitions --list')}"]
-    yield Finding("note", "partition.moving", _name(seen), says, because, helps)
+    yield Finding("note", "partition.moving", _about(partition), says, because, helps)
 
 
-def away_from_home(evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
-    home = seen.replicas[0]
-    if seen.leader in (NO_LEADER, home):
+def not_led_by_preferred(evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
+    home = partition.replicas[0]
+    if partition.leader in (NO_LEADER, home):
         return
-    topic, index = seen.name
-    says = f"Broker {seen.leader} leads it, its preferred leader is broker {home}."
-    if home in seen.isr and evidence.alive(home):
+    topic, index = partition.name
+    says = f"Broker {partition.leader} leads it, its preferred leader is broker {home}."
+    if home in partition.isr and evidence.is_alive(home):
         because = [f"Broker {home} is alive and in sync; nobody has elected it since it came back."]
         elect = tidelog(f"leader-election --election-type preferred --topic {topic} --partition {index}")
         helps = [f"Give it back: {elect}"]
     else:
-        because = [_absence(evidence, seen, home)]
-        helps = [help_ for help_ in [_remedy(evidence, seen, home)] if help_]
-    yield Finding("note", "partition.leader-away", _name(seen), says, because, helps)
+        because = [_why_out_of_sync(evidence, partition, home)]
+        helps = [help_ for help_ in [_remedy(evidence, partition, home)] if help_]
+    yield Finding("note", "partition.leader-away", _about(partition), says, because, helps)
 
 
-def uncleanable(evidence: Evidence, seen: PartitionSeen, _tidelog: Connected) -> Iterator[Finding]:
-    facts = {broker: evidence.brokers[broker].facts.get("uncleanable", {}) for broker in seen.replicas}
-    reasons = {broker: told[str(seen.name)] for broker, told in facts.items() if str(seen.name) in told}
-    sound = [broker for broker in seen.isr if broker not in reasons]
+def uncleanable(evidence: Evidence, partition: PartitionEvidence, _tidelog: CommandLine) -> Iterator[Finding]:
+    facts = {broker: evidence.brokers[broker].facts.get("uncleanable", {}) for broker in partition.replicas}
+    reasons = {
+        broker: reasons_of_broker[str(partition.name)]
+        for broker, reasons_of_broker in facts.items()
+        if str(partition.name) in reasons_of_broker
+    }
+    sound = [broker for broker in partition.isr if broker not in reasons]
     for broker, reason in reasons.items():
         says = f"Broker {broker} does not compact it."
         helps = ["Mend what the reason names; the broker tries again by itself each minute."]
         if sound:
-            copy = f"stop broker {broker}, delete its folder {seen.name}, start it: it copies from {numbered(sound)}"
+            source = broker_list(sound)
+            copy = f"stop broker {broker}, delete its folder {partition.name}, start it: it copies from {source}"
             helps.append(f"If its copy is damaged, {copy}.")
-        yield Finding("warning", "partition.uncleanable", _name(seen), says, [str(reason)], helps)
+        yield Finding("warning", "partition.uncleanable", _about(partition), says, [str(reason)], helps)
 
 
-def open_transactions(_evidence: Evidence, seen: PartitionSeen, tidelog: Connected) -> Iterator[Finding]:
-    for each in seen.transactions:
+def open_transactions(_evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
+    for each in partition.transactions:
         knows = "" if each.transactional_id is not None else ", and no coordinator knows of it"
         because = [
             f"Producer {each.producer.producer_id} began it at offset {each.producer.current_txn_start_offset}{knows}.",
-            f"Its last record came {span(each.age_ms)} ago.",
+            f"Its last record came {duration(each.age_ms)} ago.",
         ]
         if each.hangs():
             says = "A hanging transaction holds back readers of committed records."
-            helps = [_abort(seen, each, tidelog)]
-            yield Finding("error", "partition.hanging-transaction", _name(seen), says, because, helps)
+            helps = [_abort(partition, each, tidelog)]
+            yield Finding("error", "partition.hanging-transaction", _about(partition), says, because, helps)
         elif each.transactional_id is not None:
             says = f"The transaction of {each.transactional_id} holds back readers of committed records."
             helps = ["Its producer ends it, or its coordinator does after transaction.timeout.ms."]
-            yield Finding("warning", "partition.long-transaction", _name(seen), says, because, helps)
+            yield Finding("warning", "partition.long-transaction", _about(partition), says, because, helps)
         else:
             says = "A transaction that may hang holds back readers of committed records."
             helps = [f"If nobody ends it, it counts as hanging {HANGING_AFTER_MINUTES} min after its last record."]
-            yield Finding("warning", "partition.long-transaction", _name(seen), says, because, helps)
+            yield Finding("warning", "partition.long-transaction", _about(partition), says, because, helps)
 
 
-RULES = (offline, too_few_in_sync, under_replicated, moving, away_from_home, uncleanable, open_transactions)
+RULES = (offline, under_min_isr, under_replicated, moving, not_led_by_preferred, uncleanable, open_transactions)
 
 
-def _name(seen: PartitionSeen) -> str:
-    return f"partition {seen.name}"
+def _about(partition: PartitionEvidence) -> str:
+    return f"partition {partition.name}"
 
 
-def _once(sentences: list[str]) -> list[str]:
+def _without_duplicates(sentences: list[str]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _abort(seen: PartitionSeen, transaction: Open, tidelog: Connected) -> str:
-    topic, index = seen.name
+def _abort(partition: PartitionEvidence, transaction: OpenTransaction, tidelog: CommandLine) -> str:
+    topic, index = partition.name
     start = transaction.producer.current_txn_start_offset
     return f"Abort it: {tidelog('transactions')} abort --topic {topic} --partition {index} --start-offset {start}"
 
 
-def _absence(evidence: Evidence, seen: PartitionSeen, replica: int) -> str:
+def _why_out_of_sync(evidence: Evidence, partition: PartitionEvidence, replica: int) -> str:
     """Why the replica is not in sync, how far it is behind, and since when."""
-    left = evidence.left_isr(seen, replica)
-    since = f" It left the ISR {span(evidence.now_ms - left.wall_ms)} ago." if left is not None else ""
-    if not evidence.alive(replica):
-        gone = evidence.last("broker.gone", broker=replica)
+    left = evidence.isr_departure(partition, replica)
+    since = f" It left the ISR {duration(evidence.now_ms - left.wall_ms)} ago." if left is not None else ""
+    if not evidence.is_alive(replica):
+        gone = evidence.last_event("broker.gone", broker=replica)
         if gone is not None:
-            return f"Broker {replica} has been down for {span(evidence.now_ms - gone.wall_ms)}."
+            return f"Broker {replica} has been down for {duration(evidence.now_ms - gone.wall_ms)}."
         return f"Broker {replica} is down.{since}"
     failed = [folder for folder in evidence.brokers[replica].folders if folder.trouble]
-    if failed and replica not in seen.sizes:
+    if failed and replica not in partition.sizes:
         return f"Broker {replica} lost the log folder {failed[0].path} ({failed[0].trouble}).{since}"
-    return _distance(evidence, seen, replica) + since
+    return _how_far_behind(evidence, partition, replica) + since
 
 
-def _distance(evidence: Evidence, seen: PartitionSeen, replica: int) -> str:
-    behind = evidence.behind(seen, replica)
+def _how_far_behind(evidence: Evidence, partition: PartitionEvidence, replica: int) -> str:
+    behind = evidence.follower_facts(partition, replica)
     if behind and behind["log_end_offset"] < 0:
-        return f"Broker {replica} has not fetched it since broker {seen.leader} leads."
+        return f"Broker {replica} has not fetched it since broker {partition.leader} leads."
     records = f"{max(0, behind['end'] - behind['log_end_offset'])} records" if behind else ""
-    left = seen.sizes.get(seen.leader, 0) - seen.sizes.get(replica, 0)
-    parts = [part for part in (records, amount(left) if left > 0 else "") if part]
+    left = partition.sizes.get(partition.leader, 0) - partition.sizes.get(replica, 0)
+    parts = [part for part in (records, size(left) if left > 0 else "") if part]
     far = f"Broker {replica} is {' and '.join(parts)} behind" if parts else f"Broker {replica} is behind"
-    catching = seen.rates.get(replica, 0) - seen.rates.get(seen.leader, 0)
-    if left <= 0 or not seen.rates:
+    catching = partition.rates.get(replica, 0) - partition.rates.get(partition.leader, 0)
+    if left <= 0 or not partition.rates:
         return f"{far}."
     if catching <= 0:
-        return f"{far} and does not catch up ({amount(seen.rates.get(replica, 0))}/s)."
-    return f"{far} and catches up by {amount(catching)}/s, for another {span(1000 * left / catching)}."
+        return f"{far} and does not catch up ({size(partition.rates.get(replica, 0))}/s)."
+    return f"{far} and catches up by {size(catching)}/s, for another {duration(1000 * left / catching)}."
 
 
-def _remedy(evidence: Evidence, seen: PartitionSeen, replica: int) -> str:
-    if not evidence.alive(replica):
+def _remedy(evidence: Evidence, partition: PartitionEvidence, replica: int) -> str:
+    if not evidence.is_alive(replica):
         return f"Start broker {replica}."
     failed = [folder.path for folder in evidence.brokers[replica].folders if folder.trouble]
-    if failed and replica not in seen.sizes:
+    if failed and replica not in partition.sizes:
         return f"Replace {failed[0]}, and restart broker {replica}."
     return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidelog.cli.admin_requests import metadata
 from tidelog.cli.explain.evidence import BrokerEvent
-from tidelog.cli.explain.evidence_gathering import events, report
+from tidelog.cli.explain.evidence_gathering import broker_events, broker_report
 from tidelog.shell.transport import Admin
 
 Fields = Mapping[str, Any]
@@ -37,41 +37,41 @@ SENTENCES: dict[str, Callable[[Fields], str]] = {
     "topic.deleting": lambda f: f"topic {f['topic']} is marked for deletion",
     "topic.deleted": lambda f: f"topic {f['topic']} is gone",
 }
-"""Events that tell a partition's fate. Others stand as they are where they are about the partition."""
+"""Events that describe a partition's fate. Others stand as they are where they are about the partition."""
 
 
-def read(admin: Admin, partition: str) -> tuple[list[BrokerEvent], dict[int, int]]:
-    """The events about a partition, by time, and how many older ones each broker has forgotten. No event where none is
+def partition_events(admin: Admin, partition: str) -> tuple[list[BrokerEvent], dict[int, int]]:
+    """The events about a partition, by time, and how many older ones each broker has dropped. No event where none is
     about it in particular."""
     found: list[BrokerEvent] = []
-    forgotten: dict[int, int] = {}
+    dropped: dict[int, int] = {}
     for broker in sorted(each.node_id for each in metadata(admin).brokers):
-        told = report(admin, broker, partition)
-        if told is not None:
-            found += (event for event in events(told) if _matters(event, partition))
-            forgotten[broker] = told.forgotten
+        report = broker_report(admin, broker, partition)
+        if report is not None:
+            found += (event for event in broker_events(report) if _concerns(event, partition))
+            dropped[broker] = report.forgotten
     if not any("partition" in event.fields for event in found):
         found.clear()
-    return sorted(found), forgotten
+    return sorted(found), dropped
 
 
-def _matters(event: BrokerEvent, partition: str) -> bool:
+def _concerns(event: BrokerEvent, partition: str) -> bool:
     topic = event.fields.get("topic")
     if event.kind.startswith("topic."):
         return topic == partition.rpartition("-")[0]
     return event.kind in SENTENCES or "partition" in event.fields
 
 
-def lines(told: Iterable[BrokerEvent]) -> Iterator[str]:
-    for event in told:
+def event_lines(events: Iterable[BrokerEvent]) -> Iterator[str]:
+    for event in events:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.wall_ms / 1000))
-        yield f"{moment}.{event.wall_ms % 1000:03d}  broker {event.broker}  {event.kind:<20}  {sentence(event)}"
+        yield f"{moment}.{event.wall_ms % 1000:03d}  broker {event.broker}  {event.kind:<20}  {event_sentence(event)}"
 
 
-def sentence(event: BrokerEvent) -> str:
-    tell = SENTENCES.get(event.kind)
-    if tell is not None:
-        return tell(event.fields)
+def event_sentence(event: BrokerEvent) -> str:
+    describe = SENTENCES.get(event.kind)
+    if describe is not None:
+        return describe(event.fields)
     return " ".join(f"{name}={value}" for name, value in event.fields.items() if name not in ("partition", "broker"))
 
 

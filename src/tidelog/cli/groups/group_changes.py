@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from tidelog.cli.admin_requests import EARLIEST, LATEST, list_offsets, metadata, reason
-from tidelog.cli.formatting import MISSING, Column, lines
-from tidelog.cli.groups.group_output import all_groups
-from tidelog.cli.groups.group_requests import BY_NAME_UNTIL, committed, describe_group
-from tidelog.cli.options import Refused, usage
+from tidelog.cli.admin_requests import EARLIEST, LATEST, describe_error, list_offsets, metadata
+from tidelog.cli.formatting import MISSING, Column, table_lines
+from tidelog.cli.groups.group_requests import NEWEST_VERSION_BY_NAME, all_groups, committed_offsets, describe_group
+from tidelog.cli.options import CommandFailed, usage_error
 from tidelog.client.admin import Coordinator
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
@@ -35,7 +34,7 @@ COLUMNS = (
     Column("PARTITION", 10),
     Column("NEW-OFFSET", 0),
 )
-PREVIEW = "WARN: Nothing was changed, since --execute is not given; --dry-run says that this is meant."
+DRY_RUN_WARNING = "WARN: Nothing was changed, since --execute is not given; --dry-run says that this is meant."
 
 Offsets = dict[TopicPartition, int]
 
@@ -47,24 +46,24 @@ def reset_offsets(admin: Admin, given: Mapping[str, Any]) -> None:
     plans = _plans(admin, names, given)
     if given["execute"]:
         for name, plan in plans.items():
-            commit(admin, name, plan)
+            commit_offsets(admin, name, plan)
     if given["export"]:
-        click.echo(exported(plans), nl=False)
+        click.echo(plans_as_csv(plans), nl=False)
     else:
         rows = [(name, *partition, offset) for name, plan in plans.items() for partition, offset in plan.items()]
-        click.echo("\n" + "\n".join(lines(COLUMNS, rows)))
+        click.echo("\n" + "\n".join(table_lines(COLUMNS, rows)))
     if not given["execute"] and not given["dry_run"]:
-        click.echo(PREVIEW, err=True)
+        click.echo(DRY_RUN_WARNING, err=True)
 
 
 def _check_inactive(admin: Admin, name: str) -> None:
     """A group that does not exist may be reset: committing makes it."""
     try:
         group = describe_group(admin, name)
-    except Refused:
+    except CommandFailed:
         return
     if not group.is_inactive:
-        raise Refused(
+        raise CommandFailed(
             f"Offsets can only be reset while group '{name}' is inactive, but its current state is {group.state}."
         )
 
@@ -72,65 +71,65 @@ def _check_inactive(admin: Admin, name: str) -> None:
 def _plans(admin: Admin, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Offsets]:
     if given["from_file"]:
         names = list(names)
-        plans = read_plan(Path(given["from_file"]).read_text(encoding="utf-8"), names)
-        return {name: _within(admin, plans.get(name, {})) for name in names}
-    return {name: plan_for(admin, name, partitions_meant(admin, name, given), given) for name in names}
+        plans = parse_plans(Path(given["from_file"]).read_text(encoding="utf-8"), names)
+        return {name: _clamped(admin, plans.get(name, {})) for name in names}
+    return {name: plan_for(admin, name, partitions_in_scope(admin, name, given), given) for name in names}
 
 
 def plan_for(admin: Admin, name: str, partitions: list[TopicPartition], given: Mapping[str, Any]) -> Offsets:
     """The new offset of each partition, by the one scenario that is given."""
     if given["to_earliest"] or given["to_latest"]:
-        return _at(admin, partitions, EARLIEST if given["to_earliest"] else LATEST)
+        return _offsets_at(admin, partitions, EARLIEST if given["to_earliest"] else LATEST)
     if given["to_offset"] is not None:
-        return _within(admin, dict.fromkeys(partitions, given["to_offset"]))
+        return _clamped(admin, dict.fromkeys(partitions, given["to_offset"]))
     if given["to_datetime"] is not None:
-        return _at_moment(admin, partitions, given["to_datetime"])
+        return _offsets_for_time(admin, partitions, given["to_datetime"])
     if given["by_duration"] is not None:
-        return _at_moment(admin, partitions, time.time_ns() // 1_000_000 - given["by_duration"])
-    current = {partition: found.offset for partition, found in committed(admin, name).items()}
+        return _offsets_for_time(admin, partitions, time.time_ns() // 1_000_000 - given["by_duration"])
+    current = {partition: found.offset for partition, found in committed_offsets(admin, name).items()}
     if given["shift_by"] is not None:
         missing = [str(partition) for partition in partitions if partition not in current]
         if missing:
-            raise Refused(f"Group '{name}' has no committed offset to shift in {', '.join(missing)}.")
-        return _within(admin, {partition: current[partition] + given["shift_by"] for partition in partitions})
-    ends = _at(admin, [partition for partition in partitions if partition not in current], LATEST)
+            raise CommandFailed(f"Group '{name}' has no committed offset to shift in {', '.join(missing)}.")
+        return _clamped(admin, {partition: current[partition] + given["shift_by"] for partition in partitions})
+    ends = _offsets_at(admin, [partition for partition in partitions if partition not in current], LATEST)
     return {partition: current.get(partition, ends.get(partition, -1)) for partition in partitions}
 
 
-def _at(admin: Admin, partitions: Iterable[TopicPartition], timestamp: int) -> Offsets:
-    """The offset of each at the timestamp; Refused where a partition does not answer."""
+def _offsets_at(admin: Admin, partitions: Iterable[TopicPartition], timestamp: int) -> Offsets:
+    """The offset of each at the timestamp; CommandFailed where a partition does not topic_result."""
     found = list_offsets(admin, dict.fromkeys(partitions, timestamp))
     for partition, listed in found.items():
         if listed.error:
-            raise Refused(f"{partition}: {reason(listed.error)}")
+            raise CommandFailed(f"{partition}: {describe_error(listed.error)}")
     return {partition: found[partition].offset for partition in sorted(found)}
 
 
-def _at_moment(admin: Admin, partitions: Iterable[TopicPartition], moment: int) -> Offsets:
+def _offsets_for_time(admin: Admin, partitions: Iterable[TopicPartition], moment: int) -> Offsets:
     """By timestamp; the end of a partition that has no record as late as that."""
-    found = _at(admin, partitions, moment)
+    found = _offsets_at(admin, partitions, moment)
     late = [partition for partition, offset in found.items() if offset < 0]
     for topic, partition in late:
         click.echo(
             f"Warn: Partition {partition} of topic {topic} has no record at or after the moment: its end is taken.",
             err=True,
         )
-    return {**found, **_at(admin, late, LATEST)}
+    return {**found, **_offsets_at(admin, late, LATEST)}
 
 
-def _within(admin: Admin, wished: Offsets) -> Offsets:
+def _clamped(admin: Admin, requested: Offsets) -> Offsets:
     """The wishes, moved to the first or last offset where they lie outside."""
-    first, last = _at(admin, wished, EARLIEST), _at(admin, wished, LATEST)
+    first, last = _offsets_at(admin, requested, EARLIEST), _offsets_at(admin, requested, LATEST)
     found = {}
-    for partition, offset in wished.items():
+    for partition, offset in requested.items():
         found[partition] = min(max(offset, first[partition]), last[partition])
         if found[partition] != offset:
             click.echo(f"WARN: New offset {offset} of {partition} is outside: {found[partition]} is taken.", err=True)
     return found
 
 
-def commit(admin: Admin, name: str, plan: Offsets) -> None:
-    """Commit the plan as somebody outside of the group; Refused at the first partition that fails."""
+def commit_offsets(admin: Admin, name: str, plan: Offsets) -> None:
+    """Commit the plan as somebody outside of the group; CommandFailed at the first partition that fails."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in plan.items():
         entry = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
@@ -139,13 +138,13 @@ def commit(admin: Admin, name: str, plan: Offsets) -> None:
     if not wanted:
         return
     request = OffsetCommitRequest(group_id=name, topics=wanted)
-    for answer in admin.ask(request, Coordinator(name), newest=BY_NAME_UNTIL).topics:
-        for entry in answer.partitions:
+    for topic_result in admin.ask(request, Coordinator(name), newest=NEWEST_VERSION_BY_NAME).topics:
+        for entry in topic_result.partitions:
             if entry.error_code:
-                raise Refused(f"{answer.name}-{entry.partition_index}: {reason(entry.error_code)}")
+                raise CommandFailed(f"{topic_result.name}-{entry.partition_index}: {describe_error(entry.error_code)}")
 
 
-def exported(plans: Mapping[str, Offsets]) -> str:
+def plans_as_csv(plans: Mapping[str, Offsets]) -> str:
     """CSV: topic,partition,offset, with the group in front where there are several."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -155,8 +154,8 @@ def exported(plans: Mapping[str, Offsets]) -> str:
     return text.getvalue()
 
 
-def read_plan(text: str, names: list[str]) -> dict[str, Offsets]:
-    """The inverse of `exported`; Refused at a line that is neither form."""
+def parse_plans(text: str, names: list[str]) -> dict[str, Offsets]:
+    """The inverse of `plans_as_csv`; CommandFailed at a line that is neither form."""
     plans: dict[str, Offsets] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row:
@@ -166,7 +165,7 @@ def read_plan(text: str, names: list[str]) -> dict[str, Offsets]:
             topic, partition, offset = cells
             plans.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError:
-            raise Refused(
+            raise CommandFailed(
                 f"--from-file: line {number} is not [group,]topic,partition,offset: {','.join(row)!r}."
             ) from None
     return plans
@@ -178,7 +177,7 @@ def delete_groups(admin: Admin, given: Mapping[str, Any]) -> None:
     for name in names:
         result = admin.ask(DeleteGroupsRequest(groups_names=[name]), Coordinator(name)).results[0]
         if result.error_code:
-            failures.append(f"* Group '{name}' could not be deleted due to: {reason(result.error_code)}")
+            failures.append(f"* Group '{name}' could not be deleted due to: {describe_error(result.error_code)}")
         else:
             deleted.append(f"'{name}'")
     if not failures:
@@ -186,12 +185,12 @@ def delete_groups(admin: Admin, given: Mapping[str, Any]) -> None:
         return
     if deleted:
         click.echo(f"These consumer groups were deleted successfully: {', '.join(deleted)}")
-    raise Refused("\n".join(["Error: Deletion of some consumer groups failed:", *failures]))
+    raise CommandFailed("\n".join(["Error: Deletion of some consumer groups failed:", *failures]))
 
 
 def delete_offsets(admin: Admin, given: Mapping[str, Any]) -> None:
     name = given["group"][0]
-    wanted, missing = _wanted(admin, [named_partitions(text) for text in given["topic"]])
+    wanted, missing = _partitions_to_delete(admin, [parse_topic_partitions(text) for text in given["topic"]])
     rows = [(topic, MISSING, f"Error: {sentence}") for topic, sentence in missing.items()]
     if wanted:
         topics = [
@@ -202,7 +201,7 @@ def delete_offsets(admin: Admin, given: Mapping[str, Any]) -> None:
         ]
         response = admin.ask(OffsetDeleteRequest(group_id=name, topics=topics), Coordinator(name))
         if response.error_code:
-            raise Refused(f"Group {name}: {reason(response.error_code)}")
+            raise CommandFailed(f"Group {name}: {describe_error(response.error_code)}")
         for topic in response.topics:
             rows += [
                 (topic.name, str(each.partition_index), _status(each.error_code))
@@ -212,41 +211,43 @@ def delete_offsets(admin: Admin, given: Mapping[str, Any]) -> None:
     for row in [("TOPIC", "PARTITION", "STATUS"), *sorted(rows)]:
         click.echo(f"{row[0]:15} {row[1]:10} {row[2]:15}")
     if any(status.startswith("Error") for _, _, status in rows):
-        raise Refused("Some offsets were not deleted.")
+        raise CommandFailed("Some offsets were not deleted.")
 
 
 def _status(code: int) -> str:
-    return f"Error: {reason(code)}" if code else "Successful"
+    return f"Error: {describe_error(code)}" if code else "Successful"
 
 
-def _wanted(admin: Admin, named: list[tuple[str, list[int] | None]]) -> tuple[dict[str, list[int]], dict[str, str]]:
+def _partitions_to_delete(
+    admin: Admin, named: list[tuple[str, list[int] | None]]
+) -> tuple[dict[str, list[int]], dict[str, str]]:
     """The partitions of each topic, and why a topic that is named as a whole has none."""
     wanted = {topic: numbers for topic, numbers in named if numbers is not None}
     whole = [topic for topic, numbers in named if numbers is None]
     missing = {}
     for topic in metadata(admin, whole).topics if whole else []:
         if topic.error_code:
-            missing[topic.name or ""] = reason(topic.error_code)
+            missing[topic.name or ""] = describe_error(topic.error_code)
         else:
             wanted[topic.name or ""] = sorted(each.partition_index for each in topic.partitions)
     return wanted, missing
 
 
-def partitions_meant(admin: Admin, group: str, given: Mapping[str, Any]) -> list[TopicPartition]:
-    """Sorted; Refused where a topic does not exist."""
+def partitions_in_scope(admin: Admin, group: str, given: Mapping[str, Any]) -> list[TopicPartition]:
+    """Sorted; CommandFailed where a topic does not exist."""
     if given["all_topics"]:
-        return sorted(committed(admin, group))
-    named = [named_partitions(text) for text in given["topic"]]
+        return sorted(committed_offsets(admin, group))
+    named = [parse_topic_partitions(text) for text in given["topic"]]
     found = {TopicPartition(topic, number) for topic, numbers in named for number in numbers or ()}
     whole = sorted({topic for topic, numbers in named if numbers is None})
     for topic in metadata(admin, whole).topics if whole else []:
         if topic.error_code:
-            raise Refused(f"Topic {topic.name}: {reason(topic.error_code)}")
+            raise CommandFailed(f"Topic {topic.name}: {describe_error(topic.error_code)}")
         found.update(TopicPartition(topic.name or "", each.partition_index) for each in topic.partitions)
     return sorted(found)
 
 
-def named_partitions(text: str) -> tuple[str, list[int] | None]:
+def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
     """`topic:0,1` as the topic and its partitions, None for all of them."""
     topic, colon, numbers = text.partition(":")
     if not colon:
@@ -254,4 +255,4 @@ def named_partitions(text: str) -> tuple[str, list[int] | None]:
     try:
         return topic, [int(number) for number in numbers.split(",")]
     except ValueError:
-        raise usage(f"--topic must be TOPIC or TOPIC:0,1,2, not {text!r}.") from None
+        raise usage_error(f"--topic must be TOPIC or TOPIC:0,1,2, not {text!r}.") from None

@@ -5,13 +5,20 @@ from typing import Any
 
 import click
 
-from tidelog.cli.admin_requests import LATEST, list_offsets, metadata, reason
-from tidelog.cli.formatting import MISSING, Column, lines
-from tidelog.cli.groups.group_requests import GroupState, Member, committed, compact, coordinator_of, describe_group
-from tidelog.cli.options import Refused, usage
+from tidelog.cli.admin_requests import LATEST, list_offsets
+from tidelog.cli.formatting import MISSING, Column, table_lines
+from tidelog.cli.groups.group_requests import (
+    GroupMember,
+    GroupState,
+    all_groups,
+    committed_offsets,
+    compact_assignment,
+    coordinator_of,
+    describe_group,
+)
+from tidelog.cli.options import usage_error
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -21,8 +28,6 @@ STATES = {
 }
 
 TYPES = {"classic": "Classic", "consumer": "Consumer"}
-PLAIN_PROTOCOLS = ("", "consumer")
-"""Protocol types of consumer groups; Connect's and others' groups are not listed."""
 
 
 def describe(admin: Admin, given: Mapping[str, Any]) -> None:
@@ -40,12 +45,12 @@ def describe(admin: Admin, given: Mapping[str, Any]) -> None:
 
 def _print(columns: list[Column], rows: list[tuple[object, ...]]) -> None:
     click.echo()
-    for line in lines(columns, rows):
+    for line in table_lines(columns, rows):
         click.echo(line)
 
 
 def print_offsets(admin: Admin, group: GroupState, verbose: bool) -> None:
-    positions = committed(admin, group.name)
+    positions = committed_offsets(admin, group.name)
     owners = {partition: member for member in group.members for partition in member.assigned}
     partitions = sorted({*positions, *owners})
     if not partitions:
@@ -71,7 +76,7 @@ def _offset_row(
     group: GroupState,
     partition: TopicPartition,
     positions: Mapping[TopicPartition, Any],
-    owners: Mapping[TopicPartition, Member],
+    owners: Mapping[TopicPartition, GroupMember],
     ends: Mapping[TopicPartition, Any],
     *,
     verbose: bool,
@@ -87,7 +92,7 @@ def _offset_row(
 
 def print_members(_admin: Admin, group: GroupState, verbose: bool) -> None:
     named = any(member.instance_id for member in group.members)
-    upgrading = verbose and any(member.speaks_classic for member in group.members)
+    upgrading = verbose and any(member.uses_classic_protocol for member in group.members)
     columns = [
         Column("GROUP", 15, grows=True),
         Column("CONSUMER-ID", 15, grows=True),
@@ -112,18 +117,18 @@ def print_members(_admin: Admin, group: GroupState, verbose: bool) -> None:
         _print(columns, rows)
 
 
-def _member_cells(group: GroupState, member: Member, *, named: bool, verbose: bool) -> Iterator[object]:
+def _member_cells(group: GroupState, member: GroupMember, *, named: bool, verbose: bool) -> Iterator[object]:
     yield from (group.name, member.id)
     if named:
         yield member.instance_id or MISSING
     yield from (member.host, member.client_id, len(member.assigned))
     if verbose:
-        yield from (member.epoch, compact(member.assigned) or MISSING)
-        yield from (group.target_epoch, None if member.target is None else compact(member.target) or MISSING)
+        yield from (member.epoch, compact_assignment(member.assigned) or MISSING)
+        yield from (group.target_epoch, None if member.target is None else compact_assignment(member.target) or MISSING)
 
 
-def _upgraded(member: Member, *, shown: bool) -> tuple[str, ...]:
-    return (str(not member.speaks_classic).lower(),) if shown else ()
+def _upgraded(member: GroupMember, *, shown: bool) -> tuple[str, ...]:
+    return (str(not member.uses_classic_protocol).lower(),) if shown else ()
 
 
 def print_state(admin: Admin, group: GroupState, verbose: bool) -> None:
@@ -142,21 +147,9 @@ def print_state(admin: Admin, group: GroupState, verbose: bool) -> None:
     _print(columns, [row])
 
 
-def all_groups(admin: Admin, states: list[str] | None = None, types: list[str] | None = None) -> list[Any]:
-    """ListedGroup of every consumer group, sorted by name, asked of each broker."""
-    request = ListGroupsRequest(states_filter=states or [], types_filter=types or [])
-    found = {}
-    for broker in metadata(admin, []).brokers:
-        response = admin.ask(request, broker.node_id)
-        if response.error_code:
-            raise Refused(f"Broker {broker.node_id}: {reason(response.error_code)}")
-        found.update({group.group_id: group for group in response.groups if group.protocol_type in PLAIN_PROTOCOLS})
-    return [found[name] for name in sorted(found)]
-
-
 def list_groups(admin: Admin, given: Mapping[str, Any]) -> None:
-    states = _words(given["state"], STATES, "state")
-    types = _words(given["type"], TYPES, "type")
+    states = _filter_values(given["state"], STATES, "state")
+    types = _filter_values(given["type"], TYPES, "type")
     listed = all_groups(admin, states, types)
     if states is None and types is None:
         for group in listed:
@@ -165,7 +158,7 @@ def list_groups(admin: Admin, given: Mapping[str, Any]) -> None:
     width = max([15, *(len(group.group_id) for group in listed)]) + 10
     heads = ["GROUP", *(["TYPE"] if types is not None else []), *(["STATE"] if states is not None else [])]
     columns = [Column(heads[0], width), *(Column(head, 20) for head in heads[1:])]
-    for line in lines(columns, (_row(group, heads) for group in listed)):
+    for line in table_lines(columns, (_row(group, heads) for group in listed)):
         click.echo(line)
 
 
@@ -175,12 +168,12 @@ def _row(group: Any, heads: list[str]) -> list[str]:
     return [cells[head] for head in heads]
 
 
-def _words(text: str | None, known: Mapping[str, str], what: str) -> list[str] | None:
-    """Kafka's spelling of the given words; [] where all are meant, None where the option is not given."""
+def _filter_values(text: str | None, known: Mapping[str, str], what: str) -> list[str] | None:
+    """Kafka's spelling of the given values; [] where all are meant, None where the option is not given."""
     if text is None:
         return None
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
-        if word.lower() not in known:
-            raise usage(f"--{what} must be of {', '.join(known.values())}, not {word!r}.")
-    return [known[word.lower()] for word in words]
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    for value in values:
+        if value.lower() not in known:
+            raise usage_error(f"--{what} must be of {', '.join(known.values())}, not {value!r}.")
+    return [known[value.lower()] for value in values]

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tidelog.cli.admin_requests import reason
-from tidelog.cli.options import Refused
+from tidelog.cli.admin_requests import describe_error, metadata
+from tidelog.cli.options import CommandFailed
 from tidelog.client.admin import Coordinator
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
@@ -16,15 +16,18 @@ from tidelog.wire.messages.groups.consumer_group_describe import ConsumerGroupDe
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolAssignment
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
 from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 CLASSIC_MEMBER = 0
-BY_NAME_UNTIL = 9
+NEWEST_VERSION_BY_NAME = 9
 """The newest version of OffsetFetch and OffsetCommit that names topics; later ones need their ids."""
+PLAIN_PROTOCOLS = ("", "consumer")
+"""Protocol types of consumer groups; Connect's and others' groups are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     id: str
     host: str
     client_id: str
@@ -32,7 +35,7 @@ class Member:
     assigned: Sequence[TopicPartition]
     target: Sequence[TopicPartition] | None = None
     epoch: int | None = None
-    speaks_classic: bool = False
+    uses_classic_protocol: bool = False
     """Whether it is a member of the classic protocol in a group of the consumer protocol."""
 
 
@@ -43,7 +46,7 @@ class GroupState:
     name: str
     state: str
     assignor: str
-    members: Sequence[Member] = field(default=())
+    members: Sequence[GroupMember] = field(default=())
     epoch: int | None = None
     target_epoch: int | None = None
 
@@ -52,24 +55,24 @@ class GroupState:
         return self.state in ("Empty", "Dead")
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int = -1
 
 
 def describe_group(admin: Admin, name: str) -> GroupState:
-    """The group; Refused where it does not exist or its coordinator fails."""
+    """The group; CommandFailed where it does not exist or its coordinator fails."""
     found = admin.ask(DescribeGroupsRequest(groups=[name]), Coordinator(name)).groups[0]
     missing = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not found.error_code and found.group_state == "Dead")
     if missing:
-        newer = _describe_newer(admin, name)
+        newer = _describe_consumer_group(admin, name)
         if newer is not None:
             return newer
-        raise Refused(f"Group {name} not found (GROUP_ID_NOT_FOUND).")
+        raise CommandFailed(f"Group {name} not found (GROUP_ID_NOT_FOUND).")
     if found.error_code:
-        raise Refused(f"Group {name}: {reason(found.error_code, found.error_message)}")
+        raise CommandFailed(f"Group {name}: {describe_error(found.error_code, found.error_message)}")
     members = [
-        Member(each.member_id, each.client_host, each.client_id, each.group_instance_id, _assigned(each))
+        GroupMember(each.member_id, each.client_host, each.client_id, each.group_instance_id, _assigned(each))
         for each in found.members
     ]
     return GroupState(name, found.group_state, found.protocol_data, members)
@@ -89,7 +92,7 @@ def _assigned(member: Any) -> list[TopicPartition]:
     )
 
 
-def _describe_newer(admin: Admin, name: str) -> GroupState | None:
+def _describe_consumer_group(admin: Admin, name: str) -> GroupState | None:
     """The group as one of KIP-848, or None where it is not one."""
     try:
         found = admin.ask(ConsumerGroupDescribeRequest(group_ids=[name]), Coordinator(name)).groups[0]
@@ -100,15 +103,15 @@ def _describe_newer(admin: Admin, name: str) -> GroupState | None:
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     if found.error_code:
-        raise Refused(f"Group {name}: {reason(found.error_code, found.error_message)}")
+        raise CommandFailed(f"Group {name}: {describe_error(found.error_code, found.error_message)}")
     members = [
-        Member(
+        GroupMember(
             each.member_id,
             each.client_host,
             each.client_id,
             each.instance_id,
-            _listed(each.assignment),
-            _listed(each.target_assignment),
+            _partitions_in(each.assignment),
+            _partitions_in(each.target_assignment),
             each.member_epoch,
             each.member_type == CLASSIC_MEMBER,
         )
@@ -117,7 +120,7 @@ def _describe_newer(admin: Admin, name: str) -> GroupState | None:
     return GroupState(name, found.group_state, found.assignor_name, members, found.group_epoch, found.assignment_epoch)
 
 
-def _listed(assignment: Any) -> list[TopicPartition]:
+def _partitions_in(assignment: Any) -> list[TopicPartition]:
     return sorted(
         TopicPartition(topic.topic_name, partition)
         for topic in assignment.topic_partitions
@@ -125,17 +128,19 @@ def _listed(assignment: Any) -> list[TopicPartition]:
     )
 
 
-def committed(admin: Admin, name: str) -> dict[TopicPartition, Committed]:
+def committed_offsets(admin: Admin, name: str) -> dict[TopicPartition, CommittedOffset]:
     """What the group has committed, of all partitions."""
     group = OffsetFetchRequestGroup(group_id=name, topics=None)
     request = OffsetFetchRequest(group_id=name, topics=None, groups=[group], require_stable=True)
-    response = admin.ask(request, Coordinator(name), newest=BY_NAME_UNTIL)
-    answer = response.groups[0] if response.groups else response
-    if answer.error_code:
-        raise ApiError(code_of(answer.error_code))
+    response = admin.ask(request, Coordinator(name), newest=NEWEST_VERSION_BY_NAME)
+    result = response.groups[0] if response.groups else response
+    if result.error_code:
+        raise ApiError(code_of(result.error_code))
     return {
-        TopicPartition(topic.name, each.partition_index): Committed(each.committed_offset, each.committed_leader_epoch)
-        for topic in answer.topics
+        TopicPartition(topic.name, each.partition_index): CommittedOffset(
+            each.committed_offset, each.committed_leader_epoch
+        )
+        for topic in result.topics
         for each in topic.partitions
         if each.committed_offset >= 0
     }
@@ -150,9 +155,21 @@ def coordinator_of(admin: Admin, name: str) -> tuple[str, int]:
     return f"{found.host}:{found.port}", found.node_id
 
 
-def compact(partitions: Iterable[TopicPartition]) -> str:
+def compact_assignment(partitions: Iterable[TopicPartition]) -> str:
     """`a:0,1;b:2` of an assignment."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics.items())
+
+
+def all_groups(admin: Admin, states: list[str] | None = None, types: list[str] | None = None) -> list[Any]:
+    """ListedGroup of every consumer group, sorted by name, asked of each broker."""
+    request = ListGroupsRequest(states_filter=states or [], types_filter=types or [])
+    found = {}
+    for broker in metadata(admin, []).brokers:
+        response = admin.ask(request, broker.node_id)
+        if response.error_code:
+            raise CommandFailed(f"Broker {broker.node_id}: {describe_error(response.error_code)}")
+        found.update({group.group_id: group for group in response.groups if group.protocol_type in PLAIN_PROTOCOLS})
+    return [found[name] for name in sorted(found)]

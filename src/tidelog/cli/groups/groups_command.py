@@ -9,13 +9,13 @@ import click
 from tidelog.cli.options import (
     ParamType,
     at_most_one,
-    check_belongs,
-    check_needed,
+    check_applicable,
+    check_required,
     cluster_options,
     flag,
     is_given,
-    one_action,
-    usage,
+    the_action,
+    usage_error,
 )
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
@@ -29,7 +29,7 @@ SCENARIOS = (
     "to-current",
     "from-file",
 )
-BELONGS = {
+ACTIONS_OF_OPTION = {
     "group": ("describe", "delete", "reset-offsets", "delete-offsets"),
     "all-groups": ("describe", "delete", "reset-offsets"),
     "offsets": ("describe",),
@@ -120,8 +120,8 @@ class Duration(ParamType):
 @click.option("--timeout", type=click.IntRange(1), default=TIMEOUT_MS, show_default=True, help="Milliseconds to wait.")
 def groups(**given: Any) -> None:
     """List, describe, reset and delete consumer groups, with the flags of kafka-consumer-groups."""
-    action = one_action(given, ACTIONS)
-    check_belongs(given, action, BELONGS)
+    action = the_action(given, ACTIONS)
+    check_applicable(given, action, ACTIONS_OF_OPTION)
     _check(given, action)
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.groups import group_changes, group_output
@@ -138,16 +138,16 @@ def groups(**given: Any) -> None:
 
 
 def _check(given: dict[str, Any], action: str) -> None:
-    """The rules of each action that `BELONGS` cannot say."""
+    """The rules of each action that `ACTIONS_OF_OPTION` cannot say."""
     at_most_one(given, ("group", "all-groups"))
     if action in ("describe", "delete", "reset-offsets") and not given["all_groups"]:
-        check_needed(given, action, ("group",))
+        check_required(given, action, ("group",))
     if action == "describe":
         at_most_one(given, ("offsets", "members", "state"))
     if action == "delete-offsets":
-        check_needed(given, action, ("group", "topic"))
+        check_required(given, action, ("group", "topic"))
         if len(given["group"]) > 1:
-            raise usage("--delete-offsets takes one --group.")
+            raise usage_error("--delete-offsets takes one --group.")
     if action == "reset-offsets":
         _check_reset(given)
 
@@ -157,7 +157,7 @@ def _check_reset(given: dict[str, Any]) -> None:
     scenario = at_most_one(given, SCENARIOS)
     if scenario is None:
         listed = ", ".join(f"--{each}" for each in SCENARIOS)
-        raise usage(f"--reset-offsets needs one of {listed}.")
+        raise usage_error(f"--reset-offsets needs one of {listed}.")
     scope = at_most_one(given, ("all-topics", "topic"))
     if scope is None and not is_given(given["from_file"]):
-        raise usage("--reset-offsets needs --topic or --all-topics.")
+        raise usage_error("--reset-offsets needs --topic or --all-topics.")

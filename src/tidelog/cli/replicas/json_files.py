@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from tidelog.cli.formatting import listed
-from tidelog.cli.options import Refused
+from tidelog.cli.formatting import comma_list
+from tidelog.cli.options import CommandFailed
 from tidelog.model import TopicPartition
 
 T = TypeVar("T")
-ANY_FOLDER = "any"
+ANY_LOG_DIR = "any"
 
 
-class Replica(NamedTuple):
+class TopicPartitionReplica(NamedTuple):
     """A replica of a partition on a broker, as Kafka writes it: topic-partition-broker."""
 
     broker: int
@@ -28,93 +28,98 @@ class Replica(NamedTuple):
         return f"{self.topic}-{self.partition}-{self.broker}"
 
 
-class Wishes(NamedTuple):
-    """What a reassignment file asks for; `folders` of the replicas that name one."""
+class Reassignment(NamedTuple):
+    """What a reassignment file asks for; `log_dirs` of the replicas that name one."""
 
     replicas: dict[TopicPartition, list[int]]
-    folders: dict[Replica, str]
+    log_dirs: dict[TopicPartitionReplica, str]
 
 
-def read_wishes(path: str, *, strict: bool = False) -> Wishes:
+def read_reassignment(path: str, *, strict: bool = False) -> Reassignment:
     """A reassignment file. `strict`: it is about to be carried out, and must ask for something that can be done."""
-    entries = _entries(path, "partitions", _wish)
+    entries = _entries(path, "partitions", _reassignment_entry)
     if strict:
-        _check(entries)
-    folders = {
-        Replica(broker, *partition): folder
+        _check_executable(entries)
+    log_dirs = {
+        TopicPartitionReplica(broker, *partition): log_dir
         for partition, replicas, named in entries
-        for broker, folder in zip(replicas, named, strict=True)
-        if folder != ANY_FOLDER
+        for broker, log_dir in zip(replicas, named, strict=True)
+        if log_dir != ANY_LOG_DIR
     }
-    return Wishes({partition: replicas for partition, replicas, _ in entries}, folders)
+    return Reassignment({partition: replicas for partition, replicas, _ in entries}, log_dirs)
 
 
-def _wish(entry: Mapping[str, Any]) -> tuple[TopicPartition, list[int], list[str]]:
+def _reassignment_entry(entry: Mapping[str, Any]) -> tuple[TopicPartition, list[int], list[str]]:
     partition, replicas = _partition(entry), [_integer(broker) for broker in entry["replicas"]]
-    folders = [str(folder) for folder in entry.get("log_dirs", [ANY_FOLDER] * len(replicas))]
-    if len(folders) != len(replicas):
-        raise Refused(
-            f"Size of replicas list {replicas} is different from size of log dirs list [{', '.join(folders)}] "
+    log_dirs = [str(log_dir) for log_dir in entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))]
+    if len(log_dirs) != len(replicas):
+        raise CommandFailed(
+            f"Size of replicas list {replicas} is different from size of log dirs list [{', '.join(log_dirs)}] "
             f"for partition {partition}"
         )
-    return partition, replicas, folders
+    return partition, replicas, log_dirs
 
 
-def _check(entries: Sequence[tuple[TopicPartition, list[int], list[str]]]) -> None:
+def _check_executable(entries: Sequence[tuple[TopicPartition, list[int], list[str]]]) -> None:
     if not entries:
-        raise Refused("Partition reassignment list cannot be empty")
+        raise CommandFailed("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas, _ in entries):
-        raise Refused("Partition replica list cannot be empty")
+        raise CommandFailed("Partition replica list cannot be empty")
     if twice := duplicates(partition for partition, _, _ in entries):
-        raise Refused(f"Partition reassignment contains duplicate topic partitions: {listed(twice)}")
+        raise CommandFailed(f"Partition reassignment contains duplicate topic partitions: {comma_list(twice)}")
     several = [
-        f"{partition} contains multiple entries for {listed(brokers)}"
+        f"{partition} contains multiple entries for {comma_list(brokers)}"
         for partition, replicas, _ in entries
         if (brokers := duplicates(replicas))
     ]
     if several:
-        raise Refused(f"Partition replica lists may not contain duplicate entries: {'. '.join(several)}")
+        raise CommandFailed(f"Partition replica lists may not contain duplicate entries: {'. '.join(several)}")
 
 
 def read_topics(path: str) -> list[str]:
     """The file of --topics-to-move-json-file."""
     topics = _entries(path, "topics", lambda entry: str(entry["topic"]))
     if twice := duplicates(topics):
-        raise Refused(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
+        raise CommandFailed(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
     return topics
 
 
 def read_partitions(path: str) -> list[TopicPartition]:
     """The file of leader-election."""
-    partitions = _entries(path, "partitions", _partition, needed='Replica election data is missing "partitions" field')
+    partitions = _entries(
+        path,
+        "partitions",
+        _partition,
+        missing_message='Replica election data is missing "partitions" field',
+    )
     if twice := duplicates(partitions):
-        raise Refused(f"Replica election data contains duplicate partitions: [{', '.join(map(str, twice))}]")
+        raise CommandFailed(f"Replica election data contains duplicate partitions: [{', '.join(map(str, twice))}]")
     return partitions
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """The file of delete-records."""
     found = _entries(
-        path, "partitions", lambda e: (_partition(e), _integer(e["offset"])), needed="Missing partitions field"
+        path, "partitions", lambda e: (_partition(e), _integer(e["offset"])), missing_message="Missing partitions field"
     )
     if twice := duplicates(partition for partition, _ in found):
-        raise Refused(f"Offset json file contains duplicate topic partitions: {listed(twice)}")
+        raise CommandFailed(f"Offset json file contains duplicate topic partitions: {comma_list(twice)}")
     return dict(found)
 
 
-def format_wishes(
-    replicas: Mapping[TopicPartition, Sequence[int]], folders: Mapping[Replica, str] | None = None
+def format_reassignment(
+    replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[TopicPartitionReplica, str] | None = None
 ) -> str:
-    """A reassignment file, as Kafka's tools print it; the folders of replicas where they are known."""
-    known = folders or {}
+    """A reassignment file, as Kafka's tools print it; the log_dirs of replicas where they are known."""
+    known = log_dirs or {}
     entries = [
         {
             "topic": topic,
             "partition": partition,
-            "replicas": list(replicas[topic, partition]),  # type: ignore[index]
-            "log_dirs": [known.get(Replica(b, topic, partition), ANY_FOLDER) for b in replicas[topic, partition]],  # type: ignore[index]
+            "replicas": list(brokers),
+            "log_dirs": [known.get(TopicPartitionReplica(b, topic, partition), ANY_LOG_DIR) for b in brokers],
         }
-        for topic, partition in sorted(replicas)
+        for (topic, partition), brokers in sorted(replicas.items())
     ]
     return json.dumps({"version": 1, "partitions": entries}, separators=(",", ":"))
 
@@ -133,18 +138,18 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _entries(path: str, name: str, read: Callable[[Mapping[str, Any]], T], *, needed: str = "") -> list[T]:
+def _entries(path: str, name: str, read: Callable[[Mapping[str, Any]], T], *, missing_message: str = "") -> list[T]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Refused(f"{path} is not valid JSON: {error}.") from None
+        raise CommandFailed(f"{path} is not valid JSON: {error}.") from None
     try:
         if (version := content.get("version", 1)) != 1:
-            raise Refused(f"Not supported version field value {version}")
-        if needed and name not in content:
-            raise Refused(needed)
+            raise CommandFailed(f"Not supported version field value {version}")
+        if missing_message and name not in content:
+            raise CommandFailed(missing_message)
         return [read(entry) for entry in content.get(name, ())]
     except KeyError as error:
-        raise Refused(f"{path}: an entry of {name!r} has no {error}.") from None
+        raise CommandFailed(f"{path}: an entry of {name!r} has no {error}.") from None
     except (TypeError, AttributeError) as error:
-        raise Refused(f"{path} is not of the form that is needed: {error}.") from None
+        raise CommandFailed(f"{path} is not of the form that is needed: {error}.") from None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import Refused, cluster_options, flag, is_given, usage
+from tidelog.cli.options import CommandFailed, cluster_options, flag, is_given, usage_error
 
 if TYPE_CHECKING:
     from tidelog.errors import ErrorCode
@@ -34,11 +34,11 @@ SCOPES = ("topic", "all-topic-partitions", "path-to-json-file")
 def leader_election(**given: Any) -> None:
     """Elect leaders of partitions, with the flags of kafka-leader-election."""
     if sum(is_given(given[scope.replace("-", "_")]) for scope in SCOPES) != 1:
-        raise usage(f"One and only one of the following options is required: {', '.join(SCOPES)}")
+        raise usage_error(f"One and only one of the following options is required: {', '.join(SCOPES)}")
     if given["topic"] is not None and given["partition"] is None:
-        raise usage("Missing required option(s): partition")
+        raise usage_error("Missing required option(s): partition")
     if given["topic"] is None and given["partition"] is not None:
-        raise usage("Option partition is only allowed if topic is used")
+        raise usage_error("Option partition is only allowed if topic is used")
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.replicas.json_files import read_partitions
     from tidelog.model import TopicPartition
@@ -49,7 +49,7 @@ def leader_election(**given: Any) -> None:
     elif given["path_to_json_file"] is not None:
         wanted = read_partitions(given["path_to_json_file"])
     with connect(given["bootstrap_server"], given["admin_config"] or given["command_config"]) as admin:
-        show(elect(admin, given["election_type"].upper(), wanted), given["election_type"].upper())
+        print_results(elect(admin, given["election_type"].upper(), wanted), given["election_type"].upper())
 
 
 def elect(
@@ -76,8 +76,8 @@ def elect(
     }
 
 
-def show(results: "dict[TopicPartition, tuple[ErrorCode, str | None]]", kind: str) -> None:
-    """Say what was done; Refused where something could not be."""
+def print_results(results: "dict[TopicPartition, tuple[ErrorCode, str | None]]", kind: str) -> None:
+    """Say what was done; CommandFailed where something could not be."""
     from tidelog.errors import ErrorCode
 
     done = [partition for partition, (code, _) in results.items() if code is ErrorCode.NONE]
@@ -91,4 +91,4 @@ def show(results: "dict[TopicPartition, tuple[ErrorCode, str | None]]", kind: st
     for partition, (code, message) in sorted(failed.items()):
         click.echo(f"Error completing leader election ({kind}) for partition: {partition}: {code.name}: {message}")
     if failed:
-        raise Refused(f"{len(failed)} replica(s) could not be elected")
+        raise CommandFailed(f"{len(failed)} replica(s) could not be elected")

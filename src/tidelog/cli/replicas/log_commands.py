@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tidelog.cli.formatting import listed
-from tidelog.cli.options import Refused, broker_ids, cluster_options, flag, usage
+from tidelog.cli.formatting import comma_list
+from tidelog.cli.options import CommandFailed, broker_ids, cluster_options, flag, usage_error
 
 MOVED_MS = 30_000
 
@@ -20,24 +20,24 @@ MOVED_MS = 30_000
 def log_dirs(**given: Any) -> None:
     """Describe what the log folders of brokers hold, with the flags of kafka-log-dirs."""
     if not given["describe"]:
-        raise usage("--describe is needed.")
+        raise usage_error("--describe is needed.")
     wanted = broker_ids(given["broker_list"]) if given["broker_list"] else []
     topics = {topic.strip() for topic in given["topic_list"].split(",") if topic.strip()}
     from tidelog.cli.admin_requests import connect
-    from tidelog.cli.replicas.replica_requests import racks
+    from tidelog.cli.replicas.replica_requests import broker_racks
     from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        known = racks(admin)
-        if strangers := [broker for broker in wanted if broker not in known]:
-            raise Refused(
-                f"ERROR: The given brokers do not exist from --broker-list: {listed(sorted(strangers))}. "
-                f"Current existent brokers: {listed(sorted(known))}"
+        known = broker_racks(admin)
+        if unknown_brokers := [broker for broker in wanted if broker not in known]:
+            raise CommandFailed(
+                f"ERROR: The given brokers do not exist from --broker-list: {comma_list(sorted(unknown_brokers))}. "
+                f"Current existent brokers: {comma_list(sorted(known))}"
             )
         brokers = sorted(wanted or known)
         click.echo("Querying brokers for log directories information")
         results = {broker: admin.ask(DescribeLogDirsRequest(topics=None), broker).results for broker in brokers}
-    click.echo(f"Received log directory information from brokers {listed(brokers)}")
+    click.echo(f"Received log directory information from brokers {comma_list(brokers)}")
     entries = [{"broker": id_, "logDirs": [_folder(each, topics) for each in found]} for id_, found in results.items()]
     click.echo(json.dumps({"version": 1, "brokers": entries}, separators=(",", ":")))
 
@@ -70,7 +70,7 @@ def _folder(result: Any, topics: Collection[str]) -> dict[str, Any]:
 )
 def delete_records(**given: Any) -> None:
     """Delete the oldest records of partitions, with the flags of kafka-delete-records."""
-    from tidelog.cli.admin_requests import connect, reason
+    from tidelog.cli.admin_requests import connect, describe_error
     from tidelog.cli.replicas.json_files import read_offsets
     from tidelog.client.admin import Leader
     from tidelog.errors import ApiError, ErrorCode
@@ -92,9 +92,9 @@ def delete_records(**given: Any) -> None:
             try:
                 result = admin.ask(request, Leader(*name)).topics[0].partitions[0]
             except ApiError as error:
-                click.echo(f"partition: {name}\terror: {reason(error.code, error.message)}")
+                click.echo(f"partition: {name}\terror: {describe_error(error.code, error.message)}")
                 continue
             if result.error_code == ErrorCode.NONE:
                 click.echo(f"partition: {name}\tlow_watermark: {result.low_watermark}")
             else:
-                click.echo(f"partition: {name}\terror: {reason(result.error_code)}")
+                click.echo(f"partition: {name}\terror: {describe_error(result.error_code)}")

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import click
 
-from tidelog.cli.admin_requests import reason
-from tidelog.cli.formatting import listed, plural
-from tidelog.cli.options import Refused
-from tidelog.cli.replicas.json_files import Replica
-from tidelog.cli.replicas.replica_requests import held
+from tidelog.cli.admin_requests import describe_error
+from tidelog.cli.formatting import comma_list, plural_suffix
+from tidelog.cli.options import CommandFailed
+from tidelog.cli.replicas.json_files import TopicPartitionReplica
+from tidelog.cli.replicas.replica_requests import replicas_in_log_dirs
 from tidelog.errors import ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
@@ -19,27 +19,27 @@ from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 
-AGAIN_S = 0.1
+RETRY_S = 0.1
 
 
-class State(NamedTuple):
-    """One replica's move. `current` is the folder it is in, empty where it is in none that lives."""
+class LogDirMove(NamedTuple):
+    """One replica's move. `current` is the log_dir it is in, empty where it is in none that lives."""
 
-    replica: Replica
+    replica: TopicPartitionReplica
     target: str
     current: str = ""
     future: str = ""
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         return bool(self.current and self.future)
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return not self.future
 
     @property
-    def sentence(self) -> str:
+    def status_line(self) -> str:
         broker, topic, partition = self.replica
         if not self.current:
             return (
@@ -57,63 +57,65 @@ class State(NamedTuple):
         return f"Partition {topic}-{partition} on broker {broker} {where}"
 
 
-def states(admin: Admin, targets: Mapping[Replica, str]) -> list[State]:
+def move_states(admin: Admin, targets: Mapping[TopicPartitionReplica, str]) -> list[LogDirMove]:
     """How far these replicas are on their way to their folders."""
-    found = held(admin, {replica.broker for replica in targets})
+    found = replicas_in_log_dirs(admin, {replica.broker for replica in targets})
     result = []
     for replica, target in sorted(targets.items()):
         holdings = found.get(replica, ())
-        current = next((each.folder for each in holdings if not each.future), "")
-        future = next((each.folder for each in holdings if each.future), "")
-        result.append(State(replica, target, current, future))
+        current = next((each.log_dir for each in holdings if not each.is_future), "")
+        future = next((each.log_dir for each in holdings if each.is_future), "")
+        result.append(LogDirMove(replica, target, current, future))
     return result
 
 
-def move(admin: Admin, targets: Mapping[Replica, str], deadline_s: float) -> None:
+def start_moves(admin: Admin, targets: Mapping[TopicPartitionReplica, str], deadline_s: float) -> None:
     """Start the moves; a replica that is not there yet is tried again until the deadline (monotonic seconds)."""
     waiting = dict(targets)
     while True:
         for replica in _started(admin, waiting):
             broker, topic, partition = replica
-            folder = waiting.pop(replica)
+            log_dir = waiting.pop(replica)
             click.echo(
-                f"Successfully started moving log directory to {folder} for replica {topic}-{partition} "
+                f"Successfully started moving log directory to {log_dir} for replica {topic}-{partition} "
                 f"with broker {broker} "
             )
         if not waiting:
             return
         if time.monotonic() >= deadline_s:
-            left = listed(sorted(waiting))
-            raise Refused(f"Timed out before log directory move{plural(waiting)} could be started for: {left}")
-        time.sleep(AGAIN_S)
+            left = comma_list(sorted(waiting))
+            raise CommandFailed(
+                f"Timed out before log directory move{plural_suffix(waiting)} could be started for: {left}"
+            )
+        time.sleep(RETRY_S)
 
 
-def _started(admin: Admin, targets: Mapping[Replica, str]) -> list[Replica]:
-    started: list[Replica] = []
+def _started(admin: Admin, targets: Mapping[TopicPartitionReplica, str]) -> list[TopicPartitionReplica]:
+    started: list[TopicPartitionReplica] = []
     for broker in sorted({replica.broker for replica in targets}):
-        own = {replica: folder for replica, folder in targets.items() if replica.broker == broker}
+        own = {replica: log_dir for replica, log_dir in targets.items() if replica.broker == broker}
         for topic in admin.ask(_request(own), broker).results:
             for each in topic.partitions:
-                replica = Replica(broker, topic.topic_name, each.partition_index)
+                replica = TopicPartitionReplica(broker, topic.topic_name, each.partition_index)
                 if each.error_code == ErrorCode.NONE:
                     started.append(replica)
                 elif each.error_code != ErrorCode.REPLICA_NOT_AVAILABLE:
-                    raise Refused(f"Failed to alter dir for {replica}: {reason(each.error_code)}")
+                    raise CommandFailed(f"Failed to alter dir for {replica}: {describe_error(each.error_code)}")
     return sorted(started)
 
 
-def _request(targets: Mapping[Replica, str]) -> AlterReplicaLogDirsRequest:
+def _request(targets: Mapping[TopicPartitionReplica, str]) -> AlterReplicaLogDirsRequest:
     dirs: dict[str, dict[str, list[int]]] = {}
-    for (_, topic, partition), folder in sorted(targets.items()):
-        dirs.setdefault(folder, {}).setdefault(topic, []).append(partition)
+    for (_, topic, partition), log_dir in sorted(targets.items()):
+        dirs.setdefault(log_dir, {}).setdefault(topic, []).append(partition)
     return AlterReplicaLogDirsRequest(
         dirs=[
             AlterReplicaLogDir(
-                path=folder,
+                path=log_dir,
                 topics=[
                     AlterReplicaLogDirTopic(name=name, partitions=partitions) for name, partitions in topics.items()
                 ],
             )
-            for folder, topics in dirs.items()
+            for log_dir, topics in dirs.items()
         ]
     )

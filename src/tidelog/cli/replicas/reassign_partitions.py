@@ -9,16 +9,16 @@ from tidelog.cli.options import (
     Bootstrap,
     at_most_one,
     broker_ids,
-    check_belongs,
-    check_needed,
+    check_applicable,
+    check_required,
     cluster_options,
     flag,
-    one_action,
+    the_action,
 )
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 FILE = click.Path(exists=True, dir_okay=False)
-BELONGS = {
+ACTIONS_OF_OPTION = {
     "reassignment-json-file": ("execute", "verify", "cancel"),
     "topics-to-move-json-file": ("generate",),
     "broker-list": ("generate",),
@@ -32,7 +32,7 @@ BELONGS = {
     "progress": ("list", "verify"),
     "bootstrap-controller": ("cancel", "list"),
 }
-NEEDED = {
+REQUIRED_OPTIONS = {
     "generate": ("topics-to-move-json-file", "broker-list"),
     "execute": ("reassignment-json-file",),
     "verify": ("reassignment-json-file",),
@@ -65,9 +65,9 @@ NEEDED = {
 @flag("progress", "Also say how many bytes are left, and until when. Kafka's tool does not know this.")
 def reassign_partitions(**given: Any) -> None:
     """Move replicas between brokers and folders, with the flags of kafka-reassign-partitions."""
-    action = one_action(given, ACTIONS)
-    check_belongs(given, action, BELONGS)
-    check_needed(given, action, NEEDED.get(action, ()))
+    action = the_action(given, ACTIONS)
+    check_applicable(given, action, ACTIONS_OF_OPTION)
+    check_required(given, action, REQUIRED_OPTIONS.get(action, ()))
     controller = given["bootstrap_controller"]
     if controller and given["bootstrap_server"] != DEFAULT_BOOTSTRAP:
         at_most_one(given, ("bootstrap-server", "bootstrap-controller"))

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.formatting import listed
-from tidelog.cli.options import Refused, broker_ids, check_belongs, cluster_options, flag, one_action
+from tidelog.cli.formatting import comma_list
+from tidelog.cli.options import CommandFailed, broker_ids, check_applicable, cluster_options, flag, the_action
 
 if TYPE_CHECKING:
     from tidelog.model import TopicPartition
     from tidelog.shell.transport import Admin
 
 ACTIONS = ("plan", "execute")
-BELONGS = {"throttle": ("execute",), "batch": ("execute",), "timeout": ("execute",)}
+ACTIONS_OF_OPTION = {"throttle": ("execute",), "batch": ("execute",), "timeout": ("execute",)}
 BATCH = 20
-LOOK_S = 0.2
+POLL_S = 0.2
 
 
 @click.command()
@@ -30,72 +30,74 @@ LOOK_S = 0.2
 @click.option("--timeout", type=click.IntRange(1), help="Milliseconds that a batch may take; no bound if left out.")
 def rebalance(**given: Any) -> None:
     """Spread replicas, bytes and leaderships evenly over brokers and racks."""
-    action = one_action(given, ACTIONS)
-    check_belongs(given, action, BELONGS)
+    action = the_action(given, ACTIONS)
+    check_applicable(given, action, ACTIONS_OF_OPTION)
     from tidelog.cli.admin_requests import connect
-    from tidelog.cli.replicas.balanced_layout import balanced
+    from tidelog.cli.replicas.balanced_layout import even_layout
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        current, sizes, racks = _look(admin, given)
-        plan = balanced(current, sizes, racks)
+        current, sizes, racks = _current_layout(admin, given)
+        plan = even_layout(current, sizes, racks)
         moves = {partition: replicas for partition, replicas in plan.items() if replicas != current[partition]}
-        show(current, plan, sizes, moves)
+        print_plan(current, plan, sizes, moves)
         if action == "execute" and moves:
-            carry_out(admin, moves, given)
+            execute_moves(admin, moves, given)
 
 
-def _look(
+def _current_layout(
     admin: "Admin", given: Mapping[str, Any]
 ) -> "tuple[dict[TopicPartition, list[int]], dict[TopicPartition, int], dict[int, str | None]]":
     """The replicas and bytes of the topics, and the brokers that are to hold them."""
     import re
 
     from tidelog.cli.admin_requests import topic_names
-    from tidelog.cli.replicas.replica_requests import held, ongoing, racks, replicas_of
+    from tidelog.cli.replicas.replica_requests import broker_racks, ongoing, replicas_in_log_dirs, replicas_of
     from tidelog.model import TopicPartition
 
     if ongoing(admin):
-        raise Refused("Replicas are being moved already: see tidelog reassign-partitions --list.")
-    known = racks(admin)
+        raise CommandFailed("Replicas are being moved already: see tidelog reassign-partitions --list.")
+    known = broker_racks(admin)
     brokers = known
     if given["broker_list"]:
         named = broker_ids(given["broker_list"])
         brokers = {broker: known[broker] for broker in named if broker in known}
-        if strangers := [broker for broker in named if broker not in known]:
-            raise Refused(f"Unknown broker id {strangers[0]}")
+        if unknown_brokers := [broker for broker in named if broker not in known]:
+            raise CommandFailed(f"Unknown broker id {unknown_brokers[0]}")
     try:
         wanted = re.compile(given["topic"] or ".*")
     except re.error as error:
-        raise Refused(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
+        raise CommandFailed(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
     current = replicas_of(admin, (name for name in topic_names(admin) if wanted.fullmatch(name)))
     most = max((len(replicas) for replicas in current.values()), default=0)
     if most > len(brokers):
-        raise Refused(f"A partition has {most} replicas, more than the {len(brokers)} broker(s) that are to hold them.")
+        raise CommandFailed(
+            f"A partition has {most} replicas, more than the {len(brokers)} broker(s) that are to hold them."
+        )
     sizes: dict[TopicPartition, int] = {}
-    for replica, holdings in held(admin, known).items():
+    for replica, holdings in replicas_in_log_dirs(admin, known).items():
         name = TopicPartition(replica.topic, replica.partition)
         sizes[name] = max(sizes.get(name, 0), *(each.size for each in holdings))
     return current, sizes, brokers
 
 
-def show(
+def print_plan(
     before: "Mapping[TopicPartition, Sequence[int]]",
     after: "Mapping[TopicPartition, Sequence[int]]",
     sizes: "Mapping[TopicPartition, int]",
     moves: "Mapping[TopicPartition, Sequence[int]]",
 ) -> None:
     """Every move, then the brokers' shares."""
-    from tidelog.cli.replicas.balanced_layout import Load, loads
+    from tidelog.cli.replicas.balanced_layout import BrokerLoad, broker_loads
 
     copied = 0
     for partition, replicas in moves.items():
         new = len(set(replicas) - set(before[partition]))
         copied += new * sizes.get(partition, 0)
         what = f"{new * sizes.get(partition, 0):,} bytes" if new else "order only"
-        click.echo(f"{partition}: {listed(before[partition])} -> {listed(replicas)} ({what})")
+        click.echo(f"{partition}: {comma_list(before[partition])} -> {comma_list(replicas)} ({what})")
     click.echo(f"{len(moves)} of {len(before)} partitions move, {copied:,} bytes are copied.")
-    old, new_loads = loads(before, sizes), loads(after, sizes)
-    nothing = Load(0, 0, 0)
+    old, new_loads = broker_loads(before, sizes), broker_loads(after, sizes)
+    nothing = BrokerLoad(0, 0, 0)
     for broker in sorted({*old, *new_loads}):
         was, will = old.get(broker, nothing), new_loads.get(broker, nothing)
         click.echo(
@@ -104,23 +106,25 @@ def show(
         )
 
 
-def carry_out(admin: "Admin", moves: "Mapping[TopicPartition, Sequence[int]]", given: Mapping[str, Any]) -> None:
+def execute_moves(admin: "Admin", moves: "Mapping[TopicPartition, Sequence[int]]", given: Mapping[str, Any]) -> None:
     """Batch by batch: the next starts when the one before has ended."""
     from tidelog.cli.replicas import leader_election, replication_throttles
-    from tidelog.cli.replicas.reassignment_actions import alter
+    from tidelog.cli.replicas.reassignment_actions import alter_reassignments
     from tidelog.cli.replicas.replica_requests import replicas_of
 
     batches = list(_batches(moves, given["batch"] or BATCH))
     for number, batch in enumerate(batches, 1):
         if given["throttle"]:
             present = replicas_of(admin, (topic for topic, _ in batch))
-            replication_throttles.throttle(admin, replication_throttles.paths({}, batch, present), given["throttle"])
-        if failed := alter(admin, batch):
+            replication_throttles.throttle(
+                admin, replication_throttles.copy_paths({}, batch, present), given["throttle"]
+            )
+        if failed := alter_reassignments(admin, batch):
             partition, why = next(iter(failed.items()))
-            raise Refused(f"{partition} cannot be moved: {why}")
+            raise CommandFailed(f"{partition} cannot be moved: {why}")
         click.echo(f"Batch {number} of {len(batches)}: {len(batch)} partitions")
-        _await(admin, batch, given["timeout"])
-    leader_election.show(leader_election.elect(admin, "PREFERRED", list(moves)), "PREFERRED")
+        _wait_until_done(admin, batch, given["timeout"])
+    leader_election.print_results(leader_election.elect(admin, "PREFERRED", list(moves)), "PREFERRED")
 
 
 def _batches(
@@ -131,11 +135,13 @@ def _batches(
         yield dict(entries[start : start + size])
 
 
-def _await(admin: "Admin", batch: "Mapping[TopicPartition, Sequence[int]]", timeout_ms: int | None) -> None:
+def _wait_until_done(admin: "Admin", batch: "Mapping[TopicPartition, Sequence[int]]", timeout_ms: int | None) -> None:
     from tidelog.cli.replicas.replica_requests import ongoing
 
     deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     while left := ongoing(admin).keys() & batch.keys():
         if deadline is not None and time.monotonic() >= deadline:
-            raise Refused(f"{len(left)} partitions still move; see tidelog reassign-partitions --list --progress.")
-        time.sleep(LOOK_S)
+            raise CommandFailed(
+                f"{len(left)} partitions still move; see tidelog reassign-partitions --list --progress."
+            )
+        time.sleep(POLL_S)

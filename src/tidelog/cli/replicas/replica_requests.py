@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.cli.admin_requests import describe_topics, metadata
-from tidelog.cli.options import Refused
-from tidelog.cli.replicas.json_files import Replica
+from tidelog.cli.options import CommandFailed
+from tidelog.cli.replicas.json_files import TopicPartitionReplica
 from tidelog.client.admin import CONTROLLER
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
@@ -15,7 +15,7 @@ from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsReque
 from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 
-class Ongoing(NamedTuple):
+class OngoingReassignment(NamedTuple):
     """A reassignment under way."""
 
     replicas: list[int]
@@ -27,7 +27,7 @@ class Ongoing(NamedTuple):
         return [broker for broker in self.replicas if broker not in self.adding]
 
 
-def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition, Ongoing]:
+def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition, OngoingReassignment]:
     """All reassignments under way, sorted; none where the cluster is too old to be asked."""
     try:
         response = admin.ask(ListPartitionReassignmentsRequest(topics=None), CONTROLLER, timeout_ms=timeout_ms)
@@ -38,7 +38,7 @@ def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition,
     if response.error_code:
         raise ApiError(code_of(response.error_code), response.error_message)
     found = {
-        TopicPartition(topic.name, each.partition_index): Ongoing(
+        TopicPartition(topic.name, each.partition_index): OngoingReassignment(
             each.replicas, each.adding_replicas, each.removing_replicas
         )
         for topic in response.topics
@@ -47,18 +47,18 @@ def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition,
     return dict(sorted(found.items()))
 
 
-def racks(admin: Admin) -> dict[int, str | None]:
+def broker_racks(admin: Admin) -> dict[int, str | None]:
     """The brokers that live."""
     return {broker.node_id: broker.rack for broker in metadata(admin, ()).brokers}
 
 
 def replicas_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
-    """The replicas of these topics' partitions; Refused where one does not exist."""
+    """The replicas of these topics' partitions; CommandFailed where one does not exist."""
     wanted = sorted(set(topics))
     described = describe_topics(admin, wanted)
     missing = set(wanted) - {topic.name for topic in described}
     if missing:
-        raise Refused(f"Topic {min(missing)} not found.")
+        raise CommandFailed(f"Topic {min(missing)} not found.")
     return {
         TopicPartition(topic.name, each.partition_index): list(each.replica_nodes)
         for topic in described
@@ -66,16 +66,16 @@ def replicas_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, lis
     }
 
 
-class Held(NamedTuple):
+class ReplicaInLogDir(NamedTuple):
     """A replica as its broker holds it. `size` in bytes, `lag` in offsets; `future`: it is on its way there."""
 
-    folder: str
+    log_dir: str
     size: int
     lag: int
-    future: bool
+    is_future: bool
 
 
-def log_folders(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
+def describe_log_dirs(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
     """What a broker says of its log folders; nothing where it does not answer in time."""
     request = DescribeLogDirsRequest(topics=None)
     try:
@@ -85,30 +85,30 @@ def log_folders(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
     return found
 
 
-def held(admin: Admin, brokers: Iterable[int]) -> dict[Replica, list[Held]]:
+def replicas_in_log_dirs(admin: Admin, brokers: Iterable[int]) -> dict[TopicPartitionReplica, list[ReplicaInLogDir]]:
     """What the folders of these brokers hold; those that do not answer are left out."""
-    found: dict[Replica, list[Held]] = {}
+    found: dict[TopicPartitionReplica, list[ReplicaInLogDir]] = {}
     for broker in sorted(brokers):
-        for result in log_folders(admin, broker):
+        for result in describe_log_dirs(admin, broker):
             for topic in result.topics if result.error_code == ErrorCode.NONE else ():
                 for each in topic.partitions:
-                    replica = Replica(broker, topic.name, each.partition_index)
-                    holding = Held(result.log_dir, each.partition_size, each.offset_lag, each.is_future_key)
+                    replica = TopicPartitionReplica(broker, topic.name, each.partition_index)
+                    holding = ReplicaInLogDir(result.log_dir, each.partition_size, each.offset_lag, each.is_future_key)
                     found.setdefault(replica, []).append(holding)
     return found
 
 
-def folders_of(admin: Admin, replicas: Mapping[TopicPartition, Iterable[int]]) -> dict[Replica, str]:
+def log_dirs_of(admin: Admin, replicas: Mapping[TopicPartition, Iterable[int]]) -> dict[TopicPartitionReplica, str]:
     """Where the replicas stand on their brokers, as far as these live."""
-    brokers = {broker for own in replicas.values() for broker in own} & racks(admin).keys()
+    brokers = {broker for own in replicas.values() for broker in own} & broker_racks(admin).keys()
     return {
-        replica: each.folder
-        for replica, holdings in held(admin, brokers).items()
+        replica: each.log_dir
+        for replica, holdings in replicas_in_log_dirs(admin, brokers).items()
         if (replica.topic, replica.partition) in replicas
         for each in holdings
-        if not each.future
+        if not each.is_future
     }
 
 
-def size_of(holdings: Mapping[Replica, list[Held]], replica: Replica) -> int:
-    return next((each.size for each in holdings.get(replica, ()) if not each.future), 0)
+def size_of(holdings: Mapping[TopicPartitionReplica, list[ReplicaInLogDir]], replica: TopicPartitionReplica) -> int:
+    return next((each.size for each in holdings.get(replica, ()) if not each.is_future), 0)

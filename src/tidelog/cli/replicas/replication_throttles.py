@@ -6,38 +6,38 @@ from typing import NamedTuple
 import click
 
 from tidelog.cli.admin_requests import alter_configs
-from tidelog.cli.formatting import listed, plural
-from tidelog.cli.replicas.replica_requests import Ongoing, racks
+from tidelog.cli.formatting import comma_list, plural_suffix
+from tidelog.cli.replicas.replica_requests import OngoingReassignment, broker_racks
 from tidelog.config.alter import BROKER, TOPIC
 from tidelog.config.quotas import FOLLOWER_REPLICAS, LEADER_REPLICAS, LISTS, RATES
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 
-FOLDER_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
-class Path(NamedTuple):
+class CopyPath(NamedTuple):
     """From which brokers a partition is copied to which."""
 
     sources: Collection[int]
     destinations: Collection[int]
 
 
-def paths(
-    current: Mapping[TopicPartition, Ongoing],
+def copy_paths(
+    current: Mapping[TopicPartition, OngoingReassignment],
     proposed: Mapping[TopicPartition, Sequence[int]],
     replicas: Mapping[TopicPartition, Sequence[int]],
-) -> dict[TopicPartition, Path]:
+) -> dict[TopicPartition, CopyPath]:
     """Of all moves: those under way, and those proposed."""
-    found = {partition: Path(move.sources, move.adding) for partition, move in current.items()}
+    found = {partition: CopyPath(move.sources, move.adding) for partition, move in current.items()}
     for partition, target in proposed.items():
         sources = found[partition].sources if partition in found else replicas[partition]
-        found[partition] = Path(sources, [broker for broker in target if broker not in sources])
+        found[partition] = CopyPath(sources, [broker for broker in target if broker not in sources])
     return found
 
 
-def throttle(admin: Admin, moves: Mapping[TopicPartition, Path], rate: int) -> None:
+def throttle(admin: Admin, moves: Mapping[TopicPartition, CopyPath], rate: int) -> None:
     """Throttle these moves: sources as leaders, destinations as followers."""
     leaders: dict[str, set[str]] = {}
     followers: dict[str, set[str]] = {}
@@ -48,23 +48,23 @@ def throttle(admin: Admin, moves: Mapping[TopicPartition, Path], rate: int) -> N
         lists = {LEADER_REPLICAS: ",".join(sorted(sources)), FOLLOWER_REPLICAS: ",".join(sorted(followers[topic]))}
         alter_configs(admin, TOPIC, topic, lists.items())
     brokers = {broker for path in moves.values() for broker in (*path.sources, *path.destinations)}
-    limit_brokers(admin, brokers, dict.fromkeys(RATES, str(rate)))
+    set_broker_limits(admin, brokers, dict.fromkeys(RATES, str(rate)))
     click.echo(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
-def throttle_folders(admin: Admin, brokers: Iterable[int], rate: int) -> None:
+def throttle_log_dirs(admin: Admin, brokers: Iterable[int], rate: int) -> None:
     """Throttle moves between folders."""
-    limit_brokers(admin, brokers, {FOLDER_RATE: str(rate)})
+    set_broker_limits(admin, brokers, {LOG_DIR_RATE: str(rate)})
     click.echo(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
 def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
     """Clear the throttles of all brokers and of these topics: nobody knows any more from where they were moved."""
-    brokers = {*racks(admin), *(broker for replicas in targets.values() for broker in replicas)}
-    click.echo(f"Clearing broker-level throttles on broker{plural(brokers)} {listed(sorted(brokers))}")
-    limit_brokers(admin, brokers, dict.fromkeys((*RATES, FOLDER_RATE)))
+    brokers = {*broker_racks(admin), *(broker for replicas in targets.values() for broker in replicas)}
+    click.echo(f"Clearing broker-level throttles on broker{plural_suffix(brokers)} {comma_list(sorted(brokers))}")
+    set_broker_limits(admin, brokers, dict.fromkeys((*RATES, LOG_DIR_RATE)))
     topics = sorted({topic for topic, _ in targets})
-    click.echo(f"Clearing topic-level throttles on topic{plural(topics)} {listed(topics)}")
+    click.echo(f"Clearing topic-level throttles on topic{plural_suffix(topics)} {comma_list(topics)}")
     for topic in topics:
         try:
             alter_configs(admin, TOPIC, topic, [(option, None) for option in LISTS])
@@ -73,9 +73,9 @@ def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None
                 raise
 
 
-def limit_brokers(admin: Admin, brokers: Iterable[int], options: Mapping[str, str | None]) -> None:
+def set_broker_limits(admin: Admin, brokers: Iterable[int], options: Mapping[str, str | None]) -> None:
     """A broker's own options are altered at that broker; one that is dead keeps what it has."""
-    living = racks(admin)
+    live = broker_racks(admin)
     for broker in sorted(brokers):
-        if broker in living:
+        if broker in live:
             alter_configs(admin, BROKER, str(broker), options.items(), broker=broker)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.formatting import Column, lines
-from tidelog.cli.long_running import progress
-from tidelog.cli.simulate.process_pool import ordered
+from tidelog.cli.formatting import Column, table_lines
+from tidelog.cli.long_running import progress_line
+from tidelog.cli.simulate.process_pool import run_in_order
 
 if TYPE_CHECKING:
     from tidelog.sim.mutants.hunt import Verdict
@@ -31,13 +31,13 @@ def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> i
         wanted = named(names)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
-    able = [mutant.name for mutant in wanted]
+    mutant_names = [mutant.name for mutant in wanted]
     verdicts: list[tuple[Verdict, float]] = []
-    with progress() as show:
-        for verdict, seconds in ordered(partial(_hunt, first, seeds), iter(able), workers):
+    with progress_line() as show:
+        for verdict, seconds in run_in_order(partial(_hunt, first, seeds), iter(mutant_names), workers):
             verdicts.append((verdict, seconds))
-            show(f"{len(verdicts)} of {len(able)} mutants")
-    for line in lines(COLUMNS, [_row(verdict, seconds) for verdict, seconds in verdicts]):
+            show(f"{len(verdicts)} of {len(mutant_names)} mutants")
+    for line in table_lines(COLUMNS, [_row(verdict, seconds) for verdict, seconds in verdicts]):
         click.echo(line.rstrip())
     killed = sum(verdict.killed for verdict, _ in verdicts)
     click.echo(f"mutants: killed {killed} of {len(verdicts)} {'ok' if killed == len(verdicts) else 'FAILED'}")
@@ -48,9 +48,9 @@ def _hunt(first: int, seeds: int, name: str) -> "tuple[Verdict, float]":
     from tidelog.sim.mutants.catalogue import find
     from tidelog.sim.mutants.hunt import hunt
 
-    begun = time.monotonic()
+    started_at = time.monotonic()
     verdict = hunt(find(name), range(first, first + seeds))
-    return verdict, time.monotonic() - begun
+    return verdict, time.monotonic() - started_at
 
 
 def _row(verdict: "Verdict", seconds: float) -> tuple[object, ...]:

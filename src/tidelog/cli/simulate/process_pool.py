@@ -8,24 +8,24 @@ from itertools import islice
 from signal import SIG_DFL, SIGINT, SIGTERM, signal
 from typing import TypeVar
 
-Wish = TypeVar("Wish")
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def ordered(
-    work: Callable[[Wish], Result], wishes: Iterator[Wish], workers: int, deadline: float | None = None
+def run_in_order(
+    work: Callable[[Task], Result], tasks: Iterator[Task], workers: int, deadline: float | None = None
 ) -> Iterator[Result]:
-    """The result of each wish, in the order of the wishes; none is begun after the deadline (monotonic seconds)."""
-    due = _until(wishes, deadline)
+    """The result of each task, in the order of the tasks; none is begun after the deadline (monotonic seconds)."""
+    due = _before_deadline(tasks, deadline)
     if workers == 1:
         yield from map(work, due)
         return
     pool = ProcessPoolExecutor(workers, initializer=_end_when_interrupted)
     try:
-        running = [pool.submit(work, wish) for wish in islice(due, 2 * workers)]
+        running = [pool.submit(work, task) for task in islice(due, 2 * workers)]
         while running:
             yield running.pop(0).result()
-            running.extend(pool.submit(work, wish) for wish in islice(due, 1))
+            running.extend(pool.submit(work, task) for task in islice(due, 1))
     except BrokenProcessPool:  # the interruption reached the workers first
         raise KeyboardInterrupt from None
     finally:
@@ -38,8 +38,8 @@ def _end_when_interrupted() -> None:
         signal(each, SIG_DFL)
 
 
-def _until(wishes: Iterator[Wish], deadline: float | None) -> Iterator[Wish]:
-    for wish in wishes:
+def _before_deadline(tasks: Iterator[Task], deadline: float | None) -> Iterator[Task]:
+    for task in tasks:
         if deadline is not None and time.monotonic() >= deadline:
             return
-        yield wish
+        yield task

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.long_running import progress, terminated_as_interrupted
-from tidelog.cli.simulate.process_pool import ordered
+from tidelog.cli.long_running import progress_line, sigterm_as_interrupt
+from tidelog.cli.simulate.process_pool import run_in_order
 
 if TYPE_CHECKING:
     from tidelog.sim.cluster import Cluster
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from tidelog.sim.trace import TraceEntry
 
 INTERRUPTED = 130
-TOLD_WHOLE = 3
+MAX_TRANSCRIPTS = 3
 """So many failures are told with their transcript; the others by one line each."""
 
 WIDTH = 300
-LAST = 60
+TRANSCRIPT_LINES = 60
 """EventLogger of the transcript where nobody asked for all."""
 
-TIME = "I49"
+PROCESSOR_TIME = "I49"
 """Processor time is never the same again."""
 
-UNREADABLE = frozenset(
+SHOWN_BY_MESSAGES = frozenset(
     {"Send", "receive", "Sync", "synced", "Close", "wake", "Store", "Connect", "connected", "answer"}
 )
 """What the messages themselves, or the store's line, say better."""
@@ -38,33 +38,33 @@ def run_many(plans: "Iterator[Plan]", workers: int, minutes: float | None) -> in
     is by then."""
     from tidelog.sim.outcome import Summary
 
-    summary, begun = Summary(), time.monotonic()
-    deadline = begun + minutes * 60 if minutes is not None else None
-    is_whole = True
+    summary, started_at = Summary(), time.monotonic()
+    deadline = started_at + minutes * 60 if minutes is not None else None
+    is_complete = True
     try:
-        with terminated_as_interrupted(), progress() as show:
-            for outcome, cpu in ordered(_timed, plans, workers, deadline):
-                _take(summary, outcome, cpu)
-                show(_progress(summary, time.monotonic() - begun))
+        with sigterm_as_interrupt(), progress_line() as show:
+            for outcome, cpu in run_in_order(_timed, plans, workers, deadline):
+                _add_outcome(summary, outcome, cpu)
+                show(_progress(summary, time.monotonic() - started_at))
     except KeyboardInterrupt:
-        is_whole = False
+        is_complete = False
         click.echo("interrupted: what there is by now", err=True)
     else:
-        _tell_failures(summary)
-    _conclude(summary, time.monotonic() - begun)
-    return 1 if summary.failures else 0 if is_whole else INTERRUPTED
+        _print_failures(summary)
+    _print_summary(summary, time.monotonic() - started_at)
+    return 1 if summary.failures else 0 if is_complete else INTERRUPTED
 
 
 def _timed(plan: "Plan") -> "tuple[Outcome, float]":
     """A run, and the processor seconds that it took."""
     from tidelog.sim import run
 
-    begun = time.process_time()
+    started_at = time.process_time()
     outcome = run.run_timed(plan)
-    return outcome, time.process_time() - begun
+    return outcome, time.process_time() - started_at
 
 
-def _take(summary: "Summary", outcome: "Outcome", cpu: float) -> None:
+def _add_outcome(summary: "Summary", outcome: "Outcome", cpu: float) -> None:
     summary.add(outcome)
     summary.cpu.append(cpu)
     if not outcome.ok:
@@ -79,14 +79,14 @@ def _progress(summary: "Summary", seconds: float) -> str:
     )
 
 
-def _tell_failures(summary: "Summary") -> None:
-    for outcome in summary.failures[:TOLD_WHOLE]:
-        tell(outcome)
-    for outcome in summary.failures[TOLD_WHOLE:]:
+def _print_failures(summary: "Summary") -> None:
+    for outcome in summary.failures[:MAX_TRANSCRIPTS]:
+        print_failure(outcome)
+    for outcome in summary.failures[MAX_TRANSCRIPTS:]:
         click.echo(f"{outcome.plan.command()}: {outcome.broken}")
 
 
-def _conclude(summary: "Summary", seconds: float) -> None:
+def _print_summary(summary: "Summary", seconds: float) -> None:
     from tidelog.sim.coverage import never, states
 
     click.echo(
@@ -128,9 +128,9 @@ def run_one(plan: "Plan", *, transcript: bool, listen: bool, shrink: bool) -> in
         click.echo(f"faults: {faults(outcome)}")
         return 0
     if shrink:
-        with progress() as show:
-            outcome = make_smaller(outcome, show)
-    tell(outcome)
+        with progress_line() as show:
+            outcome = shrink_failure(outcome, show)
+    print_failure(outcome)
     return 1
 
 
@@ -152,18 +152,18 @@ def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[TraceEntry]"
 
 def readable(entries: "Sequence[TraceEntry]") -> list[str]:
     """One line each, as far as a screen goes."""
-    return [str(entry)[:WIDTH] for entry in entries if entry.what not in UNREADABLE]
+    return [str(entry)[:WIDTH] for entry in entries if entry.what not in SHOWN_BY_MESSAGES]
 
 
-def tell(outcome: "Outcome", last: int | None = LAST) -> None:
+def print_failure(outcome: "Outcome", last: int | None = TRANSCRIPT_LINES) -> None:
     """Run it again and print what led to its end."""
-    again, entries = replay(outcome.plan, listen=True)
+    repeated, entries = replay(outcome.plan, listen=True)
     lines = readable(entries)
     click.echo(f"seed {outcome.plan.seed}: {outcome.broken}")
     for line in lines[-last:] if last else lines:
         click.echo(line)
-    if again.broken != outcome.broken and outcome.invariant != TIME:
-        click.echo(f"seed {outcome.plan.seed} is not the same again: {again.broken or 'nothing broke'}")
+    if repeated.broken != outcome.broken and outcome.invariant != PROCESSOR_TIME:
+        click.echo(f"seed {outcome.plan.seed} is not the same again: {repeated.broken or 'nothing broke'}")
     click.echo(f"step {outcome.steps}: {outcome.broken}")
     click.echo(f"faults: {faults(outcome)}")
     click.echo(f"repeat: {outcome.plan.command()}")
@@ -173,7 +173,7 @@ def faults(outcome: "Outcome") -> str:
     return ", ".join(f"{number} {kind}" for number, kind in outcome.struck.items()) or "none"
 
 
-def make_smaller(outcome: "Outcome", show: Callable[[str], None]) -> "Outcome":
+def shrink_failure(outcome: "Outcome", show: Callable[[str], None]) -> "Outcome":
     from tidelog.sim.run import run
     from tidelog.sim.shrink import shrink
 

@@ -14,23 +14,23 @@ SEEDS = 100
 MUTANT_SEEDS = 2_000
 DRAWN = "drawn"
 DRAWN_MUTANTS, DRAWN_SEEDS = 200, 200
-KEEP = Path(".cache/mutants")
-MOST_WORKERS = 64
+RESULTS_FOLDER = Path(".cache/mutants")
+MAX_WORKERS = 64
 
 
-class Words(click.ParamType):  # type: ignore[type-arg]
-    """Words between commas, made into something each."""
+class CommaList(click.ParamType):  # type: ignore[type-arg]
+    """A comma-separated list, each item converted."""
 
     name = "a,b,…"
 
-    def __init__(self, make: Callable[[str], Any] = str) -> None:
-        self.make = make
+    def __init__(self, convert_item: Callable[[str], Any] = str) -> None:
+        self._convert_item = convert_item
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
         if isinstance(value, tuple):
             return value
         try:
-            return tuple(self.make(word) for word in value.split(",") if word)
+            return tuple(self._convert_item(word) for word in value.split(",") if word)
         except ValueError:
             self.fail(f"{value!r} is not a list of numbers.", param, ctx)
 
@@ -40,16 +40,16 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 @click.option("--seeds", type=click.IntRange(1), help=f"How many; {SEEDS} if --minutes is not given either.")
 @click.option("--from", "first", type=click.IntRange(0), default=0, show_default=True, help="The first seed.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no seed after so many minutes.")
-@click.option("--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True, help="Processes.")
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Processes.")
 @click.option("--truncation", default="kip_320", show_default=True, help="How followers cut their logs.")
 @click.option("--seed", type=click.IntRange(0), help="Run this one, and tell how it ends; or what draws mutants.")
 @click.option("--transcript", is_flag=True, help="With --seed: print everything that happens.")
 @click.option("--listen", is_flag=True, help="With --seed: print it with every message.")
 @click.option("--shrink", is_flag=True, help="With --seed: look for a smaller run that fails in the same way.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=30.0, help="Simulated seconds with faults.")
-@click.option("--kinds", type=Words(), help="Only these kinds of faults, for the seed's own.")
-@click.option("--only", type=Words(int), help="With --seed: only the faults with these numbers.")
-@click.option("--without", type=Words(), default=(), help="Parts of the workload that are left out.")
+@click.option("--kinds", type=CommaList(), help="Only these kinds of faults, for the seed's own.")
+@click.option("--only", type=CommaList(int), help="With --seed: only the faults with these numbers.")
+@click.option("--without", type=CommaList(), default=(), help="Parts of the workload that are left out.")
 @click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
 @click.option("--brokers", type=click.IntRange(3, 9), help="How many, for the seed's own.")
 @click.option("--partitions", type=click.IntRange(1, 9), help="At most so many.")
@@ -60,7 +60,7 @@ class Words(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"With --mutants drawn: a folder for results ({KEEP}).",
+    help=f"With --mutants drawn: a folder for results ({RESULTS_FOLDER}).",
 )
 def simulate(
     names: tuple[str, ...], seeds: int | None, first: int, minutes: float | None, workers: int, truncation: str,
@@ -82,7 +82,9 @@ def simulate(
             raise click.UsageError("--mutants drawn takes no other names.")
         from tidelog.cli.simulate.drawn.drawn_hunt import run_drawn
 
-        exit_with(run_drawn(drawn or DRAWN_MUTANTS, seed or 0, first, seeds or DRAWN_SEEDS, workers, keep or KEEP))
+        exit_with(
+            run_drawn(drawn or DRAWN_MUTANTS, seed or 0, first, seeds or DRAWN_SEEDS, workers, keep or RESULTS_FOLDER)
+        )
     if mutants:
         from tidelog.cli.simulate.mutant_hunt import run_mutants
 

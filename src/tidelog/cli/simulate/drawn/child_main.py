@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.simulate.drawn.child_process import Answer
+from tidelog.cli.simulate.drawn.child_process import AnswerFile
 from tidelog.sim.mutants.drawn.importing import Make, substituted
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ MEMORY = 6 << 30
 PASSED_OR_FAILED = (0, 1, 5)
 """Codes with which pytest ends: the last is that there was no test."""
 
-Tell = Callable[[], "Playback"]
+Play = Callable[[], "Playback"]
 
 
-def measure(orders: Mapping[str, Any], answer: Answer) -> None:
+def measure(orders: Mapping[str, Any], answer: AnswerFile) -> None:
     """Run tests and write down which blocks each of them reaches."""
     from tidelog.cli.simulate.drawn.pytest_plugins import Measuring
 
@@ -42,7 +42,7 @@ def measure(orders: Mapping[str, Any], answer: Answer) -> None:
     Path(orders["into"]).write_text(json.dumps(plugin.result()), encoding="utf-8")
 
 
-def tests(orders: Mapping[str, Any], answer: Answer) -> None:
+def tests(orders: Mapping[str, Any], answer: AnswerFile) -> None:
     """Run these tests in this order until one fails."""
     from tidelog.cli.simulate.drawn.pytest_plugins import Killing
 
@@ -53,7 +53,7 @@ def tests(orders: Mapping[str, Any], answer: Answer) -> None:
         answer.found("the collection of tests", f"pytest ended with {code}")
 
 
-def _pytest(answer: Answer, arguments: list[str], plugin: object) -> int:
+def _pytest(answer: AnswerFile, arguments: list[str], plugin: object) -> int:
     """pytest's exit code. Its temporary folders are this child's own: others clean up after each other meanwhile."""
     import pytest
 
@@ -61,7 +61,7 @@ def _pytest(answer: Answer, arguments: list[str], plugin: object) -> int:
     return int(pytest.main([*always, *arguments], [plugin]))
 
 
-def playbacks(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
+def playbacks(scenarios: str | None) -> Iterator[tuple[str, Play]]:
     """(name, the call that plays it); `scenarios` is a folder of stories: commands and the output they must have."""
     from tidelog.lab.engine import find, names, tell
 
@@ -71,10 +71,10 @@ def playbacks(scenarios: str | None) -> Iterator[tuple[str, Tell]]:
             given = dict(zip((knob.name for knob in knobs), values, strict=True))
             yield " ".join((name, *values)), partial(tell, find(name), given)
     for path in sorted(Path(scenarios).glob("*.txt")) if scenarios else ():
-        yield path.name, partial(_as_it_stands, path)
+        yield path.name, partial(_play_file, path)
 
 
-def end_of(tell: Tell) -> list[object]:
+def end_of(tell: Play) -> list[object]:
     """What is judged of a telling; a story that cannot be told has an end, too."""
     try:
         verdict = tell().verdict
@@ -83,7 +83,7 @@ def end_of(tell: Tell) -> list[object]:
     return [verdict.ok, [record.label for record in verdict.lost], verdict.differs, verdict.sentences]
 
 
-def _as_it_stands(path: Path) -> "Playback":
+def _play_file(path: Path) -> "Playback":
     from tidelog.lab.commands import VERBS
     from tidelog.lab.engine import tell
     from tidelog.lab.language import Command, read
@@ -94,8 +94,8 @@ def _as_it_stands(path: Path) -> "Playback":
     return tell(read(path.stem, path.name, path.read_text(encoding="utf-8"), VERBS), told=told)
 
 
-def stories(orders: Mapping[str, Any], answer: Answer) -> None:
-    """Tell stories with all their knobs; each must end as `ends` says, or, where nothing is said, `into` gets it."""
+def stories(orders: Mapping[str, Any], answer: AnswerFile) -> None:
+    """Play stories with all their knobs; each must end as `ends` says, or, where nothing is said, `into` gets it."""
     known: dict[str, object] | None = orders.get("ends")
     ends: dict[str, object] = {}
     for name, tell in playbacks(orders["scenarios"]):
@@ -108,7 +108,7 @@ def stories(orders: Mapping[str, Any], answer: Answer) -> None:
     return None
 
 
-def seeds(orders: Mapping[str, Any], answer: Answer) -> None:
+def seeds(orders: Mapping[str, Any], answer: AnswerFile) -> None:
     """Run seeds until one breaks an invariant."""
     from tidelog.sim.plan import Plan
     from tidelog.sim.run import run
@@ -121,7 +121,7 @@ def seeds(orders: Mapping[str, Any], answer: Answer) -> None:
     return None
 
 
-STAGES: dict[str, Callable[[Mapping[str, Any], Answer], None]] = {
+STAGES: dict[str, Callable[[Mapping[str, Any], AnswerFile], None]] = {
     "measure": measure,
     "tests": tests,
     "stories": stories,
@@ -147,7 +147,7 @@ def _makes(orders: Mapping[str, Any]) -> dict[str, Make]:
 
 def main() -> None:
     orders = json.load(sys.stdin)
-    answer = Answer(Path(orders["answer"]))
+    answer = AnswerFile(Path(orders["answer"]))
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
     with substituted(_makes(orders)):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from click import ClickException
 
-TOLD_LINES = 12
+MAX_OUTPUT_LINES = 12
 """Of a child that failed by itself."""
 
 
@@ -19,15 +19,15 @@ START_S = 120
 """For all that is imported before the first step."""
 
 
-class Found(NamedTuple):
+class Killer(NamedTuple):
     """What found a mutant out: `by` is test, story, seed or time-out; `name` says which, `said` what it said."""
 
     by: str
     name: str
-    said: str = ""
+    message: str = ""
 
 
-class Answer:
+class AnswerFile:
     """The lines for the parent; `limit` bounds the step that begins."""
 
     def __init__(self, path: Path) -> None:
@@ -56,18 +56,18 @@ class Answer:
             file.write(json.dumps(line) + "\n")
 
 
-def run_child(orders: Mapping[str, Any], by: str, root: Path | None, code: bytes | None = None) -> Found | None:
+def run_child(orders: Mapping[str, Any], by: str, root: Path | None, code: bytes | None = None) -> Killer | None:
     """What the child found, or where it took too long; None where nothing. `code` is that of the mutant, marshalled. A
     child without a mutant that ends in another way, or a hunt that fails by itself, is a ClickException."""
     with TemporaryDirectory(prefix="tidelog-mutant-") as folder:
-        answer, said = Path(folder, "answer"), Path(folder, "said")
+        answer, printed = Path(folder, "answer"), Path(folder, "said")
         answer.touch()
         whole: dict[str, Any] = {**orders, "answer": str(answer)}
         if code is not None:
             place = Path(folder, "code")
             place.write_bytes(code)
             whole["code"] = str(place)
-        with said.open("wb") as output:
+        with printed.open("wb") as output:
             ended = subprocess.run(
                 [sys.executable, "-m", "tidelog.cli.simulate.drawn.child_main"],
                 input=json.dumps(whole).encode(),
@@ -77,20 +77,20 @@ def run_child(orders: Mapping[str, Any], by: str, root: Path | None, code: bytes
                 check=False,
             )
         lines = [json.loads(line) for line in answer.read_text(encoding="utf-8").splitlines()]
-        output_text = said.read_text(encoding="utf-8", errors="replace")
-    return _meaning(lines, ended.returncode, by, output_text, is_mutant=code is not None)
+        output_text = printed.read_text(encoding="utf-8", errors="replace")
+    return _interpret(lines, ended.returncode, by, output_text, is_mutant=code is not None)
 
 
-def _meaning(lines: list[dict[str, Any]], code: int, by: str, output: str, *, is_mutant: bool) -> Found | None:
+def _interpret(lines: list[dict[str, Any]], code: int, by: str, output: str, *, is_mutant: bool) -> Killer | None:
     for line in lines:
         if "found" in line:
-            return Found(by, line["found"], line["said"])
+            return Killer(by, line["found"], line["said"])
     if lines and "done" in lines[-1]:
         return None
     at = next((line["at"] for line in reversed(lines) if "at" in line), "the start")
     if code == -signal.SIGALRM:
-        return Found("time-out", at, by)
+        return Killer("time-out", at, by)
     if not is_mutant or not lines or any("broken" in line for line in lines):
-        last = "\n".join(output.strip().splitlines()[-TOLD_LINES:])
+        last = "\n".join(output.strip().splitlines()[-MAX_OUTPUT_LINES:])
         raise ClickException(f"a child of the hunt ended with {code} at {at}:\n{last}")
-    return Found(by, at, f"the process ended with {code}")
+    return Killer(by, at, f"the process ended with {code}")

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from tidelog.cli.long_running import progress, terminated_as_interrupted
+from tidelog.cli.long_running import progress_line, sigterm_as_interrupt
 from tidelog.cli.simulate.drawn import hunt_results, reached_blocks
-from tidelog.cli.simulate.drawn.child_process import Found, run_child
-from tidelog.cli.simulate.drawn.hunt_results import Verdict, kept
-from tidelog.cli.simulate.drawn.source_tree import Tree, mirror, this_tree
-from tidelog.cli.simulate.process_pool import ordered
+from tidelog.cli.simulate.drawn.child_process import Killer, run_child
+from tidelog.cli.simulate.drawn.hunt_results import MutantVerdict, load_stored_verdicts
+from tidelog.cli.simulate.drawn.source_tree import SourceTree, mirror, this_tree
+from tidelog.cli.simulate.process_pool import run_in_order
 from tidelog.sim.mutants.drawn.drawing import Site, draw, known_types, mutated
 from tidelog.sim.mutants.drawn.equivalents import reason
 from tidelog.sim.mutants.drawn.syntax import Signatures
@@ -23,7 +23,7 @@ from tidelog.sim.mutants.drawn.syntax import Signatures
 INTERRUPTED = 130
 EQUIVALENT = "equivalent"
 NO_TESTS = "There are no tests here, or no pytest to run them: only stories and seeds hunt the mutants."
-DOUBTS = 3
+MAX_FALSE_KILLS = 3
 """So often a test is left out that fails without the mutant, too."""
 
 
@@ -39,7 +39,7 @@ class Hunters:
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
+class DrawnMutant:
     """`code` is marshalled."""
 
     site: Site
@@ -51,39 +51,39 @@ class Mutant:
 
 def run_drawn(count: int, seed: int, first: int, seeds: int, workers: int, keep: Path) -> int:
     """The exit code: 1 where a mutant survived that is not known as equivalent, else 130 where it was interrupted."""
-    tree, is_whole = this_tree(), True
-    verdicts: list[Verdict] = []
+    tree, is_complete = this_tree(), True
+    verdicts: list[MutantVerdict] = []
     keep.mkdir(parents=True, exist_ok=True)
     drawn = draw(tree.sources, count, seed)
-    before = kept(tree, keep, first, seeds)
+    stored = load_stored_verdicts(tree, keep, first, seeds)
     if tree.root is None:
         click.echo(NO_TESTS, err=True)
     try:
-        with terminated_as_interrupted(), progress() as show:
+        with sigterm_as_interrupt(), progress_line() as show:
             paths = tuple(reached_blocks.measured(tree, keep, workers, show)) if tree.root else ()
-            hunters = Hunters(paths, _ends(tree, keep), first, seeds)
-            known = [before.find(site) for site in drawn]
+            hunters = Hunters(paths, _story_ends(tree, keep), first, seeds)
+            known = [stored.find(site) for site in drawn]
             unknown = (site for site, verdict in zip(drawn, known, strict=True) if verdict is None)
-            hunted = ordered(partial(_hunt, hunters), unknown, workers)
+            hunted = run_in_order(partial(_hunt, hunters), unknown, workers)
             for verdict in (next(hunted) if old is None else old for old in known):
-                if before.find(verdict.site) is None and reason(verdict.site) is None:
-                    before.add(verdict)
-                verdicts.append(_settled(verdict))
-                click.echo(hunt_results.row(tree, len(verdicts), verdicts[-1]))
+                if stored.find(verdict.site) is None and reason(verdict.site) is None:
+                    stored.add(verdict)
+                verdicts.append(_unless_equivalent(verdict))
+                click.echo(hunt_results.verdict_row(tree, len(verdicts), verdicts[-1]))
                 show(f"{len(verdicts)} of {len(drawn)} mutants")
     except KeyboardInterrupt:
-        is_whole = False
+        is_complete = False
         click.echo("interrupted: what there is by now", err=True)
-    survivors = hunt_results.conclude(tree, verdicts)
-    return 1 if survivors else 0 if is_whole else INTERRUPTED
+    survivors = hunt_results.print_summary(tree, verdicts)
+    return 1 if survivors else 0 if is_complete else INTERRUPTED
 
 
-def _settled(verdict: Verdict) -> Verdict:
+def _unless_equivalent(verdict: MutantVerdict) -> MutantVerdict:
     """A survivor that was read and found equivalent is one, whenever it was hunted."""
     why = None if verdict.found else reason(verdict.site)
     if why is None:
         return verdict
-    return Verdict(verdict.site, Found(EQUIVALENT, why), verdict.before, verdict.after, verdict.seconds)
+    return MutantVerdict(verdict.site, Killer(EQUIVALENT, why), verdict.before, verdict.after, verdict.seconds)
 
 
 @cache
@@ -91,38 +91,38 @@ def _known() -> Signatures:
     return known_types(this_tree().sources)
 
 
-def _hunt(hunters: Hunters, site: Site) -> Verdict:
-    begun, tree = time.monotonic(), this_tree()
+def _hunt(hunters: Hunters, site: Site) -> MutantVerdict:
+    started_at, tree = time.monotonic(), this_tree()
     mutation = mutated(tree.sources[site.module], site, _known())
     if reason(site) is not None:
-        return Verdict(site, None, mutation.before, mutation.after)
-    mutant = Mutant(site, marshal.dumps(mutation.code(str(tree.path(site.module)))))
+        return MutantVerdict(site, None, mutation.before, mutation.after)
+    mutant = DrawnMutant(site, marshal.dumps(mutation.code(str(tree.path(site.module)))))
     found = _by_tests(hunters, mutant) or _by_stories(hunters, mutant) or _by_seeds(hunters, mutant)
-    return Verdict(site, found, mutation.before, mutation.after, time.monotonic() - begun)
+    return MutantVerdict(site, found, mutation.before, mutation.after, time.monotonic() - started_at)
 
 
-def _by_tests(hunters: Hunters, mutant: Mutant) -> Found | None:
+def _by_tests(hunters: Hunters, mutant: DrawnMutant) -> Killer | None:
     tests = reached_blocks.read(hunters.reach)
     for wave in tests.waves(mutant.site, mirror(mutant.site.module)):
         left = dict(wave)
-        for _ in range(DOUBTS):
+        for _ in range(MAX_FALSE_KILLS):
             found = run_child(mutant.orders("tests", limits=left), "test", this_tree().root, mutant.code)
             if found is None:
                 break
-            if _is_believed(found, left, mirror(mutant.site.module)):
+            if _is_confirmed(found, left, mirror(mutant.site.module)):
                 return found
             del left[found.name]
     return None
 
 
-def _is_believed(found: Found, limits: dict[str, int], near: str) -> bool:
+def _is_confirmed(found: Killer, limits: dict[str, int], near: str) -> bool:
     """A test beside the code fails for the mutant only; another one, or one that takes too long, may fail by itself
     on a machine that has much else to do, or behind other tests: it must pass there without the mutant."""
     if found.name not in limits or (found.by == "test" and found.name.startswith(near)):
         return True
     files = list(dict.fromkeys(map(_file, limits)))
-    before = files[: files.index(_file(found.name)) + 1]
-    same = {name: limit for name, limit in limits.items() if _file(name) in before}
+    until_it = files[: files.index(_file(found.name)) + 1]
+    same = {name: limit for name, limit in limits.items() if _file(name) in until_it}
     return run_child({"stage": "tests", "limits": same}, "test", this_tree().root) is None
 
 
@@ -130,13 +130,13 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
-def _by_stories(hunters: Hunters, mutant: Mutant) -> Found | None:
+def _by_stories(hunters: Hunters, mutant: DrawnMutant) -> Killer | None:
     ends = json.loads(hunters.ends.read_text(encoding="utf-8"))
     orders = mutant.orders("stories", scenarios=_scenarios(this_tree()), ends=ends)
     return run_child(orders, "story", this_tree().root, mutant.code)
 
 
-def _ends(tree: Tree, keep: Path) -> Path:
+def _story_ends(tree: SourceTree, keep: Path) -> Path:
     """The file of how all stories end without a mutant."""
     path = keep / f"stories-{tree.source_key}-{tree.tests_key('scenarios') if tree.root else ''}.json"
     if not path.exists():
@@ -148,11 +148,11 @@ def _ends(tree: Tree, keep: Path) -> Path:
     return path
 
 
-def _scenarios(tree: Tree) -> str | None:
+def _scenarios(tree: SourceTree) -> str | None:
     return str(tree.root / "tests" / "scenarios") if tree.root else None
 
 
-def _by_seeds(hunters: Hunters, mutant: Mutant) -> Found | None:
+def _by_seeds(hunters: Hunters, mutant: DrawnMutant) -> Killer | None:
     """A seed counts that an unbroken cluster passes."""
     seed, end = hunters.first, hunters.first + hunters.seeds
     while seed < end:

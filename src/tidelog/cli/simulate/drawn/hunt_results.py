@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from tidelog.cli.simulate.drawn.child_process import Found
-from tidelog.cli.simulate.drawn.source_tree import Tree
+from tidelog.cli.simulate.drawn.child_process import Killer
+from tidelog.cli.simulate.drawn.source_tree import SourceTree
 from tidelog.sim.mutants.drawn.drawing import Site
 
 KINDS = ("test", "story", "seed", "time-out")
@@ -21,27 +21,27 @@ KINDS = ("test", "story", "seed", "time-out")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MutantVerdict:
     """`found`: by what, None where the mutant survived; `before` and `after` show the change."""
 
     site: Site
-    found: Found | None
+    found: Killer | None
     before: str = ""
     after: str = ""
     seconds: float = 0.0
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredVerdicts:
     """`seeds`: how many are to hunt each mutant, from the first on."""
 
     path: Path
     tests_key: str
     first: int
     seeds: int
-    known: dict[tuple[str, int], Verdict] = field(default_factory=dict)
+    known: dict[tuple[str, int], MutantVerdict] = field(default_factory=dict)
 
-    def find(self, site: Site) -> Verdict | None:
+    def find(self, site: Site) -> MutantVerdict | None:
         verdict = self.known.get((site.module, site.number))
         return verdict if verdict is not None and verdict.site == site else None
 
@@ -49,12 +49,12 @@ class Kept:
         for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else ():
             kept = json.loads(line)
             site = Site(**kept["site"])
-            found = Found(*kept["found"]) if kept["found"] else None
+            found = Killer(*kept["found"]) if kept["found"] else None
             if found is not None or [self.tests_key, self.first, self.seeds] == kept["hunters"]:
-                verdict = Verdict(site, found, kept["before"], kept["after"], kept["seconds"])
+                verdict = MutantVerdict(site, found, kept["before"], kept["after"], kept["seconds"])
                 self.known[site.module, site.number] = verdict
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: MutantVerdict) -> None:
         site = {name: getattr(verdict.site, name) for name in Site.__slots__}
         line = {
             "site": site,
@@ -68,26 +68,26 @@ class Kept:
             file.write(json.dumps(line) + "\n")
 
 
-def kept(tree: Tree, folder: Path, first: int, seeds: int) -> Kept:
-    found = Kept(folder / f"mutants-{tree.source_key}.jsonl", tree.all_tests_key, first, seeds)
-    found.load()
-    return found
+def load_stored_verdicts(tree: SourceTree, folder: Path, first: int, seeds: int) -> StoredVerdicts:
+    stored = StoredVerdicts(folder / f"mutants-{tree.source_key}.jsonl", tree.all_tests_key, first, seeds)
+    stored.load()
+    return stored
 
 
-def row(tree: Tree, number: int, verdict: Verdict) -> str:
+def verdict_row(tree: SourceTree, number: int, verdict: MutantVerdict) -> str:
     site, found = verdict.site, verdict.found
     killer = "survived" if found is None else f"{found.by} {found.name}"
     if found is not None and found.by == "seed":
-        killer += f" {found.said}"
-    return f"{number:>4} {_place(tree, site)} {site.function} ({site.what}) {killer}"
+        killer += f" {found.message}"
+    return f"{number:>4} {_location(tree, site)} {site.function} ({site.what}) {killer}"
 
 
-def conclude(tree: Tree, verdicts: Sequence[Verdict]) -> int:
+def print_summary(tree: SourceTree, verdicts: Sequence[MutantVerdict]) -> int:
     """Print the survivors and the sum; how many survived that are not known to be equivalent."""
     survivors = [verdict for verdict in verdicts if verdict.found is None]
     for verdict in survivors:
         site = verdict.site
-        click.echo(f"survived {_place(tree, site)} {site.function} ({site.what}, nth {site.nth})")
+        click.echo(f"survived {_location(tree, site)} {site.function} ({site.what}, nth {site.nth})")
         click.echo(f"-  {verdict.before}\n+  {verdict.after}")
     counts = Counter(verdict.found.by for verdict in verdicts if verdict.found)
     killed = sum(counts[kind] for kind in KINDS)
@@ -100,6 +100,6 @@ def conclude(tree: Tree, verdicts: Sequence[Verdict]) -> int:
     return len(survivors)
 
 
-def _place(tree: Tree, site: Site) -> str:
+def _location(tree: SourceTree, site: Site) -> str:
     path = tree.path(site.module)
     return f"{path.relative_to(tree.root or tree.package.parent)}:{site.line}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.cli.simulate.drawn.child_process import Answer
+from tidelog.cli.simulate.drawn.child_process import AnswerFile
 
 MEASURED_S = 240
 """A test that takes longer while it is measured ends the measurement."""
@@ -18,7 +18,7 @@ reached: set[str] = set()
 class Measuring:
     """Seconds and blocks of each test that passes."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AnswerFile) -> None:
         self._answer = answer
         self._imported: list[str] = []
         self._tests: dict[str, tuple[float, list[str]]] = {}
@@ -53,7 +53,7 @@ class Killing:
     """`limits`: the tests to run, file by file in this order, and the seconds that each may take. In a file they keep
     their own order, for they may share what earlier ones have changed."""
 
-    def __init__(self, limits: Mapping[str, int], answer: Answer) -> None:
+    def __init__(self, limits: Mapping[str, int], answer: AnswerFile) -> None:
         self._limits = limits
         self._answer = answer
         files = dict.fromkeys(name.partition("::")[0] for name in limits)

@@ -11,8 +11,8 @@ from click import ClickException
 
 from tidelog.cli.long_running import Show
 from tidelog.cli.simulate.drawn.child_process import run_child
-from tidelog.cli.simulate.drawn.source_tree import TEST_FOLDERS, Tree, this_tree
-from tidelog.cli.simulate.process_pool import ordered
+from tidelog.cli.simulate.drawn.source_tree import TEST_FOLDERS, SourceTree, this_tree
+from tidelog.cli.simulate.process_pool import run_in_order
 from tidelog.sim.mutants.drawn.drawing import Site
 from tidelog.sim.mutants.drawn.importing import name_of
 
@@ -23,7 +23,7 @@ LEAST_LIMIT_S, LIMIT_TIMES = 20, 10
 
 
 @dataclass(slots=True)
-class Reach:
+class ReachedBlocks:
     """`tests`: seconds of each test; `by_block`: the tests that reach a block; `imported`: blocks that ran while tests
     were imported, which any test may depend on."""
 
@@ -68,7 +68,7 @@ def limit(seconds: float) -> int:
     return max(LEAST_LIMIT_S, ceil(LIMIT_TIMES * seconds))
 
 
-def measured(tree: Tree, keep: Path, workers: int, show: Show) -> list[Path]:
+def measured(tree: SourceTree, keep: Path, workers: int, show: Show) -> list[Path]:
     """The files of what each folder's tests reach; what is not there yet is measured."""
     assert tree.root is not None
     paths = {
@@ -76,14 +76,14 @@ def measured(tree: Tree, keep: Path, workers: int, show: Show) -> list[Path]:
     }
     missing = [(folder, str(path)) for folder, path in paths.items() if not path.exists()]
     show(f"measuring which tests reach what: {len(missing)} folders")
-    for number, _ in enumerate(ordered(_measure, iter(missing), workers), 1):
+    for number, _ in enumerate(run_in_order(_measure, iter(missing), workers), 1):
         show(f"measuring which tests reach what: {number} of {len(missing)} folders")
     return [*paths.values()]
 
 
 @cache
-def read(paths: tuple[Path, ...]) -> Reach:
-    reach = Reach()
+def read(paths: tuple[Path, ...]) -> ReachedBlocks:
+    reach = ReachedBlocks()
     for path in paths:
         reach.add(path)
     return reach

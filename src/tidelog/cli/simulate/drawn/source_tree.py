@@ -18,7 +18,7 @@ NOT_HASHED = ("cli/", "sim/mutants/", "spark/")
 
 
 @dataclass(frozen=True)
-class Tree:
+class SourceTree:
     """`package` is the folder of `tidelog`; `root` that of the checkout, None where there are no tests."""
 
     package: Path
@@ -73,13 +73,13 @@ def mirror(module: str) -> str:
 
 
 @cache
-def this_tree() -> Tree:
+def this_tree() -> SourceTree:
     """The tree that this process runs; its tests count where pytest is there, too."""
     assert tidelog.__file__ is not None
     package = Path(tidelog.__file__).parent
     root = package.parent.parent
     has_tests = (root / "tests" / "conftest.py").exists() and find_spec("pytest") is not None
-    return Tree(package, root if has_tests else None)
+    return SourceTree(package, root if has_tests else None)
 
 
 def _digest(base: Path, paths: list[Path]) -> str:
