@@ -1,9 +1,10 @@
-"""The main job: 336,776 real flights through three broker processes whose leaders are killed, into Spark, complete.
+"""Sends 336,776 real flights through three broker processes, kills leaders, and checks that Spark reads every flight.
 
-Sending (confluent-kafka, acks=all, idempotent) and reading (a Structured Streaming query) run side by side. At one and
-at two thirds of the acknowledgements, with a batch open, the leader of a partition is killed with SIGKILL; `tidelog up`
-restarts it. The pipeline flights reads the same topic and writes hours to another, exactly once. In the end Spark's
-table and the hours are compared with the input row by row. The last line tells; exit 0 only for ok.
+The producer (confluent-kafka, acks=all, idempotent) and the reader (a Structured Streaming query) run concurrently.
+After one third and two thirds of the acknowledgements, with a batch in flight, the demo kills the leader of a partition
+with SIGKILL; `tidelog up` restarts it. The pipeline flights reads the same topic and writes hours to another topic,
+exactly once. Finally Spark's table and the hours are compared with the input row by row. The last line is the verdict,
+and the exit status is 0 only for ok.
 """
 
 import argparse
@@ -35,13 +36,13 @@ KILLS = 2
 OPEN_RECORDS = 500
 OPEN_WITHIN_S = 0.2
 AHEAD, AHEAD_SHARE = 80_000, 4
-"""Sending waits for Spark so many rows ahead, or this part of all, so that both are at work when leaders die."""
+"""How many rows, or which fraction of all, the producer may be ahead of Spark: both must run when leaders die."""
 ENDS_WITHIN_S = 300
 LAST_LINES = 40
 
 
 class Cluster:
-    """`tidelog up` on free ports in a fresh folder, its children restarted when they die."""
+    """`tidelog up` on free ports in a new folder; it restarts brokers that die."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,7 +50,7 @@ class Cluster:
         command = [sys.executable, "-m", "tidelog.cli.main", "up", "--brokers", str(BROKERS), "--restart"]
         command += ["--data", str(folder), "--port", "0"]
         with self._log.open("wb") as log:
-            # A group of its own: Ctrl-C is for the demo, which stops its cluster.
+            # A separate process group: Ctrl-C must reach only the demo, which then stops its cluster.
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0)
         self.bootstrap = ""
 
@@ -78,8 +79,10 @@ class Cluster:
 
 
 class Sending:
-    """Every row as JSON keyed by tail number, on a thread of its own, at most `AHEAD` rows before the table; what was
-    acknowledged is counted."""
+    """Sends every row as JSON keyed by tail number, on its own thread, at most `AHEAD` rows ahead of the table.
+
+    Counts the acknowledgements.
+    """
 
     def __init__(self, bootstrap: str, rows: list[Row]) -> None:
         self._rows = rows
@@ -87,7 +90,7 @@ class Sending:
         self.sent = 0
         self.acknowledged = 0
         self.stored = 0
-        """Rows in the table, as `run` tells."""
+        """Rows in the table; set by `_progress`."""
         self.ends = False
         self.failed: Counter[str] = Counter()
         self._producer = Producer(
@@ -115,7 +118,7 @@ class Sending:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave what is not sent; nothing happens where all is."""
+        """Stop sending; does nothing if everything is sent."""
         self.ends = True
         if self._thread.ident is not None:
             self._thread.join()
@@ -154,7 +157,7 @@ def leaders(admin: AdminClient) -> dict[int, int]:
 
 
 def kill_a_leader(cluster: Cluster, sending: Sending, partition: int, admin: AdminClient, show: Show) -> bool:
-    """Whether it was done: only with records sent and not acknowledged, whose batches are open on the leader."""
+    """Kill the partition's leader if records are in flight, sent and not acknowledged; return whether it was killed."""
     leader = leaders(admin)[partition]
     until = time.monotonic() + OPEN_WITHIN_S
     while sending.open_records < OPEN_RECORDS:
@@ -167,7 +170,7 @@ def kill_a_leader(cluster: Cluster, sending: Sending, partition: int, admin: Adm
 
 
 class Demo:
-    """The parts, and what became of the rows: what `verdict` says."""
+    """The parts of the demo, and the counts of rows that `verdict` reports."""
 
     def __init__(self, folder: Path, show: Show, count: int | None) -> None:
         self._folder = folder
@@ -185,7 +188,7 @@ class Demo:
         cluster = self._cluster = Cluster(self._folder / "cluster")
         engine = self._engine = Engine(self._folder / "spark.log")
         rows = self._rows = flights(self._count)
-        show.say(f"{len(rows):,} flights read")
+        show.say(f"{len(rows):,} flights loaded")
         cluster.wait_ready()
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         topic = NewTopic(TOPIC, PARTITIONS, BROKERS, config={"min.insync.replicas": "2"})
@@ -196,22 +199,22 @@ class Demo:
         sending.start()
         table = Table(engine, self._folder, cluster.bootstrap, TOPIC)
         hours = Hours(engine, self._folder, cluster.bootstrap, TOPIC)
-        show.say("Spark reads: the rows to a table, the hours of carriers and airports to a topic")
+        show.say("Spark writes the rows to a table, and the hours by carrier and airport to a topic")
         self._send_all(cluster, sending, table, admin)
-        show.say("everything is sent; Spark reads the rest")
+        show.say("all flights sent; Spark reads the rest")
         table.finish(ENDS_WITHIN_S, lambda: self._progress(sending, table))
         self._stored, self._lost, self._duplicated = table.compare(rows)
         hours.finish(ENDS_WITHIN_S, lambda: None)
         same, self._wrong, more = hours.compare(rows)
         self._wrong += more
         show.delays(hours.most_delayed(10))
-        show.say(f"{same:,} hours of carriers and airports in the topic are the input's, {self._wrong} are not")
+        show.say(f"hours by carrier and airport in the topic: {same:,} match the input, {self._wrong} do not")
 
     def _send_all(self, cluster: Cluster, sending: Sending, table: Table, admin: AdminClient) -> None:
         deadline = time.monotonic() + ENDS_WITHIN_S
         while sending.is_under_way:
             if time.monotonic() > deadline:
-                raise Failed(f"not everything is sent after {ENDS_WITHIN_S} s")
+                raise Failed(f"sending did not finish within {ENDS_WITHIN_S} s")
             self._progress(sending, table)
             if self._kills < KILLS and sending.acknowledged >= (self._kills + 1) * len(self._rows) // (KILLS + 1):
                 self._kills += kill_a_leader(cluster, sending, self._kills, admin, self._show)
@@ -224,7 +227,7 @@ class Demo:
         self._show.progress(sending.sent, sending.acknowledged, sending.stored, len(self._rows))
 
     def explain(self, error: BaseException) -> None:
-        """Why there is no end, on stderr, with what the others said last."""
+        """Print the error on stderr, after the last log lines of the cluster and of Spark."""
         if isinstance(error, KeyboardInterrupt):
             print("demo: interrupted", file=sys.stderr)
             return
@@ -244,14 +247,14 @@ class Demo:
         return f"{line} duplicated {self._duplicated} kills {self._kills} {'ok' if ok else 'FAILED'}", ok
 
     def stop(self) -> None:
-        """Spark before its brokers, or its queries would look for them."""
+        """Stop Spark before the brokers, or its queries would retry against dead brokers."""
         for part in (self._sending, self._engine, self._cluster):
             if part is not None:
                 part.stop()
 
 
 def interrupted(*_: object) -> None:
-    """Only once: what is left to do then is stopping."""
+    """Raise KeyboardInterrupt once, and ignore further signals while the demo stops."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -277,7 +280,7 @@ def main() -> int:
         demo = Demo(Path(folder), show, count)
         try:
             demo.run()
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  told, and then the rest is stopped
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  reported; then everything is stopped
             show.close()
             demo.explain(error)
         finally:

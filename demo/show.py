@@ -1,4 +1,4 @@
-"""What a person sees: a bar on a terminal, plain lines in a pipe, and each change of a leader or an in-sync set."""
+"""Shows progress: a bar on a terminal, plain lines in a pipe, and each change of a leader or an in-sync set."""
 
 import sys
 import threading
@@ -16,16 +16,16 @@ from tidelog.wire.messages.topics.describe_topic_partitions import DescribeTopic
 
 LOOK_EVERY_S = 0.1
 STEP = 10
-"""Percent between two plain lines."""
+"""The percentage between two plain lines."""
 
 
 class Show:
-    """Everything that is printed before the last line."""
+    """Prints everything before the last line."""
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
         self._began = time.monotonic()
-        self._told = -1
+        self._shown_percent = -1
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
         self._bar: Progress | None = None
@@ -49,12 +49,12 @@ class Show:
                 self._bar.update(task, completed=done, total=total)
             return
         percent = (acknowledged + stored) * 50 // total // STEP * STEP
-        if percent > self._told:
-            self._told = percent
+        if percent > self._shown_percent:
+            self._shown_percent = percent
             self.say(f"sent {sent:,}  acknowledged {acknowledged:,}  in the table {stored:,}")
 
     def watch(self, bootstrap: str, topic: str) -> None:
-        """Tell every change of leader, epoch and in-sync set, as any broker tells it."""
+        """Print every change of leader, epoch and in-sync set that a broker reports."""
         self._watcher = threading.Thread(target=self._watch, args=(bootstrap, topic), daemon=True)
         self._watcher.start()
 
@@ -68,9 +68,9 @@ class Show:
                 except (ApiError, OSError):
                     continue
                 for state in answer.topics[0].partitions:
-                    self._tell_change(topic, known, state)
+                    self._print_change(topic, known, state)
 
-    def _tell_change(self, topic: str, known: dict[int, tuple[int, int, list[int]]], state: Any) -> None:
+    def _print_change(self, topic: str, known: dict[int, tuple[int, int, list[int]]], state: Any) -> None:
         new = (state.leader_id, state.leader_epoch, sorted(state.isr_nodes))
         old = known.get(state.partition_index)
         known[state.partition_index] = new

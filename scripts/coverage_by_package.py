@@ -1,4 +1,4 @@
-"""Prints a table of line and branch coverage, a row for each package, from what `coverage json` wrote.
+"""Prints a table of line and branch coverage with a row per package, from the output of `coverage json`.
 
 .venv/bin/python scripts/coverage_by_package.py FILE
 """
@@ -15,7 +15,7 @@ COLUMNS = {
 
 
 def by_package(files: dict[str, dict]) -> dict[str, Counter[str]]:
-    """Package of tidelog → the sums of its files' figures."""
+    """Map each package of tidelog to the sums of its files' counts."""
     found: dict[str, Counter[str]] = {}
     for name, file in files.items():
         parts = PurePath(name).parts
@@ -26,8 +26,8 @@ def by_package(files: dict[str, dict]) -> dict[str, Counter[str]]:
     return dict(sorted(found.items()))
 
 
-def share(covered: int, there: int) -> str:
-    return f"{100 * covered / there:.2f}" if there else "-"
+def share(covered: int, total: int) -> str:
+    return f"{100 * covered / total:.2f}" if total else "-"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/*.png: steps of the lab's stories, as Chromium shows their pages.
+"""Draws docs/pictures/*.png: steps of the lab's stories, as Chromium renders their pages.
 
 .venv/bin/python scripts/lab_pictures.py
 """
@@ -17,7 +17,7 @@ PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 
 
 class Picture(NamedTuple):
-    """A step of a story as `tidelog lab run STORY FLAGS… --html FILE` shows it."""
+    """A step of the page that `tidelog lab run STORY FLAGS… --html FILE` writes."""
 
     name: str
     story: str
@@ -39,7 +39,7 @@ TABLE = (
 def draw(picture: Picture, folder: Path, page: Page) -> None:
     file = folder / f"{picture.name}.html"
     if run(["lab", "run", picture.story, *picture.flags, "--html", str(file)]):
-        sys.exit(f"{picture.story} could not be told")
+        sys.exit(f"{picture.story} could not be played")
     page.set_viewport_size({"width": picture.width, "height": 600})
     page.goto(f"file://{file}#step={picture.step}")
     page.add_style_tag(content="#controls, #legend, #all, header { display: none } body { padding-bottom: 1rem }")

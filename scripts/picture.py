@@ -1,4 +1,4 @@
-"""Draws docs/status.svg: what `tidelog status --watch` shows of three brokers, one of them killed between records.
+"""Draws docs/status.svg: the output of `tidelog status --watch` for three brokers, one of them killed between records.
 
 .venv/bin/python scripts/picture.py
 """
@@ -32,7 +32,7 @@ def main() -> None:
         with Admin(cluster.bootstrap) as admin:
             console.print(rich_table(replica_states(admin, "flights")))
     drawn = console.export_svg(title="tidelog status --watch")
-    drawn = re.sub(r"@font-face \{.*?\}\n|<!--.*?-->", "", drawn, flags=re.DOTALL)  # nothing is fetched to see it
+    drawn = re.sub(r"@font-face \{.*?\}\n|<!--.*?-->", "", drawn, flags=re.DOTALL)  # load no web fonts
     lines = [line.rstrip() for line in drawn.replace("Fira Code, ", "").splitlines()]
     PICTURE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

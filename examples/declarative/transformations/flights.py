@@ -1,4 +1,7 @@
-"""Flights from a topic to tables, and to topics through the sink. TIDELOG_BOOTSTRAP names the cluster."""
+"""Reads flights from a topic and writes them to tables, and to topics through the sink.
+
+TIDELOG_BOOTSTRAP is the cluster's bootstrap address.
+"""
 
 import os
 
@@ -20,11 +23,11 @@ records = (
     .option("startingOffsets", "earliest")
     .load()
 )
-# Not in a function of the graph: transformWithState looks at its input's columns, which Spark refuses there.
+# Not inside a function of the graph: transformWithState analyzes its input's columns, which Spark forbids there.
 found = flights.outcomes(records, flights.weather_table(spark), results=RESULTS, dead=DEAD, delay="2 days")
 
 
-@dp.table(comment="Closed hours and records that are in none of them, as they go to topics")
+@dp.table(comment="Closed hours, and the records that are in no hour, as they are written to topics")
 def outcomes() -> DataFrame:
     return found
 
@@ -35,7 +38,7 @@ def delays() -> DataFrame:
     return spark.readStream.table("outcomes").where(f.col("topic") == RESULTS).select(row).select("row.*")
 
 
-@dp.materialized_view(comment="The carriers, those with the longest delays first")
+@dp.materialized_view(comment="The carriers, longest mean delay first")
 def carriers() -> DataFrame:
     mean = f.sum("arrival_delay") / f.sum("arrived")
     sums = spark.read.table("delays").groupBy("carrier")
