@@ -143,13 +143,13 @@ class Event(NamedTuple):
 
 
 CONTROLLER = -2
-"""The target of an `Ask` that means whoever leads the cluster now."""
+"""The target of a `PeerRequest` to the present controller."""
 
 UNATTENDED = "nobody"
-"""The owner of an `Ask` whose answer nobody waits for."""
+"""The owner of a `PeerRequest` whose answer is ignored."""
 
 
-class Ask(NamedTuple):
+class PeerRequest(NamedTuple):
     """Send a request to a broker (or the CONTROLLER) and give the answer to `owner` by `token`.
 
     `node.peers` carries it out; an answer that cannot come is handed down as None.
@@ -192,7 +192,7 @@ Effect = (
     | Store
     | Stop
     | Event
-    | Ask
+    | PeerRequest
     | Reply
     | Append
 )

@@ -75,7 +75,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         broker_epoch=7,
         cluster_id="cluster-id",
         config=config,
-        topics_asked_for={},
+        topics_requested={},
         image=found or image(),
         replicas=FakeReplicas(),
         controller=FakeController(),

@@ -12,7 +12,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
-from tidelog.effects import Ask, Event, Reply, Store
+from tidelog.effects import Event, PeerRequest, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Time
 from tidelog.ports import Create, StoreResult
@@ -104,7 +104,7 @@ class FakeBroker:
             match effect:
                 case Store(token, operations):
                     self.cluster.stores.append((self, self.controller, token, operations, self.session))
-                case Ask(target, request, owner, token):
+                case PeerRequest(target, request, owner, token):
                     assert owner == "controller"
                     self.cluster.messages.append((self, self.controller, target, request, token))
                 case Reply(token, response):
@@ -129,7 +129,7 @@ class FakeBroker:
             if isinstance(request, UpdateMetadataRequest):
                 self.image.apply(request)
                 self.image.check_invariants()
-                self.drop_strays()
+                self.delete_stray_replicas()
                 return UpdateMetadataResponse()
             return self.delete_replicas(request)
         return self.tell_log_ends(request)
@@ -175,7 +175,7 @@ class FakeBroker:
                 self.deleted.append(key)
         return StopReplicaResponse(partition_errors=errors)
 
-    def drop_strays(self):
+    def delete_stray_replicas(self):
         """Replicas that a newer state gives to others."""
         for key in list(self.log_ends):
             known = self.image.partition(*key)

@@ -320,7 +320,7 @@ def test_a_broker_that_knows_a_later_controller_makes_this_one_look_whether_it_s
     session.apply([Write(tree.CONTROLLER_EPOCH, b"9", node.version)])
     cluster.brokers[1].controller_epoch = 9
     active = leader.controller.active
-    active.term.pushes.tell_roles([partition], only=1)
+    active.term.pushes.push_roles([partition], only=1)
     leader.run(leader.controller.wake(cluster.now))
     cluster.settle()
     assert leader.controller.active is not active

@@ -55,7 +55,7 @@ def test_a_log_that_was_cut_is_dirty_again_from_there_on_in_the_next_life_too():
     for number in range(20):
         broker.produce(f"old {number}")
     broker.partition().log.cleaned_to = 15
-    broker.node.upkeep.upkeep.note_compaction()
+    broker.node.upkeep.jobs.note_compaction()
     broker.partition().truncate_to(5)
     broker.node.replicas.truncated = True
     broker.lead(**ALONE, epoch=1, partition_epoch=1)

@@ -5,7 +5,7 @@ import pytest
 from tests.node.one_broker import TOPIC_ID, OneBroker, values
 from tidelog.controller import tree
 from tidelog.errors import DiskFull, ErrorCode
-from tidelog.node.upkeep.disk_space import LOOK_EVERY_MS
+from tidelog.node.upkeep.disk_space import CHECK_EVERY_MS
 from tidelog.ports import Children
 from tidelog.sim.faults import Fault
 from tidelog.wire import codec
@@ -62,7 +62,7 @@ def test_even_what_would_fit_is_refused_until_there_is_room_again():
     assert broker.produced(broker.produce("m")) == REFUSED
     broker.disk.capacity = None
     assert broker.produced(broker.produce("m")) == REFUSED
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     assert kinds(broker) == ["folder.full", "folder.room"]
     assert broker.produced(broker.produce("m")) == (0, 1)
     assert not any(name.startswith("/data/.tidelog") for name in broker.disk.names)
@@ -74,10 +74,10 @@ def test_a_folder_is_looked_at_once_a_second_and_only_while_it_is_full():
     looks = []
     usage = broker.disk.usage
     broker.disk.usage = lambda folder: looks.append(folder) or usage(folder)
-    broker.passes(10 * LOOK_EVERY_MS)
+    broker.passes(10 * CHECK_EVERY_MS)
     assert 9 <= len(looks) <= 10
     broker.disk.capacity = None
-    broker.passes(10 * LOOK_EVERY_MS)
+    broker.passes(10 * CHECK_EVERY_MS)
     assert len(looks) <= 11
 
 
@@ -85,15 +85,15 @@ def test_a_folder_that_is_full_again_is_looked_at_a_second_later():
     broker = filled(alone())
     broker.produce(BIG)
     broker.disk.capacity = None
-    broker.passes(5 * LOOK_EVERY_MS)
+    broker.passes(5 * CHECK_EVERY_MS)
     assert kinds(broker) == ["folder.full", "folder.room"]
     filled(broker)
     broker.produce(BIG)
     looks = []
     broker.disk.usage = lambda folder: looks.append(folder) or (0, 0)
-    broker.passes(LOOK_EVERY_MS - 1)
+    broker.passes(CHECK_EVERY_MS - 1)
     assert looks == []
-    broker.passes(LOOK_EVERY_MS // 10)
+    broker.passes(CHECK_EVERY_MS // 10)
     assert looks == ["/data"]
 
 
@@ -104,7 +104,7 @@ def test_an_idempotent_producer_that_sends_again_succeeds_once():
     for _ in range(3):
         assert broker.produced(broker.produce(records=idempotent(1))) == REFUSED
     broker.disk.capacity = None
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     assert broker.produced(broker.produce(records=idempotent(1))) == (0, 2)
     assert broker.produced(broker.produce(records=idempotent(1))) == (0, 2)
     assert broker.partition().log.log_end_offset == 3
@@ -121,7 +121,7 @@ def test_a_segment_that_cannot_be_rolled_is_rolled_later(operation):
     assert broker.produced(broker.produce(HUGE)) == REFUSED
     assert len(log.segments) == 1
     broker.disk.faults.clear()
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     assert broker.produced(broker.produce(HUGE)) == (0, before)
     assert len(log.segments) == 2
     log.check_invariants()
@@ -136,7 +136,7 @@ def test_a_leader_elected_on_a_full_disk_serves_and_appends_nothing_without_its_
     assert partition.read(0, 1_000, 1, at_least_one=True) is not None
     assert broker.disk.read(f"{partition.log.folder}/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
     broker.disk.capacity = None
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     assert broker.produced(broker.produce("m")) == (0, 1)
     assert broker.disk.read(f"{partition.log.folder}/leader-epoch-checkpoint") == b"0\n2\n0 0\n1 1\n"
 
@@ -145,7 +145,7 @@ def test_checkpoints_that_found_no_room_are_written_once_there_is():
     broker = filled(alone(), room=0)
     broker.give("disk_full", "/data", "ENOSPC")
     broker.disk.capacity = None
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     assert b"t 0 " in broker.disk.read("/data/replication-offset-checkpoint")
 
 
@@ -169,7 +169,7 @@ def test_a_replica_that_found_no_room_is_created_when_there_is_some():
     assert broker.partition(1) is None
     assert not broker.disk.exists("/data/t-1")
     broker.disk.capacity = None
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     (told,) = broker.session.apply([Children(tree.LOG_DIR_EVENTS)]).values
     assert len(told) == 1, "the controller tells the roles again"
     broker.lead(isr=(0,), replicas=(0,), index=1)
@@ -218,7 +218,7 @@ def test_a_follower_without_room_stops_fetching_and_catches_up_later():
     broker.passes(5_000)
     assert len(fetches(broker)) == asked, "it asks for nothing that it cannot hold"
     broker.disk.capacity = None
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     (partition,) = fetches(broker)[-1].topics[0].partitions
     assert partition.fetch_offset == 1
     answer(broker, from_leader(1, BIG))
@@ -234,7 +234,7 @@ def test_what_a_full_disk_let_in_of_an_answer_is_flushed_before_it_is_told():
     broker.disk.faults.append(Fault("create", "03.log", "ENOSPC"))
     answer(broker, b"".join(from_leader(offset, HUGE) for offset in range(5)))
     broker.disk.faults.clear()
-    broker.passes(2 * LOOK_EVERY_MS)
+    broker.passes(2 * CHECK_EVERY_MS)
     partition = broker.partition()
     assert (partition.log.log_end_offset, partition.durable_end) == (3, 0)
     asked = len(fetches(broker))

@@ -168,8 +168,8 @@ def test_a_store_that_does_not_know_is_asked_again():
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_before_the_first_controller_nobody_is_obeyed(kind):
     order = PushOrder(lambda *_: None, Controller(0, BrokerConfig({}), entropy=bytes))
-    assert order.take(kind(controller_epoch=0)) == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert order.take(kind(controller_epoch=1)) == ErrorCode.UNKNOWN_CONTROLLER_ID
+    assert order.accept(kind(controller_epoch=0)) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert order.accept(kind(controller_epoch=1)) == ErrorCode.UNKNOWN_CONTROLLER_ID
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

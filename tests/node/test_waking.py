@@ -59,7 +59,7 @@ def test_a_late_answer_of_the_broker_to_itself_is_handed_down_in_the_same_turn()
     wanted = FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=0, partition_max_bytes=1_000)
     topic = FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])
     request = FetchRequest(max_wait_ms=50, min_bytes=1, topics=[topic])
-    broker.node.dispatch.ask_self(1, 17, request, OWNER, TOKEN, broker.now)
+    broker.node.dispatch.send_to_self(1, 17, request, OWNER, TOKEN, broker.now)
     broker.give("wake")
     assert heard == []
     broker.passes(50)

@@ -105,7 +105,7 @@ class Broker(Protocol):
     def config(self) -> BrokerConfig: ...
 
     @property
-    def topics_asked_for(self) -> dict[str, int]:
+    def topics_requested(self) -> dict[str, int]:
         """Topics that the controller was asked to create a moment ago, and when (monotonic ms)."""
         ...
 
@@ -175,7 +175,7 @@ class Broker(Protocol):
         """Whether a request comes from the present controller, is meant for this life of the broker, and is newer than
         all that were taken; then it is taken."""
 
-    def take_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Pending:
+    def apply_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Pending:
         """Lead and follow as told, once the configuration of every new topic is read."""
 
     def stop_replica(
@@ -185,13 +185,13 @@ class Broker(Protocol):
     def sync_folders(self) -> ErrorCode:
         """Make the going of deleted replicas last: a power loss would bring them back, and nobody would miss them."""
 
-    def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
+    def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
 
     def move_replica(self, partition: TopicPartition, folder: str) -> None:
         """To another log folder of this broker, or, where it is not here yet, have it created there. ApiError with
         Kafka's code; DiskFailed."""
 
-    def disk_refused(self, failure: DiskFailed) -> None:
+    def disk_failed(self, failure: DiskFailed) -> None:
         """A log folder refused: its partitions go offline, or, where it is full, take nothing more for now."""
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
@@ -215,18 +215,18 @@ class Throttles(Protocol):
 class ProducerIds(Protocol):
     """Where ids of idempotent producers come from: blocks taken from the metadata tree."""
 
-    def give(self) -> int | None:
+    def next_id(self) -> int | None:
         """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
 
-    def fill(self) -> None:
+    def fetch_block(self) -> None:
         """Fetch a block, unless that is under way."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether `give` gives one now."""
+        """Whether `next_id` returns one now."""
 
 
-class Question(Protocol):
+class VerificationRequest(Protocol):
     """A question to a transaction's coordinator; Signal(("verified", producer id)) tells when it is answered."""
 
     def code(self, partition: TopicPartition) -> ErrorCode:
@@ -239,7 +239,7 @@ class Verification(Protocol):
     def is_busy(self, producer_id: int) -> bool:
         """Whether a question about this producer is open; its requests wait, so that they keep their order."""
 
-    def ask(
+    def request(
         self,
         transactional_id: str,
         producer_id: int,
@@ -247,7 +247,7 @@ class Verification(Protocol):
         partitions: Iterable[TopicPartition],
         *,
         verify_only: bool,
-    ) -> Question:
+    ) -> VerificationRequest:
         """Without `verify_only` the partitions are in the transaction from the answer on."""
 
 

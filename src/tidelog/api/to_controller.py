@@ -6,7 +6,7 @@ Seven APIs are handed over as they are, so `submit` is their handler in `registr
 from typing import Any
 
 from tidelog.api.context import PENDING, Context, Pending
-from tidelog.effects import CONTROLLER, UNATTENDED, Ask
+from tidelog.effects import CONTROLLER, UNATTENDED, PeerRequest
 
 
 def submit(request: Any, context: Context) -> Pending:
@@ -21,4 +21,4 @@ def submit(request: Any, context: Context) -> Pending:
 
 def send(request: Any, context: Context) -> None:
     """Ask the controller for something and do not wait for the answer."""
-    context.effects.append(Ask(CONTROLLER, request, UNATTENDED, 0))
+    context.effects.append(PeerRequest(CONTROLLER, request, UNATTENDED, 0))

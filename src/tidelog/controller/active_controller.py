@@ -249,18 +249,18 @@ class ActiveController:
         lost = [
             p for p in partitions if errors.get(p.name) == ErrorCode.KAFKA_STORAGE_ERROR and broker not in p.offline
         ]
-        is_told = term.journal.has("lost replicas")
+        is_pending = term.journal.has("lost replicas")
         if lost:
             term.run("lost replicas", lambda: lose_replicas(term, self.logs, live, lost), urgent=True)
-        found = [p for p in partitions if p.name not in errors and (is_told or broker in p.offline)]
+        found = [p for p in partitions if p.name not in errors and (is_pending or broker in p.offline)]
         if found:
             term.run("found replicas", lambda: find_replicas(term, self.logs, live, found), urgent=True)
 
     def _send(self) -> None:
         for source in (self.term.pushes, self.logs):
-            asks = source.take(self.term.now.mono, self.last_token + 1)
-            self.last_token += len(asks)
-            self.out += asks
+            requests = source.take(self.term.now.mono, self.last_token + 1)
+            self.last_token += len(requests)
+            self.out += requests
 
     def _finish(self, command: Command, answer: Any) -> None:
         if command.name in ("load", "rebalance"):

@@ -17,13 +17,13 @@ from tidelog.errors import InvalidOption
 _OPTIONS: Mapping[str, type[Options]] = {"topics": TopicConfig, "brokers": BrokerConfig, "groups": GroupConfig}
 
 
-def read_values(place: str, data: bytes) -> dict[str, str]:
-    """`place` is "topics/T", "brokers/N", …"""
+def read_values(entity: str, data: bytes) -> dict[str, str]:
+    """The values of the entity ("topics/T", "brokers/N", …), without those that are not valid."""
     try:
         given = tree.parse_config(data)
     except tree.UNREADABLE:
         return {}
-    options = _OPTIONS.get(place.partition("/")[0])
+    options = _OPTIONS.get(entity.partition("/")[0])
     texts = {name: text for name, text in given.items() if isinstance(name, str) and isinstance(text, str)}
     return texts if options is None else {name: text for name, text in texts.items() if _allowed(options, name, text)}
 

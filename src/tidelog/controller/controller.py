@@ -72,7 +72,7 @@ class Controller:
         assert broker_epoch >= 0, "only a registered broker may lead"
         self.now = now
         self.session = session
-        self._inquire()
+        self._read_controller()
         return self._drain()
 
     def handle(self, token: int, request: Any, now: Time) -> list[Effect]:
@@ -95,7 +95,7 @@ class Controller:
     def store_event(self, path: str, now: Time) -> list[Effect]:
         self.now = now
         if path in (tree.CONTROLLER, "/"):
-            self._inquire()
+            self._read_controller()
         if self.active is not None:
             self.active.store_event(path, now)
         return self._drain()
@@ -128,7 +128,7 @@ class Controller:
     def wake(self, now: Time) -> list[Effect]:
         self.now = now
         if self.retry_at is not None and now.mono >= self.retry_at:
-            self._inquire()
+            self._read_controller()
         if self.active is not None:
             self.active.wake(now)
         return self._drain()
@@ -143,16 +143,16 @@ class Controller:
         self.waiting[self.last_token] = resume
         self.out.append(Store(self.last_token, operations))
 
-    def _inquire(self) -> None:
+    def _read_controller(self) -> None:
         """Who is it? One inquiry at a time; the watch makes every later change known."""
         self.retry_at = None
         if not self.waiting:
             paths = (tree.CONTROLLER, tree.CONTROLLER_EPOCH)
-            self._store([Watch(tree.CONTROLLER), *(Read(path) for path in paths)], self._found)
+            self._store([Watch(tree.CONTROLLER), *(Read(path) for path in paths)], self._controller_read)
             return
         self.retry_at = self.now.mono + RETRY_MS
 
-    def _found(self, result: StoreResult) -> None:
+    def _controller_read(self, result: StoreResult) -> None:
         if result.outcome != "ok":
             self.retry_at = self.now.mono + RETRY_MS
             return
@@ -162,7 +162,7 @@ class Controller:
         if not isinstance(node, Node):
             self.leader_id = -1
             self._resign("its node is gone")
-            self._stand(epoch)
+            self._try_to_lead(epoch)
             return
         self.leader_id = tree.parse_controller(node.data)
         if node.session != self.session:
@@ -170,7 +170,7 @@ class Controller:
         elif self.active is None:
             self._lead(epoch)
 
-    def _stand(self, epoch: Node) -> None:
+    def _try_to_lead(self, epoch: Node) -> None:
         """Create the node and raise the epoch, both or none."""
         data = tree.format_controller(self.broker_id, self.now.wall)
         raised = tree.parse_controller_epoch(epoch.data) + 1
@@ -179,12 +179,12 @@ class Controller:
                 Create(tree.CONTROLLER, data, ephemeral=True),
                 Write(tree.CONTROLLER_EPOCH, tree.format_controller_epoch(raised), epoch.version),
             ],
-            self._stood,
+            self._tried_to_lead,
         )
 
-    def _stood(self, result: StoreResult) -> None:
+    def _tried_to_lead(self, result: StoreResult) -> None:
         if result.outcome != "ok":
-            self._inquire()
+            self._read_controller()
             return
         epoch = result.values[1]
         assert isinstance(epoch, Node)
@@ -226,4 +226,4 @@ class Controller:
         self.out += active.drain()
         if active.deposed:
             self._resign("another controller was elected")
-            self._inquire()
+            self._read_controller()

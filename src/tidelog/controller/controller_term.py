@@ -47,7 +47,7 @@ class ControllerTerm:
     def __repr__(self) -> str:
         return f"ControllerTerm(epoch={self.epoch} {self.cluster} {self.journal})"
 
-    def tell(self, kind: str, level: str = "info", **fields: Any) -> None:
+    def report(self, kind: str, level: str = "info", **fields: Any) -> None:
         self.effects.append(Event(kind, fields, level))
 
     def run(
@@ -100,21 +100,21 @@ class ControllerTerm:
                 for partition, state in written
             ]
             for (partition, state), node in zip(written, nodes, strict=True):
-                self.tell_change(partition, state, why, "info" if loud else "debug")
+                self.report_change(partition, state, why, "info" if loud else "debug")
                 partition.commit(state, node.version)
                 if partition.is_moving:
                     self.arrived[partition] = None
             if roles:
-                self.pushes.tell_roles(partition for partition, _ in written)
-            self.pushes.tell_metadata(partition for partition, _ in written)
+                self.pushes.push_roles(partition for partition, _ in written)
+            self.pushes.push_metadata(partition for partition, _ in written)
         if len(changes) > LOUD:
-            self.tell("partitions.changed", count=len(changes), why=why)
+            self.report("partitions.changed", count=len(changes), why=why)
 
-    def tell_change(self, partition: Partition, state: LeadershipState, why: str, level: str) -> None:
+    def report_change(self, partition: Partition, state: LeadershipState, why: str, level: str) -> None:
         """The timeline's line; before the change is taken in."""
         old = partition.state
         topic, index = partition.name
-        self.tell(
+        self.report(
             "isr.change" if state.leader_epoch == old.leader_epoch else "partition.elected",
             level,
             topic=topic,
@@ -132,4 +132,4 @@ class ControllerTerm:
         touched = list(partitions)
         for partition in touched:
             partition.touch()
-        self.pushes.tell_metadata(touched)
+        self.pushes.push_metadata(touched)

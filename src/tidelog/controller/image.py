@@ -71,7 +71,7 @@ class ClusterImage:
         found = self.topics.get(topic)
         return found.partitions.get(partition) if found else None
 
-    def tells_of(self, office: TopicPartition, epoch: int) -> bool:
+    def has_epoch_of(self, office: TopicPartition, epoch: int) -> bool:
         """Whether it tells of the partition in this leader epoch, and so of every topic that was there before. Roles
         come before metadata: a new coordinator may not have heard of what its members subscribe to."""
         held = self.partition(*office)

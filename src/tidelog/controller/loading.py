@@ -51,7 +51,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     marked, missing, made = yield from _load_topics(term)
     term.pushes.queues.clear()
     adopt(term, brokers)
-    _tell_gone(term)
+    _report_gone(term)
     for topic in marked:
         deletions.begin(term, topic)
     yield from complete(term, missing, made)
@@ -61,9 +61,9 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     yield from begin_requested(term)
     yield from elect_as_written(term, logs)
     term.arrived = {partition: None for partition in cluster.partitions() if partition.is_moving}
-    term.pushes.tell_roles(cluster.partitions())
+    term.pushes.push_roles(cluster.partitions())
     term.loaded = True
-    term.tell(
+    term.report(
         "controller.loaded",
         epoch=term.epoch,
         brokers=sorted(cluster.brokers),
@@ -72,13 +72,13 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     )
 
 
-def _tell_gone(term: ControllerTerm) -> None:
+def _report_gone(term: ControllerTerm) -> None:
     """Brokers that in-sync sets still count on and that are not there: the controller that would have told it may have
     gone with them."""
     states = [partition.state for partition in term.cluster.partitions()]
     counted = {broker: epoch for state in states for broker, epoch in state.members.items()}
     for broker in sorted(counted.keys() - term.cluster.brokers.keys()):
-        term.tell("broker.gone", broker=broker, epoch=counted[broker])
+        term.report("broker.gone", broker=broker, epoch=counted[broker])
 
 
 def _load_topics(term: ControllerTerm) -> Steps[tuple[list[Topic], dict[str, list[int]], set[str]]]:
@@ -100,7 +100,7 @@ def _assignment(term: ControllerTerm, name: str, data: bytes) -> tree.Assignment
     try:
         return tree.parse_assignment(data)
     except tree.UNREADABLE as error:
-        term.tell("topic.unreadable", "warning", topic=name, reason=f"{type(error).__name__}: {error}")
+        term.report("topic.unreadable", "warning", topic=name, reason=f"{type(error).__name__}: {error}")
         return None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from tidelog.controller.image import FULL, INCREMENTAL, SECURITY_NUMBERS
 from tidelog.controller.state import ClusterState, LiveBroker, Partition, Topic
-from tidelog.effects import Ask
+from tidelog.effects import PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.cluster.leader_and_isr import (
@@ -42,7 +42,7 @@ Kind = Literal["roles", "metadata", "deletions"]
 
 
 class Flight(NamedTuple):
-    """The request that is out: what it told, in case it must be told again."""
+    """The request in flight, with its partitions in case it must be sent again."""
 
     token: int
     kind: Kind
@@ -81,7 +81,7 @@ class Queue:
 
 
 class Answered(NamedTuple):
-    """What an answer told: partition errors by kind of request. `failed`: the request must be sent again."""
+    """An answer: errors by partition. `failed`: the request must be sent again."""
 
     broker: int
     kind: Kind
@@ -117,7 +117,7 @@ class Pushes:
             if broker not in self.queues:
                 self.queues[broker] = Queue(broker, epoch)
 
-    def tell_roles(self, partitions: Iterable[Partition], *, only: int | None = None, created: bool = False) -> None:
+    def push_roles(self, partitions: Iterable[Partition], *, only: int | None = None, created: bool = False) -> None:
         """Tell the live replicas of these partitions, or one of them, what they are."""
         for partition in partitions:
             for broker in partition.replicas:
@@ -128,28 +128,28 @@ class Pushes:
                     if created:
                         queue.created.add(partition)
 
-    def tell_metadata(self, partitions: Iterable[Partition]) -> None:
+    def push_metadata(self, partitions: Iterable[Partition]) -> None:
         changed = dict.fromkeys(partitions)
         for queue in self.queues.values():
             if not queue.full:
                 queue.metadata.update(changed)
 
-    def tell_deletion(self, broker: int, partitions: Iterable[Partition], epoch: int = EPOCH_DURING_DELETE) -> None:
+    def push_deletion(self, broker: int, partitions: Iterable[Partition], epoch: int = EPOCH_DURING_DELETE) -> None:
         queue = self.queues.get(broker)
         if queue is not None:
             for partition in partitions:
                 queue.roles.pop(partition, None)
                 queue.deletions[partition] = epoch
 
-    def tell_removal(self, broker: int, partition: Partition) -> None:
+    def push_removal(self, broker: int, partition: Partition) -> None:
         """A reassignment took the replica away, and raised the leader epoch: should it come back, nothing that is late
         may delete it."""
-        self.tell_deletion(broker, [partition], partition.state.leader_epoch - 1)
+        self.push_deletion(broker, [partition], partition.state.leader_epoch - 1)
 
-    def take(self, now: int, token: int) -> list[Ask]:
+    def take(self, now: int, token: int) -> list[PeerRequest]:
         """The requests that may leave now; they take tokens from `token` on. These are their numbers, too: they go on
         ascending where a controller resigns and leads again in the same session, and so in the same epoch."""
-        asks: list[Ask] = []
+        asks: list[PeerRequest] = []
         for queue in self.queues.values():
             if queue.flight is not None or (queue.retry_at is not None and now < queue.retry_at):
                 continue
@@ -167,22 +167,22 @@ class Pushes:
                 first = queue.retry_at
         return first
 
-    def _request(self, queue: Queue, kind: Kind, token: int) -> Ask:
+    def _request(self, queue: Queue, kind: Kind, token: int) -> PeerRequest:
         request: Any
-        told: Mapping[Partition, Any]
+        partitions: Mapping[Partition, Any]
         if kind == "roles":
-            request, told = self._leader_and_isr(queue, token), queue.roles
+            request, partitions = self._leader_and_isr(queue, token), queue.roles
             queue.roles = {}
         elif kind == "metadata":
-            request, told = self._update_metadata(queue, token), queue.metadata
+            request, partitions = self._update_metadata(queue, token), queue.metadata
             queue.metadata = {}
         else:
-            request, told = self._stop_replica(queue, token), queue.deletions
+            request, partitions = self._stop_replica(queue, token), queue.deletions
             queue.deletions = {}
-        queue.flight = Flight(token, kind, told, full=kind == "metadata" and queue.full)
+        queue.flight = Flight(token, kind, partitions, full=kind == "metadata" and queue.full)
         if kind == "metadata":
             queue.full = queue.brokers = False
-        return Ask(queue.broker, request, "controller", token)
+        return PeerRequest(queue.broker, request, "controller", token)
 
     def _leader_and_isr(self, queue: Queue, number: int) -> LeaderAndIsrRequest:
         leaders = {partition.state.leader for partition in queue.roles}
@@ -262,13 +262,13 @@ class Pushes:
         code = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
         if code != ErrorCode.NONE:
             queue.retry_at = now + RETRY_MS
-            _tell_again(queue, flight)
+            _requeue(queue, flight)
             return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
         errors = self._errors(flight, response)
         if flight.kind == "roles":
             refused = [p for p in flight.partitions if errors.get(p.name) == ErrorCode.INCONSISTENT_TOPIC_ID]
             queue.created.difference_update(p for p in flight.partitions if p not in refused)
-            _tell_whole_first(queue, refused, now)
+            _push_full_metadata_first(queue, refused, now)
         return Answered(queue.broker, flight.kind, flight.partitions, errors)
 
     def _errors(self, flight: Flight, response: Any) -> dict[TopicPartition, int]:
@@ -290,9 +290,9 @@ class Pushes:
         }
 
 
-def _tell_again(queue: Queue, flight: Flight) -> None:
-    """What is due now stands behind what was told in vain. Roles of topics that are going need no repeat, nor those of
-    replicas that were taken away meanwhile; and what came back is not deleted."""
+def _requeue(queue: Queue, flight: Flight) -> None:
+    """Put what the flight carried in front of what is due now. Roles of topics that are being deleted are not sent
+    again, nor roles of replicas that were moved away meanwhile; a replica that came back is not deleted."""
     if flight.kind == "roles":
         kept = dict.fromkeys(p for p in flight.partitions if not p.deleted and queue.broker in p.replicas)
         queue.roles = kept | queue.roles
@@ -305,7 +305,7 @@ def _tell_again(queue: Queue, flight: Flight) -> None:
         queue.deletions = gone | queue.deletions
 
 
-def _tell_whole_first(queue: Queue, refused: list[Partition], now: int) -> None:
+def _push_full_metadata_first(queue: Queue, refused: list[Partition], now: int) -> None:
     """The broker holds replicas of an earlier topic of that name, and has not heard that it is gone."""
     roles = dict.fromkeys(p for p in refused if not p.deleted and queue.broker in p.replicas)
     if roles:

@@ -82,12 +82,12 @@ class BrokerState:
         self.inter_broker_listener = inter_broker_listener(config)
         self.image = ClusterImage()
         timeout_ms = config.log_dir_failure_timeout_ms
-        self.folder_news = LogDirEvents(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
+        self.log_dir_events = LogDirEvents(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
         self.replicas = HeldReplicas(
-            config, disk, effects, self.topic_config, generation=generation, tell_controller=self.folder_news.tell
+            config, disk, effects, self.topic_config, generation=generation, report_log_dir=self.log_dir_events.report
         )
         self.event_log = EventLog()
-        self.topics_asked_for: dict[str, int] = {}
+        self.topics_requested: dict[str, int] = {}
         self.uncleanable: Mapping[TopicPartition, Uncleanable] = {}
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots, entropy)
         self.throttles = ReplicationThrottles(self.broker_id, self.replicas.get)
@@ -111,7 +111,7 @@ class BrokerState:
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: node.signal(("producer-ids",)))
         self.forwarding = Forwarding(effects)
         self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image, group_config=self.group_config)
-        self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.give)
+        self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.next_id)
         self.verifying = Verifying(self.image, effects, lambda producer_id: node.signal(("verified", producer_id)))
         self.controller = Controller(
             self.broker_id, config, entropy=entropy, trusts_restarts=generation.trusts_restarts
@@ -131,8 +131,8 @@ class BrokerState:
         self.assignments = Assignments(self.broker_id, *given, effects, on_role=node.role_changed)
         self.pushes = PushOrder(store.submit, self.controller)
         self.now = Time(0, 0)
-        self._orphans: list[Partition] | None = None
-        self._told_by = -1
+        self._unknown_topics: list[Partition] | None = None
+        self._metadata_epoch = -1
         self._node = node
         self._entropy = entropy
         self._submit = store.submit
@@ -157,7 +157,7 @@ class BrokerState:
 
     @property
     def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, LogDirEvents]:
-        return self.membership, self.forwarding, self.throttles, self.folder_news
+        return self.membership, self.forwarding, self.throttles, self.log_dir_events
 
     @property
     def actors(self) -> tuple[GroupCoordinator, TransactionCoordinator, Controller]:
@@ -199,7 +199,7 @@ class BrokerState:
             partition.config = partition.log.config = self.topic_config(partition.name.topic)
             partition.mark_dirty()
         self.throttles.configure(self.config, self.now.mono)
-        self._tell_admission()
+        self._send_connection_limits()
         if (options := self._listener_options()) != before:
             self.effects.append(SetListenerOptions(options))
         self._node.config_changed(self.config)
@@ -209,9 +209,9 @@ class BrokerState:
 
     def _quotas_changed(self) -> None:
         self.quotas.change(self.configs.quotas())
-        self._tell_admission()
+        self._send_connection_limits()
 
-    def _tell_admission(self) -> None:
+    def _send_connection_limits(self) -> None:
         """How many connections may come: the listening sockets are the world's."""
         config = self.config
         overrides = connections_by_address(config.max_connections_per_ip_overrides)
@@ -232,7 +232,7 @@ class BrokerState:
         found = self.image.partition(*partition)
         if found is not None:
             return found.leader if found.leader in self.image.brokers else NO_LEADER
-        return None if self.image.tells_of(office, epoch) else NO_LEADER
+        return None if self.image.has_epoch_of(office, epoch) else NO_LEADER
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.replicas.topic_name(topic_id) or self.image.topic_names.get(topic_id)
@@ -255,19 +255,19 @@ class BrokerState:
     def move_replica(self, partition: TopicPartition, folder: str) -> None:
         self.relocations.begin(partition, folder, self.now)
 
-    def disk_refused(self, failure: DiskFailed) -> None:
-        self.replicas.refused(failure)
+    def disk_failed(self, failure: DiskFailed) -> None:
+        self.replicas.disk_failed(failure)
 
     def check_controller(self, push: Push) -> ErrorCode:
-        return self._outdated(push) or self.pushes.take(push)
+        return self._outdated(push) or self.pushes.accept(push)
 
     def _outdated(self, push: Push) -> ErrorCode:
-        if self.pushes.is_overtaken(push):
+        if self.pushes.is_stale(push):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE if push.broker_epoch in (-1, self.broker_epoch) else ErrorCode.STALE_BROKER_EPOCH
 
-    def take_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Pending:
-        self.assignments.take(request, context.token, lambda: self.now, partial(self._outdated, request))
+    def apply_assignments(self, request: LeaderAndIsrRequest, context: Context) -> Pending:
+        self.assignments.apply(request, context.token, lambda: self.now, partial(self._outdated, request))
         return PENDING
 
     def stop_replica(self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool) -> ErrorCode:
@@ -276,16 +276,16 @@ class BrokerState:
     def sync_folders(self) -> ErrorCode:
         return self.assignments.sync_folders()
 
-    def take_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
+    def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         before = self.image.brokers
         topics = self.image.topics
         names = list(topics) if request.type == FULL else [state.topic_name for state in request.topic_states]
         ids = {name: topics[name].id for name in names if name in topics}
         touched = self.image.apply(request)
         if request.type == FULL:
-            self._orphans = self.assignments.orphans()
-        self._told_by = request.controller_epoch
-        self.look_for_strays()
+            self._unknown_topics = self.assignments.unknown_topics()
+        self._metadata_epoch = request.controller_epoch
+        self.delete_stray_replicas_once_known()
         replaced = {name for name, old in ids.items() if name in topics and topics[name].id != old}
         self.effects.extend(self.groups.topics_deleted(touched.difference(topics) | replaced, now))
         self.effects.extend(self.groups.topics_changed(touched, now))
@@ -299,13 +299,14 @@ class BrokerState:
             if known is None or known.endpoints.get(listener) != old.endpoints.get(listener):
                 self._node.broker_moved(broker)
 
-    def look_for_strays(self) -> None:
-        """Once all is told, by a controller not older than the one that led when this broker registered: an older one
-        may not know yet what is here. The one may be known before the other; `_orphans` is what nobody knew when all
-        was told, None while there is nothing to look for."""
-        if self._orphans is not None and 0 <= self.controller.known_epoch <= self._told_by:
-            orphans, self._orphans = self._orphans, None
-            self.assignments.drop_strays(orphans)
+    def delete_stray_replicas_once_known(self) -> None:
+        """Delete stray replicas once the full metadata has come from a controller that is not older than the one that
+        led when this broker registered: an older one may not know yet what this broker holds. Either may be known
+        first. `_unknown_topics` are the replicas whose topics the full metadata did not have; None while nothing is
+        due."""
+        if self._unknown_topics is not None and 0 <= self.controller.known_epoch <= self._metadata_epoch:
+            unknown_topics, self._unknown_topics = self._unknown_topics, None
+            self.assignments.delete_stray_replicas(unknown_topics)
 
     def _alive_changed(self, now: Time) -> None:
         """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""

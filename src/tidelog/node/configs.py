@@ -17,13 +17,13 @@ from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
 
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
-_LOOK: Sequence[Operation] = (
+_QUERIES: Sequence[Operation] = (
     Watch(tree.CONFIG),  # first, so that a change after the lists is heard of
     Children(tree.CONFIG_CHANGES),
     *(Children(f"{tree.CONFIG}/{kind}") for kind in tree.CONFIGURED),
 )
 _QUOTAS = ("users", "clients", "ips")
-_TOLD_BY_LIST = ("topics", "brokers")
+_WITHOUT_NOTIFICATION = ("topics", "brokers")
 """What comes and goes without a notification; the others are made by one, and stay."""
 
 
@@ -46,11 +46,11 @@ class ConfigMirror:
         self._on_broker = on_broker
         self._on_quotas = on_quotas
         self._values: dict[str, dict[str, str]] = {}
-        """By place below `/config`."""
+        """By the entity's path below `/config`."""
         self._seen = -1
         """The latest notification that is reflected here."""
         self._read_all = True
-        self._looking = self._look_again = self._quotas_changed = False
+        self._is_reading = self._read_again = self._quotas_changed = False
 
     def __repr__(self) -> str:
         return f"<configs of {len(self._values)} entities, seen {self._seen}>"
@@ -66,13 +66,13 @@ class ConfigMirror:
 
     def groups(self) -> list[str]:
         """The groups that have options of their own."""
-        places = [place for place, values in self._values.items() if values and place.startswith("groups/")]
-        return [unquote(place.partition("/")[2]) for place in places]
+        entities = [entity for entity, values in self._values.items() if values and entity.startswith("groups/")]
+        return [unquote(entity.partition("/")[2]) for entity in entities]
 
     def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         """Every entity that has quotas."""
-        for place, values in self._values.items():
-            entity = entity_at(place)
+        for path, values in self._values.items():
+            entity = entity_at(path)
             if entity and values:
                 yield entity, _numbers(values)
 
@@ -85,10 +85,10 @@ class ConfigMirror:
         """A store event: something changed at or below `path`."""
         if path != tree.CONFIG:
             return
-        if self._looking:
-            self._look_again = True
+        if self._is_reading:
+            self._read_again = True
         else:
-            self._look()
+            self._read_changes()
 
     def read(self, paths: Sequence[str], then: Callable[[], None]) -> None:
         """Read these entities' nodes into the mirror, then go on."""
@@ -106,46 +106,46 @@ class ConfigMirror:
 
         self._submit([Read(path) for path in paths], take)
 
-    def _look(self) -> None:
-        self._looking, self._look_again = True, False
-        self._submit(_LOOK, self._listed)
+    def _read_changes(self) -> None:
+        self._is_reading, self._read_again = True, False
+        self._submit(_QUERIES, self._listed)
 
     def _listed(self, result: StoreResult) -> None:
         if result.outcome != "ok":
-            self._look()
+            self._read_changes()
             return
         changes, *lists = (_names(value) for value in result.values[1:])
         listed = {
             kind: {f"{kind}/{name}" for name in found} for kind, found in zip(tree.CONFIGURED, lists, strict=True)
         }
-        there = {place for kind in _TOLD_BY_LIST for place in listed[kind]}
-        known = {place for place in self._values if place.startswith(_TOLD_BY_LIST)}
-        for place in known - there:
-            self._take(place, None)
+        existing = {entity for kind in _WITHOUT_NOTIFICATION for entity in listed[kind]}
+        known = {entity for entity in self._values if entity.startswith(_WITHOUT_NOTIFICATION)}
+        for entity in known - existing:
+            self._take(entity, None)
         numbers = tree.config_change_numbers(changes)
         fresh = [number for number in numbers if number > self._seen]
         if self._read_all or (fresh and fresh[0] != self._seen + 1):
             self._read_all = False
             self._read_everything(set().union(*listed.values()), sorted(listed["users"]), numbers)
         else:
-            self._read_notified([tree.config_change_path(number) for number in fresh], there - known, numbers)
+            self._read_notified([tree.config_change_path(number) for number in fresh], existing - known, numbers)
 
-    def _read_everything(self, there: set[str], users: Sequence[str], numbers: list[int]) -> None:
+    def _read_everything(self, existing: set[str], users: Sequence[str], numbers: list[int]) -> None:
         """All that is listed, and the quotas of users' clients, which stand one level deeper."""
 
         def listed(result: StoreResult) -> None:
             if result.outcome != "ok":
                 self._read_all = True
-                self._look()
+                self._read_changes()
                 return
             found = {
                 f"{user}/clients/{name}"
                 for user, value in zip(users, result.values, strict=True)
                 for name in _names(value)
             }
-            for place in [place for place in self._values if place not in there | found]:
-                self._take(place, None)
-            self._finish(there | found, numbers)
+            for entity in [entity for entity in self._values if entity not in existing | found]:
+                self._take(entity, None)
+            self._finish(existing | found, numbers)
 
         if users:
             self._submit([Children(f"{tree.CONFIG}/{user}/clients") for user in users], listed)
@@ -158,7 +158,7 @@ class ConfigMirror:
         def named(result: StoreResult) -> None:
             if any(not isinstance(value, Node) for value in result.values) or result.outcome != "ok":
                 self._read_all = True  # a notification went while we looked
-                self._look()
+                self._read_changes()
                 return
             entities = {tree.parse_config_change(value.data) for value in result.values if isinstance(value, Node)}
             self._finish(new | {entity for entity in entities if entity is not None}, numbers)
@@ -168,25 +168,25 @@ class ConfigMirror:
         else:
             self._finish(new, numbers)
 
-    def _finish(self, places: Iterable[str], numbers: Sequence[int]) -> None:
+    def _finish(self, entities: Iterable[str], numbers: Sequence[int]) -> None:
         def done() -> None:
             self._seen = max([self._seen, *numbers])
-            self._looking = False
+            self._is_reading = False
             if self._quotas_changed:
                 self._quotas_changed = False
                 self._on_quotas()
-            if self._look_again:
-                self._look()
+            if self._read_again:
+                self._read_changes()
 
-        self.read(sorted(f"{tree.CONFIG}/{place}" for place in places), done)
+        self.read(sorted(f"{tree.CONFIG}/{entity}" for entity in entities), done)
 
-    def _take(self, place: str, node: Node | None) -> None:
-        before = self._values.pop(place, {})
+    def _take(self, entity: str, node: Node | None) -> None:
+        before = self._values.pop(entity, {})
         if node is not None:
-            self._values[place] = read_values(place, node.data)
-        if self._values.get(place, {}) == before:
+            self._values[entity] = read_values(entity, node.data)
+        if self._values.get(entity, {}) == before:
             return
-        kind, _, name = place.partition("/")
+        kind, _, name = entity.partition("/")
         if kind == "topics":
             self._on_topic(name)
         elif kind == "brokers":

@@ -40,42 +40,42 @@ UNNUMBERED = -1
 
 
 class PushOrder:
-    """`confirmed` is the highest controller epoch that the store is known to have told of."""
+    """`confirmed` is the highest controller epoch that was read from the store."""
 
     def __init__(self, submit: Submit, controller: Controller) -> None:
         self._submit = submit
         self._controller = controller
         self._taken = (1, UNNUMBERED)
-        self._asking = False
+        self._is_reading_epoch = False
         self.confirmed = 0
 
     def __repr__(self) -> str:
         return f"<PushOrder: {self._taken} taken, epoch {self.confirmed} confirmed>"
 
-    def is_overtaken(self, push: Push) -> bool:
-        """Whether a newer one was taken, or the store has told of a newer controller."""
+    def is_stale(self, push: Push) -> bool:
+        """Whether a newer push was accepted, or the store has confirmed a newer controller."""
         self.confirmed = max(self.confirmed, self._controller.known_epoch)
         return (push.controller_epoch, push.push_number) < max(self._taken, (self.confirmed, UNNUMBERED))
 
-    def take(self, push: Push) -> ErrorCode:
-        """NONE where the push is to be carried out; what comes after it must be newer."""
-        place = (push.controller_epoch, push.push_number)
-        if self.is_overtaken(push) or (place == self._taken and push.push_number != UNNUMBERED):
+    def accept(self, push: Push) -> ErrorCode:
+        """NONE where the push is to be applied; whatever comes after it must be newer."""
+        position = (push.controller_epoch, push.push_number)
+        if self.is_stale(push) or (position == self._taken and push.push_number != UNNUMBERED):
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if push.controller_epoch > self.confirmed:
-            self._ask()
+            self._read_epoch()
             return ErrorCode.UNKNOWN_CONTROLLER_ID
-        self._taken = place
+        self._taken = position
         return ErrorCode.NONE
 
-    def _ask(self) -> None:
-        """One question at a time. Nobody waits for its answer: a controller sends again what was refused."""
-        if not self._asking:
-            self._asking = True
-            self._submit([Read(tree.CONTROLLER_EPOCH)], self._told)
+    def _read_epoch(self) -> None:
+        """One read at a time. Nobody waits for it: the controller repeats a push that was refused."""
+        if not self._is_reading_epoch:
+            self._is_reading_epoch = True
+            self._submit([Read(tree.CONTROLLER_EPOCH)], self._epoch_read)
 
-    def _told(self, result: StoreResult) -> None:
-        self._asking = False
+    def _epoch_read(self, result: StoreResult) -> None:
+        self._is_reading_epoch = False
         node = result.values[0] if result.outcome == "ok" else None
         if isinstance(node, Node):
             self.confirmed = max(self.confirmed, tree.parse_controller_epoch(node.data))
@@ -86,7 +86,8 @@ DELETE_EPOCH = -2
 
 
 class Assignments:
-    """`on_role` hears of every replica whose role or epoch changed, and of those that went (with no role)."""
+    """`on_role` is called with every replica whose role or epoch changed, and with those that were stopped (no
+    role)."""
 
     def __init__(
         self,
@@ -112,11 +113,11 @@ class Assignments:
     def __repr__(self) -> str:
         return f"<Assignments of broker {self._broker_id}>"
 
-    def take(
+    def apply(
         self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time], refusal: Callable[[], ErrorCode]
     ) -> None:
         """Read the configuration of topics that are new here, then lead and follow, then answer. By then a newer push
-        may have deleted them, or this may be another life of the broker: `refusal` says so."""
+        may have deleted them, or the broker may have registered anew: `refusal` checks that again."""
         unread = [
             tree.topic_config_path(topic.topic_name)
             for topic in request.topic_states
@@ -138,11 +139,11 @@ class Assignments:
         return response
 
     def sync_folders(self) -> ErrorCode:
-        """Make what came and went last."""
+        """Make created and deleted replicas durable."""
         try:
             self._replicas.sync_folders()
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -162,7 +163,7 @@ class Assignments:
         held = self._replicas.get(*name)
         if held is not None and held.log.topic_id != topic.topic_id and self._is_known(held):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if state.leader == NO_LEADER and not state.is_new and self._may_be_missing(name, state):
+        if state.leader == NO_LEADER and not state.is_new and self._may_be_in_missing_folder(name, state):
             return ErrorCode.NONE
         try:
             partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
@@ -180,7 +181,7 @@ class Assignments:
             if not partition.assign(given, now):
                 return ErrorCode.STALE_CONTROLLER_EPOCH if state.leader_epoch < partition.epoch else ErrorCode.NONE
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         except CorruptLog as error:
             self._effects.append(Event("log.corrupt", {"partition": str(name), "reason": str(error)}, level="error"))
@@ -190,10 +191,10 @@ class Assignments:
         self._changed(partition, before, in_sync=self._broker_id in state.isr)
         return ErrorCode.NONE
 
-    def _may_be_missing(self, name: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
-        """Nobody leads the partition, perhaps because its replica is in the folder that is missing: an empty one must
-        not stand beside it when that folder is back. Who was in sync with all folders that are there has nothing
-        elsewhere: what it had not synced yet, a power loss took."""
+    def _may_be_in_missing_folder(self, name: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
+        """The partition has no leader, perhaps because its replica is in the folder that is missing: an empty one must
+        not exist beside it when that folder is back. A broker that was in sync with all the folders it has now has no
+        replica elsewhere: a power loss took what it had not synced yet."""
         if self._replicas.get(*name) is not None:
             return False
         recorded = dict(zip(state.isr, state.isr_epochs, strict=False)).get(self._broker_id)
@@ -218,33 +219,33 @@ class Assignments:
         self._fetching.follow(partition, in_sync=in_sync)
         self._on_role(partition)
 
-    def orphans(self) -> list[Partition]:
-        """Replicas of topics that nobody knows: they went while this broker was away and had been moved elsewhere, or
-        were lost with the metadata."""
+    def unknown_topics(self) -> list[Partition]:
+        """Replicas whose topics are not in the image: they were deleted while this broker was away, or lost with the
+        metadata."""
         return [partition for partition in self._replicas if not self._is_known(partition)]
 
     def _is_known(self, partition: Partition) -> bool:
-        """Whether its very topic, and not only the name, is there as far as this broker was told."""
+        """Whether the image has its topic, by id and not only by name."""
         return self._image.topic_by_id(partition.log.topic_id) is not None
 
-    def drop_strays(self, orphans: Collection[Partition]) -> None:
-        """Delete the replicas that were moved elsewhere while this broker was away: a newer state than the one they
-        know gives the partition to others. `orphans` serve nobody any more, but stay where they are."""
+    def delete_stray_replicas(self, unknown_topics: Collection[Partition]) -> None:
+        """Delete the replicas that were moved elsewhere while this broker was away: a newer state than their own
+        assigns the partition to others. Replicas of `unknown_topics` are stopped, but their files stay."""
         for partition in self._replicas:
             topic = self._image.topic_by_id(partition.log.topic_id)
-            told = topic.partitions.get(partition.name.partition) if topic is not None else None
-            if told is None or self._broker_id in told.replicas:
+            assigned = topic.partitions.get(partition.name.partition) if topic is not None else None
+            if assigned is None or self._broker_id in assigned.replicas:
                 continue
-            if (told.leader_epoch, told.partition_epoch) > (partition.epoch, partition.partition_epoch):
+            if (assigned.leader_epoch, assigned.partition_epoch) > (partition.epoch, partition.partition_epoch):
                 self.stop(partition.name, -1, delete=True)
-        for partition in orphans:
+        for partition in unknown_topics:
             if partition.role is not None and self._replicas.get(*partition.name) is partition:
                 self.stop(partition.name, -1, delete=False)
         self.sync_folders()
 
     def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool, topic_id: bytes = NO_ID) -> ErrorCode:
-        """Stop the replica, and delete it where told so by an epoch that is not older than its own, and of its topic
-        where that is said."""
+        """Stop the replica, and delete it if `delete`. FENCED_LEADER_EPOCH for an epoch older than its own,
+        INCONSISTENT_TOPIC_ID for another topic's id."""
         partition = self._replicas.get(*name)
         if partition is None:
             if delete:
@@ -262,7 +263,7 @@ class Assignments:
             try:
                 self._replicas.delete(name)
             except DiskFailed as failure:
-                self._replicas.refused(failure)
+                self._replicas.disk_failed(failure)
                 return ErrorCode.KAFKA_STORAGE_ERROR
             self._effects.append(Event("replica.deleted", {"partition": str(name), "broker": self._broker_id}))
         return ErrorCode.NONE

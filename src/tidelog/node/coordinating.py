@@ -1,8 +1,8 @@
 """What a broker does for its coordinators: whoever leads a partition of an internal topic coordinates what it holds.
 
 A coordinator replays the partition's log before it serves, its records are appended as leader, and its answers wait
-for the high watermark. What it replays is held against its checksums first, as what clients read is: it goes on
-loading, and whoever asks is told to come again, until rot is mended. A wrong position would be worse than none.
+for the high watermark. What it replays is checked against checksums first, as fetched records are: until corruption is
+repaired it stays loading, and requests get COORDINATOR_LOAD_IN_PROGRESS. A wrong offset would be worse than none.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,17 +26,17 @@ RETRY_MS = 1_000
 
 @dataclass(slots=True, eq=False)
 class Loading:
-    """A partition of which all below `offset` is replayed. `told`: that it goes no further. It is tried again at
-    `retry_at`, unless it is dirty before."""
+    """A partition that is replayed up to `offset`. `reported`: an event said that it is stuck. It is retried at
+    `retry_at`, or when the partition becomes dirty."""
 
     partition: Partition
     offset: int
-    told: bool = False
+    reported: bool = False
     retry_at: int | None = None
 
 
 class Coordinating:
-    """`coordinators` by their topic. `examine` is told of a read that must be examined first."""
+    """`coordinators` by their topic. `examine` is called for a read that must be examined first."""
 
     def __init__(
         self,
@@ -57,22 +57,22 @@ class Coordinating:
     def __repr__(self) -> str:
         return f"<Coordinating {sorted(map(str, self._epochs))}>"
 
-    def append(self, wish: Append, now: Time) -> Partition | None:
+    def append(self, effect: Append, now: Time) -> Partition | None:
         """A coordinator's records: appended as leader, with as many in-sync replicas as acks=all needs. The partition
         that has them now, None where it refused."""
-        partition = self._replicas.get(*wish.partition)
-        coordinator = self._coordinators[wish.partition.topic]
+        partition = self._replicas.get(*effect.partition)
+        coordinator = self._coordinators[effect.partition.topic]
         try:
             if partition is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            appended = partition.append(wish.batch, -1, now, from_client=False)
+            appended = partition.append(effect.batch, -1, now, from_client=False)
         except ApiError as error:
-            self._effects.extend(coordinator.append_failed(wish.token, error.code, now))
+            self._effects.extend(coordinator.append_failed(effect.token, error.code, now))
         except DiskFailed as failure:
-            self._replicas.refused(failure)
-            self._effects.extend(coordinator.append_failed(wish.token, ErrorCode.KAFKA_STORAGE_ERROR, now))
+            self._replicas.disk_failed(failure)
+            self._effects.extend(coordinator.append_failed(effect.token, ErrorCode.KAFKA_STORAGE_ERROR, now))
         else:
-            self._effects.extend(coordinator.appended(wish.token, appended.first_offset, appended.last_offset, now))
+            self._effects.extend(coordinator.appended(effect.token, appended.first_offset, appended.last_offset, now))
             return partition
         return None
 
@@ -82,7 +82,7 @@ class Coordinating:
         if coordinator is not None:
             loading = self._loading.get(partition.name)
             if loading is not None:
-                self._go_on(loading, now)
+                self._continue_loading(loading, now)
             self._effects.extend(coordinator.committed(partition.name.partition, partition.high_watermark, now))
 
     def role_changed(self, partition: Partition, now: Time) -> None:
@@ -112,23 +112,23 @@ class Coordinating:
     def wake(self, now: Time) -> None:
         for loading in list(self._loading.values()):
             if loading.retry_at is not None and loading.retry_at <= now.mono:
-                self._go_on(loading, now)
+                self._continue_loading(loading, now)
 
-    def _go_on(self, loading: Loading, now: Time) -> None:
+    def _continue_loading(self, loading: Loading, now: Time) -> None:
         """Replay as much as is known to be sound; the partition is dirty once more is."""
         name = loading.partition.name
         loading.retry_at = None
         try:
             self._load(loading, now)
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
         except Unsound as found:
             code = self._examine(loading.partition, found)
             if code == ErrorCode.CORRUPT_MESSAGE:
-                self._tell(loading, str(found))
+                self._report(loading, str(found))
             loading.retry_at = now.mono + RETRY_MS
         except ApiError as error:
-            self._tell(loading, str(error))
+            self._report(loading, str(error))
             loading.retry_at = now.mono + RETRY_MS
         else:
             del self._loading[name]
@@ -149,8 +149,8 @@ class Coordinating:
             self._effects.extend(coordinator.load(partition.name.partition, [data], now))
             loading.offset = found[-1].next_offset
 
-    def _tell(self, loading: Loading, reason: str) -> None:
-        if not loading.told:
-            loading.told = True
+    def _report(self, loading: Loading, reason: str) -> None:
+        if not loading.reported:
+            loading.reported = True
             fields = {"partition": str(loading.partition.name), "offset": loading.offset, "reason": reason}
             self._effects.append(Event("coordinator.incomplete", fields, level="error"))

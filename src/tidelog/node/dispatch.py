@@ -108,7 +108,7 @@ class Dispatch:
         else:
             self.own_answers.append((ticket.owner, ticket.token, None))
         if isinstance(error, DiskFailed):
-            self._broker.disk_refused(error)
+            self._broker.disk_failed(error)
             return
         fields = {
             "api": APIS[ticket.key].name,
@@ -175,7 +175,7 @@ class Dispatch:
             [],
         )
 
-    def ask_self(self, key: int, version: int, request: Any, owner: str, token: int, now: Time) -> None:
+    def send_to_self(self, key: int, version: int, request: Any, owner: str, token: int, now: Time) -> None:
         """Serve a request of this broker to itself, without a socket."""
         header = RequestHeader(key, version, 0, None)
         context = self._context(OWN, header, now)

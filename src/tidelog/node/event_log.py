@@ -22,18 +22,18 @@ class LoggedEvent(NamedTuple):
 class EventLog:
     def __init__(self, kept: int = KEPT) -> None:
         self._entries: deque[LoggedEvent] = deque(maxlen=kept)
-        self._told = 0
+        self._count = 0
 
     def __repr__(self) -> str:
-        return f"<EventLog {len(self._entries)} of {self._told}>"
+        return f"<EventLog {len(self._entries)} of {self._count}>"
 
     @property
     def forgotten(self) -> int:
-        return self._told - len(self._entries)
+        return self._count - len(self._entries)
 
     def note(self, event: Event, now: Time) -> None:
-        self._entries.append(LoggedEvent(self._told, now.wall, event))
-        self._told += 1
+        self._entries.append(LoggedEvent(self._count, now.wall, event))
+        self._count += 1
 
     def since(self, number: int, subject: str | None = None) -> Iterator[LoggedEvent]:
         """From the event of this number on, those about a partition and those about no partition in particular."""

@@ -1,8 +1,8 @@
 """Following leaders: one fetch session for each leader carries all partitions that follow it (KIP-227).
 
-A partition is in one of three states: `due` (its offset goes into the next request), in the session (the leader tells
-when there is news), or `resting` after an error until a moment. A request is under way all the time; the leader holds
-it until it has news.
+A partition is in one of three states: `due` (its offset goes into the next request), in the session (the leader answers
+when the partition is dirty), or `backing_off` after an error. One request is always in flight; the leader holds it
+until it has something to answer.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.alarms import NEVER, Alarm
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import UNATTENDED, Ask, Effect, Event
+from tidelog.effects import UNATTENDED, Effect, Event, PeerRequest
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
@@ -32,8 +32,8 @@ from tidelog.wire.messages.records.fetch import (
 )
 
 OWNER = "fetch"
-ASKING = "epochs"
-SHORTEST_REST_MS = 20
+EPOCHS_OWNER = "epochs"
+MIN_BACKOFF_MS = 20
 LARGEST_EPOCH = 2**31 - 1
 FINAL_EPOCH = -1
 """The epoch by which a fetch session is ended."""
@@ -41,15 +41,15 @@ FINAL_EPOCH = -1
 
 @dataclass(slots=True)
 class Following:
-    """One partition of a fetcher. `epoch` is the leader epoch in which it was last asked for: an answer to anything
-    asked in another one is not taken. `in_session`: the leader's session holds it, at the offset it was asked at.
-    `behind`: the leader has committed more than is here; until it told so nobody knows."""
+    """One partition of a fetcher. `epoch` is the leader epoch in which it was last requested: an answer to a request of
+    another epoch is ignored. `in_session`: the leader's session holds it, at the offset last requested. `behind`: the
+    leader has committed more than is here; true until its answer shows the high watermark."""
 
     partition: Partition
     epoch: int = NO_EPOCH
     in_session: bool = False
     behind: bool = True
-    rest_ms: int = SHORTEST_REST_MS
+    backoff_ms: int = MIN_BACKOFF_MS
 
 
 @dataclass(slots=True)
@@ -61,17 +61,17 @@ class Fetcher:
     session: int = 0
     session_epoch: int = 0
     busy: bool = False
-    rest_until: int = 0
+    retry_at: int = 0
     all: dict[TopicPartition, Following] = field(default_factory=dict)
     due: dict[TopicPartition, None] = field(default_factory=dict)
-    resting: dict[TopicPartition, int] = field(default_factory=dict)
+    backing_off: dict[TopicPartition, int] = field(default_factory=dict)
     forgotten: dict[TopicPartition, bytes] = field(default_factory=dict)
 
     def reset(self) -> None:
         """The session is of no use any more: everything must be named again."""
         self.session_epoch = 0
         self.forgotten.clear()
-        self.due = {name: None for name in self.all if name not in self.resting}
+        self.due = {name: None for name in self.all if name not in self.backing_off}
         for following in self.all.values():
             following.in_session = False
 
@@ -84,7 +84,7 @@ class Fetcher:
 
     @property
     def has_work(self) -> bool:
-        return not self.busy and bool(self.due or self.forgotten or len(self.all) > len(self.resting))
+        return not self.busy and bool(self.due or self.forgotten or len(self.all) > len(self.backing_off))
 
 
 class Fetching:
@@ -124,7 +124,7 @@ class Fetching:
             fetcher.forgotten.pop(name, None)
         if in_sync:
             fetcher.all[name].behind = False
-        fetcher.resting.pop(name, None)
+        fetcher.backing_off.pop(name, None)
         fetcher.due[name] = None
 
     def forget(self, partition: Partition) -> None:
@@ -139,7 +139,7 @@ class Fetching:
             return
         following = fetcher.all.pop(name)
         fetcher.due.pop(name, None)
-        fetcher.resting.pop(name, None)
+        fetcher.backing_off.pop(name, None)
         fetcher.forgotten[name] = following.partition.log.topic_id
 
     def pump(self, now: Time) -> None:
@@ -147,20 +147,20 @@ class Fetching:
         self._throttle.room(now.mono)
         is_due = self.alarm.at < NEVER
         for fetcher in list(self._fetchers.values()):
-            if fetcher.resting:
-                self._wake_resting(fetcher, now.mono)
+            if fetcher.backing_off:
+                self._end_backoff(fetcher, now.mono)
             if not fetcher.busy:
-                self._go_on(fetcher, now.mono)
-            is_due = is_due or not fetcher.busy or bool(fetcher.resting)
+                self._send_next(fetcher, now.mono)
+            is_due = is_due or not fetcher.busy or bool(fetcher.backing_off)
         if is_due:  # else the answers of leaders come first
             self.alarm.set(self.next_deadline)
 
-    def _go_on(self, fetcher: Fetcher, now: int) -> None:
+    def _send_next(self, fetcher: Fetcher, now: int) -> None:
         if not fetcher.all:
             self._leave_leader(fetcher)
-        elif fetcher.has_work and fetcher.rest_until <= now:
-            fetcher.rest_until = 0
-            self._ask_epochs(fetcher)
+        elif fetcher.has_work and fetcher.retry_at <= now:
+            fetcher.retry_at = 0
+            self._request_epochs(fetcher)
             self._fetch(fetcher, now)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
@@ -169,35 +169,35 @@ class Fetching:
         if fetcher.session:
             state = ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch)
             end = FetchRequest(replica_state=state, session_id=fetcher.session, session_epoch=FINAL_EPOCH)
-            self._effects.append(Ask(fetcher.leader, end, UNATTENDED, 0))
+            self._effects.append(PeerRequest(fetcher.leader, end, UNATTENDED, 0))
 
-    def _wake_resting(self, fetcher: Fetcher, now: int) -> None:
-        for name in [name for name, until in fetcher.resting.items() if until <= now]:
-            del fetcher.resting[name]
+    def _end_backoff(self, fetcher: Fetcher, now: int) -> None:
+        for name in [name for name, until in fetcher.backing_off.items() if until <= now]:
+            del fetcher.backing_off[name]
             fetcher.due[name] = None
 
     def _fetch(self, fetcher: Fetcher, now: int) -> None:
-        asked = [name for name in fetcher.due if not self._must_wait(fetcher, name, now)]
-        for name in asked:
+        requested = [name for name in fetcher.due if not self._must_wait(fetcher, name, now)]
+        for name in requested:
             del fetcher.due[name]
         for name in fetcher.due:
             fetcher.leave_session(name)  # or the leader sends again what waits for its flush
-        if not asked and not any(following.in_session for following in fetcher.all.values()):
+        if not requested and not any(following.in_session for following in fetcher.all.values()):
             return
         config = self._config
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch),
-            max_wait_ms=self._patience_ms(fetcher, now),
+            max_wait_ms=self._max_wait_ms(fetcher, now),
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=fetcher.session,
             session_epoch=fetcher.session_epoch,
-            topics=self._topics(fetcher, asked),
-            forgotten_topics_data=_forgotten(fetcher, set(asked)),
+            topics=self._topics(fetcher, requested),
+            forgotten_topics_data=_forgotten(fetcher, set(requested)),
         )
         fetcher.forgotten.clear()
         fetcher.busy = True
-        self._effects.append(Ask(fetcher.leader, request, OWNER, fetcher.leader))
+        self._effects.append(PeerRequest(fetcher.leader, request, OWNER, fetcher.leader))
 
     def _must_wait(self, fetcher: Fetcher, name: TopicPartition, now: int) -> bool:
         """For room, for an answer on epochs (older generations), for a flush that the topic demands (rule 2), or for
@@ -213,7 +213,7 @@ class Fetching:
         following = fetcher.all[name]
         return following.behind and self._throttle.covers(following.partition)
 
-    def _patience_ms(self, fetcher: Fetcher, now: int) -> int:
+    def _max_wait_ms(self, fetcher: Fetcher, now: int) -> int:
         """How long the leader may hold the request: what the throttle kept out of it comes with the next."""
         longest = self._config.replica_fetch_wait_max_ms
         free_at = self._free_at(fetcher)
@@ -255,7 +255,7 @@ class Fetching:
         fetcher.busy = False
         if response is None:
             fetcher.reset()
-            fetcher.rest_until = now.mono + SHORTEST_REST_MS * 5
+            fetcher.retry_at = now.mono + MIN_BACKOFF_MS * 5
             return
         if response.error_code:
             fetcher.session = 0
@@ -281,13 +281,13 @@ class Fetching:
         try:
             self._apply(fetcher, following, data, now)
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             partition.grown(now)  # the first segments of what came may be in
             if partition.full:
                 fetcher.due[partition.name] = None
         except (ApiError, CorruptLog) as error:
             self._event("fetch.refused", partition, reason=str(error))
-            self._rest(fetcher, following, now)
+            self._back_off(fetcher, following, now)
 
     def _apply(self, fetcher: Fetcher, following: Following, data: PartitionData, now: Time) -> None:
         partition = following.partition
@@ -296,12 +296,12 @@ class Fetching:
             partition.start_over_at(data.log_start_offset)
             self._replicas.truncated = True
         elif data.error_code:
-            self._rest(fetcher, following, now)
+            self._back_off(fetcher, following, now)
             return
         elif data.diverging_epoch.end_offset >= 0:
             self._reconcile(partition, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
         else:
-            following.rest_ms = SHORTEST_REST_MS
+            following.backoff_ms = MIN_BACKOFF_MS
             records = data.records
             assert isinstance(records, bytes | memoryview)
             start = partition.log.log_start_offset
@@ -322,33 +322,33 @@ class Fetching:
             self._event("log.truncate", partition, before=before, offset=cut.offset, leader_epoch=partition.epoch)
         return cut.settled
 
-    def _rest(self, fetcher: Fetcher, following: Following, now: Time) -> None:
+    def _back_off(self, fetcher: Fetcher, following: Following, now: Time) -> None:
         """Leave the partition out for a while, longer each time in a row."""
         name = following.partition.name
         fetcher.due.pop(name, None)
-        fetcher.resting[name] = now.mono + following.rest_ms
+        fetcher.backing_off[name] = now.mono + following.backoff_ms
         fetcher.leave_session(name)
-        following.rest_ms = min(2 * following.rest_ms, self._config.replica_fetch_backoff_ms)
+        following.backoff_ms = min(2 * following.backoff_ms, self._config.replica_fetch_backoff_ms)
 
-    def _ask_epochs(self, fetcher: Fetcher) -> None:
+    def _request_epochs(self, fetcher: Fetcher) -> None:
         """Older generations compare the logs' ends by OffsetsForLeaderEpoch before they fetch (KIP-101, KIP-279)."""
         topics = []
         for name in fetcher.due:
             partition = fetcher.all[name].partition
             if isinstance(partition.role, Follower) and partition.role.asking:
                 latest = partition.log.epochs.latest
-                asked = epochs.OffsetForLeaderPartition(partition=name.partition, leader_epoch=latest)
-                topics.append(epochs.OffsetForLeaderTopic(topic=name.topic, partitions=[asked]))
+                requested = epochs.OffsetForLeaderPartition(partition=name.partition, leader_epoch=latest)
+                topics.append(epochs.OffsetForLeaderTopic(topic=name.topic, partitions=[requested]))
         if topics:
             request = epochs.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=topics)
-            self._effects.append(Ask(fetcher.leader, request, ASKING, fetcher.leader))
-            fetcher.rest_until = NEVER
+            self._effects.append(PeerRequest(fetcher.leader, request, EPOCHS_OWNER, fetcher.leader))
+            fetcher.retry_at = NEVER
 
     def epochs_answered(self, leader: int, response: epochs.OffsetForLeaderEpochResponse | None, now: Time) -> None:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             return
-        fetcher.rest_until = now.mono if response else now.mono + SHORTEST_REST_MS * 5
+        fetcher.retry_at = now.mono if response else now.mono + MIN_BACKOFF_MS * 5
         for topic in response.topics if response else ():
             for answer in topic.partitions:
                 following = fetcher.all.get(TopicPartition(topic.topic, answer.partition))
@@ -356,12 +356,12 @@ class Fetching:
                 if following is None or not isinstance(role, Follower):
                     continue
                 if answer.error_code:
-                    self._rest(fetcher, following, now)
+                    self._back_off(fetcher, following, now)
                     continue
                 try:
                     settled = self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
                 except DiskFailed as failure:
-                    self._replicas.refused(failure)
+                    self._replicas.disk_failed(failure)
                     continue
                 role.asking = not settled
 
@@ -372,10 +372,10 @@ class Fetching:
     def next_deadline(self) -> int | None:
         moments: list[int] = []
         for fetcher in self._fetchers.values():
-            moments += fetcher.resting.values()
+            moments += fetcher.backing_off.values()
             if not fetcher.busy:
-                if fetcher.has_work and fetcher.rest_until:
-                    moments.append(fetcher.rest_until)
+                if fetcher.has_work and fetcher.retry_at:
+                    moments.append(fetcher.retry_at)
                 if (free_at := self._free_at(fetcher)) is not None:
                     moments.append(free_at)
         return min(moments, default=None)
@@ -390,12 +390,12 @@ def _starts_over(log: Log, data: PartitionData) -> bool:
     return 0 <= parts_at < start or start < parts_at <= data.log_start_offset
 
 
-def _forgotten(fetcher: Fetcher, asked: Collection[TopicPartition]) -> list[ForgottenTopic]:
+def _forgotten(fetcher: Fetcher, requested: Collection[TopicPartition]) -> list[ForgottenTopic]:
     if not fetcher.session_epoch:
         return []
     topics: dict[bytes, ForgottenTopic] = {}
     for name, topic_id in fetcher.forgotten.items():
-        if name not in asked:
+        if name not in requested:
             topic = topics.setdefault(topic_id, ForgottenTopic(topic=name.topic, topic_id=topic_id, partitions=[]))
             topic.partitions.append(name.partition)
     return list(topics.values())

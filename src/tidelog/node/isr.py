@@ -6,7 +6,7 @@ A proposal stays in force (the maximal ISR) until it is answered or the controll
 from collections.abc import Callable, Collection
 
 from tidelog.alarms import Alarm
-from tidelog.effects import CONTROLLER, Ask, Effect, Event
+from tidelog.effects import CONTROLLER, Effect, Event, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
@@ -55,7 +55,7 @@ class InSyncChanges:
         self._effects = effects
         self._epoch = epoch
         self._eligible = eligible
-        self.wishes: dict[TopicPartition, Proposal] = {}
+        self.pending: dict[TopicPartition, Proposal] = {}
         self._sent: dict[TopicPartition, Proposal] = {}
         self._retry_at: int | None = None
         self.alarm = Alarm()
@@ -63,37 +63,37 @@ class InSyncChanges:
         self.expands = 0
 
     def __repr__(self) -> str:
-        return f"<InSyncChanges {len(self.wishes)} wished, {len(self._sent)} sent>"
+        return f"<InSyncChanges {len(self.pending)} wished, {len(self._sent)} sent>"
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
-        self.wishes[partition] = proposal
+        self.pending[partition] = proposal
         self.alarm.set(self.next_deadline)
 
     def pump(self, now: Time) -> None:
-        if self._sent or not self.wishes or (self._retry_at is not None and now.mono < self._retry_at):
+        if self._sent or not self.pending or (self._retry_at is not None and now.mono < self._retry_at):
             return
         self._retry_at = None
         topics: dict[bytes, TopicData] = {}
-        for name, proposal in self.wishes.items():
+        for name, proposal in self.pending.items():
             partition = self._replicas.get(*name)
-            if partition is None or not _stands(partition, proposal):
+            if partition is None or not _is_current(partition, proposal):
                 continue
             topic_id = partition.log.topic_id
             topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[]))
-            topic.partitions.append(_wish(partition, proposal))
+            topic.partitions.append(_partition_data(partition, proposal))
             self._sent[name] = proposal
-        self.wishes = {}
+        self.pending = {}
         self.alarm.set(None)
         if topics:
             request = AlterPartitionRequest(
                 broker_id=self._broker_id, broker_epoch=self._epoch(), topics=list(topics.values())
             )
-            self._effects.append(Ask(CONTROLLER, request, OWNER, 0))
+            self._effects.append(PeerRequest(CONTROLLER, request, OWNER, 0))
 
     def answered(self, response: AlterPartitionResponse | None, now: Time) -> None:
         sent, self._sent = self._sent, {}
         if response is None or response.error_code:
-            self._again(sent, now)
+            self._retry(sent, now)
             return
         for topic in response.topics:
             name = self._replicas.topic_name(topic.topic_id)
@@ -103,11 +103,11 @@ class InSyncChanges:
                 partition = self._replicas.get(*key)
                 if proposal is not None and partition is not None:
                     self._take(partition, proposal, answer, now)
-        self._again(sent, now)
+        self._retry(sent, now)
 
-    def _again(self, unanswered: dict[TopicPartition, Proposal], now: Time) -> None:
+    def _retry(self, unanswered: dict[TopicPartition, Proposal], now: Time) -> None:
         if unanswered:
-            self.wishes = {**unanswered, **self.wishes}
+            self.pending = {**unanswered, **self.pending}
             self._retry_at = now.mono + RETRY_MS
             self.alarm.set(self._retry_at)
 
@@ -119,7 +119,7 @@ class InSyncChanges:
         elif code in AWAIT_PUSH:
             return
         elif code:
-            self._again({partition.name: proposal}, now)
+            self._retry({partition.name: proposal}, now)
         else:
             self._accepted(partition, proposal, answer, now)
 
@@ -143,14 +143,14 @@ class InSyncChanges:
 
     @property
     def next_deadline(self) -> int | None:
-        return self._retry_at if self.wishes else None
+        return self._retry_at if self.pending else None
 
 
-def _stands(partition: Partition, proposal: Proposal) -> bool:
+def _is_current(partition: Partition, proposal: Proposal) -> bool:
     return isinstance(partition.role, Leader) and partition.role.proposal is proposal
 
 
-def _wish(partition: Partition, proposal: Proposal) -> PartitionData:
+def _partition_data(partition: Partition, proposal: Proposal) -> PartitionData:
     return PartitionData(
         partition_index=partition.name.partition,
         leader_epoch=partition.epoch,

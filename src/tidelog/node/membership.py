@@ -139,7 +139,7 @@ class Membership:
         if result.outcome == "ok" and isinstance(result.values[-1], Node):
             if len(result.values) > 1:
                 self._found_directories(result.values[0])
-            self._stands(result.values[-1])
+            self._registered_with(result.values[-1])
         elif self.session:
             self._submit([Read(self.path), Read(tree.directories_path(self._broker_id))], self._found_own)
 
@@ -149,11 +149,11 @@ class Membership:
         if result.outcome == "ok":
             self._found_directories(result.values[1])
         if isinstance(node, Node) and node.session == self.session:
-            self._stands(node)
+            self._registered_with(node)
         elif self.session:
             self.alarm.set(self._now().mono + RETRY_MS)
 
-    def _stands(self, node: Node) -> None:
+    def _registered_with(self, node: Node) -> None:
         self.epoch = node.created
         self._effects.append(Event("broker.registered", {"broker": self._broker_id, "epoch": self.epoch}))
         self._on_registered(self.epoch)

@@ -12,7 +12,7 @@ from tidelog.alarms import NEVER, Alarms, Woken
 from tidelog.api.records.sessions import ANY_CHANGE, FOLLOWER_CHANGE
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import markers
-from tidelog.effects import CONTROLLER, UNATTENDED, Append, Ask, Close, Effect, Event, Reply, Stop, Store
+from tidelog.effects import CONTROLLER, UNATTENDED, Append, Close, Effect, Event, PeerRequest, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
@@ -32,8 +32,8 @@ from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk, StoreResult
 
 CONTROLLER_OWNER = "controller"
-ASK_THE_NEXT = (FORWARDING, isr.OWNER, Stopping.OWNER)
-"""Owners whose questions another controller can answer."""
+RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr.OWNER, Stopping.OWNER)
+"""Owners whose requests another controller can answer."""
 
 
 class Node:
@@ -91,7 +91,7 @@ class Node:
         self._controller = -1
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
-            fetching.ASKING: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
+            fetching.EPOCHS_OWNER: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
             isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
             FORWARDING: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
@@ -244,7 +244,7 @@ class Node:
             else:
                 if self.purgatory.resumable:
                     self.dispatch.resume(self.now)
-                if self.broker.in_sync.wishes:
+                if self.broker.in_sync.pending:
                     self.broker.in_sync.pump(self.now)
                 self.broker.fetching.pump(self.now)
                 if self.replicas.truncated:
@@ -260,11 +260,11 @@ class Node:
         return out
 
     def _follow_controller(self, leader: int) -> None:
-        """What was asked of a controller that is none any more is asked of the next one: it may hang, and its answer
-        would say so only."""
-        self.peers.drop(self._controller, of=ASK_THE_NEXT)
+        """Drop the requests to the former controller, so that their owners send them to the next one: the former may
+        hang, and could only answer NOT_CONTROLLER."""
+        self.peers.drop(self._controller, of=RETRIED_WITH_NEXT_CONTROLLER)
         self._controller = leader
-        self.broker.look_for_strays()
+        self.broker.delete_stray_replicas_once_known()
 
     def _carry_out(self) -> None:
         batch = self._effects[:]
@@ -272,8 +272,8 @@ class Node:
         for effect in batch:
             if isinstance(effect, Reply):
                 self.dispatch.reply(effect.token, effect.response)
-            elif isinstance(effect, Ask):
-                self._ask(effect)
+            elif isinstance(effect, PeerRequest):
+                self._send_request(effect)
             elif isinstance(effect, Append):
                 self._append(effect)
             elif isinstance(effect, Store):
@@ -285,31 +285,31 @@ class Node:
                     self.dispatch.close(effect.connection, self._out)
                 self._out.append(effect)
 
-    def _ask(self, ask: Ask) -> None:
+    def _send_request(self, ask: PeerRequest) -> None:
         broker = self.broker
         target = broker.controller.leader_id if ask.target == CONTROLLER else ask.target
         version = broker.forwarding.version(ask.token) if ask.owner == FORWARDING else None
         if target != broker.broker_id:
-            self.peers.ask(Ask(target, ask.request, ask.owner, ask.token), version, self.now.mono)
+            self.peers.send(PeerRequest(target, ask.request, ask.owner, ask.token), version, self.now.mono)
         elif ask.target == CONTROLLER and not broker.controller.leading:
             self._answer(ask.owner, ask.token, None)
         else:
             key = ask.request.__key__
             chosen = VERSIONS[key] if version is None else version
-            self.dispatch.ask_self(key, chosen, ask.request, ask.owner, ask.token, self.now)
+            self.dispatch.send_to_self(key, chosen, ask.request, ask.owner, ask.token, self.now)
 
-    def _append(self, wish: Append) -> None:
-        partition = self.coordinating.append(wish, self.now)
+    def _append(self, effect: Append) -> None:
+        partition = self.coordinating.append(effect, self.now)
         if partition is not None:
             partition.advance(self.now, self.broker.eligible)
 
-    def _submit(self, wish: Store) -> None:
+    def _submit(self, effect: Store) -> None:
         """The controller's operations; its tokens are its own."""
 
         def then(result: StoreResult) -> None:
-            self._effects.extend(self.broker.controller.store_result(wish.token, result, self.now))
+            self._effects.extend(self.broker.controller.store_result(effect.token, result, self.now))
 
-        self.store.submit(wish.operations, then)
+        self.store.submit(effect.operations, then)
 
     def _hand_down(self) -> None:
         answers, self.peers.answers[:] = list(self.peers.answers), []
@@ -330,10 +330,10 @@ class Node:
                 return
 
     def _answer_waits_of_changed(self) -> None:
-        """Answer whoever waited for what these partitions now have."""
+        """Answer the requests that waited for what these partitions now have."""
         gone, self.replicas.gone[:] = list(self.replicas.gone), []
         for deleted in gone:
-            self._tell_gone(deleted)
+            self._notify_gone(deleted)
         changed = self.replicas.changed.copy()
         self.replicas.changed.clear()
         for name, for_followers in changed.items():
@@ -341,7 +341,7 @@ class Node:
             if partition is None:
                 continue
             if partition.failed:
-                self._tell_gone(partition)
+                self._notify_gone(partition)
                 self.role_changed(partition)
                 continue
             leads = isinstance(partition.role, Leader)
@@ -356,8 +356,8 @@ class Node:
                 self.coordinating.committed(partition, self.now)
             self.upkeep.syncing.check(partition, self.now)
 
-    def _tell_gone(self, partition: Partition) -> None:
-        """Deleted, or offline with its folder: whoever waits for it hears so, even where a new one has its name."""
+    def _notify_gone(self, partition: Partition) -> None:
+        """Deleted, or offline with its folder: answer everyone who waits for it, even where a new one has its name."""
         self.broker.fetching.forget(partition)
         self.purgatory.changed(partition.name, -1, 0, 0)
         self._wake_sessions(partition)
@@ -393,10 +393,10 @@ class Node:
         self.peers.drop(broker_id)  # no answer will come from where it was
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
-        """Where a broker is reached; the controller knows of a new one before anybody is told."""
+        """The address of a broker; the controller here knows a new broker before any metadata is pushed."""
         known = self.broker.image.brokers.get(broker_id)
-        told = known.endpoints.get(self.broker.inter_broker_listener) if known else None
-        return self.broker.controller.endpoint(broker_id) or told
+        known_endpoint = known.endpoints.get(self.broker.inter_broker_listener) if known else None
+        return self.broker.controller.endpoint(broker_id) or known_endpoint
 
     def _close(self) -> None:
         self.upkeep.close()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tidelog.alarms import Alarm
 from tidelog.api.context import PENDING, Context, Pending
 from tidelog.controller.refusals import not_controller
-from tidelog.effects import CONTROLLER, Ask, Close, Connect, Effect, Reply, Send
+from tidelog.effects import CONTROLLER, Close, Connect, Effect, PeerRequest, Reply, Send
 from tidelog.model import Endpoint, Time
 from tidelog.wire.codec import decode_response, encode_request
 
@@ -68,7 +68,7 @@ class Peers:
     def __repr__(self) -> str:
         return f"<Peers {sorted(self._channels)}>"
 
-    def ask(self, ask: Ask, version: int | None, now: int) -> None:
+    def send(self, ask: PeerRequest, version: int | None, now: int) -> None:
         """Send, or connect first. `ask.target` is a broker other than this one."""
         version = VERSIONS[ask.request.__key__] if version is None else version
         channel = self._channels.get((ask.target, ask.owner)) or self._connect(ask.target, ask.owner)
@@ -121,7 +121,7 @@ class Peers:
             self.close(connection, "an answer to something that was not asked")
             return
         channel.sent.popleft()
-        self._over(sent)
+        self._stop_awaiting(sent)
         yield Answer(channel.owner, sent.token, response)
 
     def lost(self, connection: int) -> None:
@@ -132,10 +132,10 @@ class Peers:
         del self._channels[channel.target, channel.owner]
         self.answers.extend(Answer(channel.owner, sent.token, None) for sent in channel.sent)
         if channel.sent:
-            self._over(channel.sent[0])
+            self._stop_awaiting(channel.sent[0])
         self.answers.extend(Answer(channel.owner, token, None) for _, _, token in channel.queue)
 
-    def _over(self, sent: Sent) -> None:
+    def _stop_awaiting(self, sent: Sent) -> None:
         """The oldest request of a channel is not waited for any more."""
         if sent.deadline == self.alarm.at:
             self.alarm.set(self.next_deadline)
@@ -180,20 +180,20 @@ class Forwarding:
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         self._pending: dict[int, Forwarded] = {}
-        self._again: dict[int, int] = {}
+        self._retries: dict[int, int] = {}
         self.alarm = Alarm()
 
     def __repr__(self) -> str:
-        return f"<Forwarding {len(self._pending)} requests, {len(self._again)} again>"
+        return f"<Forwarding {len(self._pending)} requests, {len(self._retries)} again>"
 
     def forward(self, context: Context, request: Any) -> Pending:
         deadline = context.now.mono + FORWARD_TIMEOUT_MS
         self._pending[context.token] = Forwarded(request, context.version, context.connection, deadline)
-        self._ask(context.token)
+        self._send_to_controller(context.token)
         return PENDING
 
-    def _ask(self, token: int) -> None:
-        self._effects.append(Ask(CONTROLLER, self._pending[token].request, FORWARDING, token))
+    def _send_to_controller(self, token: int) -> None:
+        self._effects.append(PeerRequest(CONTROLLER, self._pending[token].request, FORWARDING, token))
 
     def version(self, token: int) -> int:
         """A forwarded request keeps the version in which the client asked."""
@@ -204,7 +204,7 @@ class Forwarding:
         if forwarded is None:
             return
         if (response is None or not_controller(response)) and now.mono < forwarded.deadline:
-            self._again[token] = now.mono + FORWARD_RETRY_MS
+            self._retries[token] = now.mono + FORWARD_RETRY_MS
             self.alarm.set(self.next_deadline)
             return
         del self._pending[token]
@@ -214,11 +214,11 @@ class Forwarding:
             self._effects.append(Reply(token, response))
 
     def wake(self, now: Time) -> None:
-        for token in [token for token, moment in self._again.items() if moment <= now.mono]:
-            del self._again[token]
-            self._ask(token)
+        for token in [token for token, moment in self._retries.items() if moment <= now.mono]:
+            del self._retries[token]
+            self._send_to_controller(token)
         self.alarm.set(self.next_deadline)
 
     @property
     def next_deadline(self) -> int | None:
-        return min(self._again.values()) if self._again else None
+        return min(self._retries.values()) if self._retries else None

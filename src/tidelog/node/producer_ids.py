@@ -24,23 +24,23 @@ class ProducerIdBlocks:
     def __repr__(self) -> str:
         return f"<ProducerIdBlocks {self._next} to {self._end}>"
 
-    def give(self) -> int | None:
+    def next_id(self) -> int | None:
         if self._next < self._end:
             self._next += 1
             return self._next - 1
-        self.fill()
+        self.fetch_block()
         return None
 
     @property
     def is_ready(self) -> bool:
-        """Whether `give` gives one now."""
+        """Whether `next_id` returns one now."""
         return self._next < self._end
 
     def restart(self) -> None:
         """A new session: what was under way is lost, a block at hand is still this broker's."""
         self._busy = False
 
-    def fill(self) -> None:
+    def fetch_block(self) -> None:
         """Take a block, unless one is being taken."""
         if not self._busy:
             self._busy = True
@@ -57,7 +57,7 @@ class ProducerIdBlocks:
         def written(outcome: StoreResult) -> None:
             self._busy = False
             if outcome.outcome != "ok":
-                self.fill()
+                self.fetch_block()
                 return
             self._next, self._end = first, first + BLOCK
             self._wake()

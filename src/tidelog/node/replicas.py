@@ -15,16 +15,16 @@ from tidelog.model import Time, TopicPartition
 from tidelog.node.upkeep.folders import (
     DELETING,
     FUTURE,
-    NO_MARKS,
-    Marks,
-    doubt,
+    NO_CHECKPOINTS,
+    Checkpoints,
     finish_moves,
     futures,
+    mark_doubtful,
     partitions,
-    read_marks,
+    read_checkpoints,
     remove_deleted,
     remove_replica,
-    renew,
+    rewrite_doubtful,
     set_aside,
     take_clean_shutdown,
 )
@@ -47,7 +47,7 @@ class HeldReplicas:
         effects: list[Effect],
         topic_config: Callable[[str], TopicConfig],
         *,
-        tell_controller: ReportLogDir,
+        report_log_dir: ReportLogDir,
         generation: Generation = KIP_320,
     ) -> None:
         self._config = config
@@ -55,7 +55,7 @@ class HeldReplicas:
         self._effects = effects
         self._topic_config = topic_config
         self._generation = generation
-        self._tell_controller = tell_controller
+        self._report_log_dir = report_log_dir
         self._partitions: dict[TopicPartition, Partition] = {}
         self._ids: dict[bytes, str] = {}
         self._folders: dict[TopicPartition, str] = {}
@@ -125,23 +125,23 @@ class HeldReplicas:
         """The broker epoch of the life that stopped cleanly there, or None."""
         self._disk.make_folder(folder)
         finish_moves(self._disk, folder, self._config.folders)
-        renew(self._disk, folder)
+        rewrite_doubtful(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
-        marks = read_marks(self._disk, folder)
+        points = read_checkpoints(self._disk, folder)
         held = list(partitions(self._disk, folder))
         for name, _, _ in held:
             if name in self._partitions:
                 raise DiskFailed(folder, f"{name} is also in {self._folders[name]}")
         for name, path, topic_id in held:
             try:
-                log = self._open(path, name, topic_id, now, marks, clean=clean is not None)
+                log = self._open(path, name, topic_id, now, points, clean=clean is not None)
             except CorruptLog as error:
                 fields = {"partition": str(name), "reason": str(error)}
                 self._effects.append(Event("log.corrupt", fields, level="error"))
                 self._corrupt[name] = topic_id
                 continue
-            log.cleaned_to = min(marks.cleaned.get(name, 0), log.log_end_offset)
-            self._hold(log, folder, marks.high_watermarks.get(name, 0))
+            log.cleaned_to = min(points.cleaned.get(name, 0), log.log_end_offset)
+            self._hold(log, folder, points.high_watermarks.get(name, 0))
         return clean
 
     def _hold(self, log: Log, folder: str, high_watermark: int) -> Partition:
@@ -175,8 +175,8 @@ class HeldReplicas:
         may_be_offline = len(self.live_folders) < len(self._config.folders) and not is_new
         if not self.live_folders or may_be_offline or self._corrupt.get(name) == topic_id:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        wished = self.preferred.pop(name, "")
-        folder = wished if wished in self.live_folders else self._roomiest()
+        preferred = self.preferred.pop(name, "")
+        folder = preferred if preferred in self.live_folders else self._roomiest()
         path = f"{folder}/{name}"
         set_aside(self._disk, path)
         try:
@@ -196,7 +196,13 @@ class HeldReplicas:
         return min(self.live_folders, key=lambda folder: (folder in self.full, held[folder]))
 
     def _open(
-        self, path: str, name: TopicPartition, topic_id: bytes, now: Time, marks: Marks = NO_MARKS, **how: bool
+        self,
+        path: str,
+        name: TopicPartition,
+        topic_id: bytes,
+        now: Time,
+        points: Checkpoints = NO_CHECKPOINTS,
+        **how: bool,
     ) -> Log:
         return Log.open(
             self._disk,
@@ -204,8 +210,8 @@ class HeldReplicas:
             name,
             topic_id,
             self._topic_config(name.topic),
-            recovery_point=marks.recovery_points.get(name, 0),
-            log_start_offset=marks.starts.get(name, 0),
+            recovery_point=points.recovery_points.get(name, 0),
+            log_start_offset=points.starts.get(name, 0),
             clean=how.pop("clean", False),
             now=now,
             warm=self._warm,
@@ -224,7 +230,7 @@ class HeldReplicas:
         may be in a folder that is offline."""
         for folder in list(self.live_folders):
             try:
-                points = read_marks(self._disk, folder)
+                points = read_checkpoints(self._disk, folder)
                 for name, path, mark in list(futures(self._disk, folder)):
                     partition = self._partitions.get(name)
                     if partition is not None and self._folders[name] != folder and name not in self.futures:
@@ -235,7 +241,7 @@ class HeldReplicas:
                     if len(self.live_folders) == len(self._config.folders):
                         self._disk.remove(path)
             except DiskFailed as failure:
-                self.refused(failure)
+                self.disk_failed(failure)
 
     def exchange(self, partition: Partition, copy: Log, folder: str, mark: str, now: Time) -> str:
         """The copy is the replica from now on; the path of the one before, to be removed later. Half of this is no
@@ -250,8 +256,8 @@ class HeldReplicas:
             set_aside(self._disk, own)
             self._disk.rename(copy.folder, own)
             self._disk.sync_folder(folder)
-            marks = Marks({}, {name: copy.recovery_point}, {name: copy.log_start_offset}, {})
-            log = self._open(own, name, old.topic_id, now, marks, clean=True)
+            points = Checkpoints({}, {name: copy.recovery_point}, {name: copy.log_start_offset}, {})
+            log = self._open(own, name, old.topic_id, now, points, clean=True)
             log.take_epochs(old.epochs)  # a leader's own, too, that has no record yet: one that is opened has none
         except DiskFailed as failure:
             partition.fail()
@@ -304,7 +310,7 @@ class HeldReplicas:
         else:
             self._effects.append(Remove(doomed))
 
-    def refused(self, failure: DiskFailed) -> None:
+    def disk_failed(self, failure: DiskFailed) -> None:
         """The disk refused something that this broker did."""
         if isinstance(failure, DiskFull):
             self.folder_full(failure.folder, failure.reason)
@@ -328,7 +334,7 @@ class HeldReplicas:
         self.on_room()
         for partition in self.within(folder):
             partition.full = False
-        self._tell_controller(failed=False)
+        self._report_log_dir(failed=False)
 
     def _home(self, folder: str) -> str | None:
         """The live folder that it is, or is in."""
@@ -343,12 +349,12 @@ class HeldReplicas:
         self.full.discard(home)
         self.on_room()
         if doubtful:
-            doubt(self._disk, home)
+            mark_doubtful(self._disk, home)
         self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))
         for partition in self.within(home):
             partition.fail()
         if self.live_folders:
-            self._tell_controller(failed=True)
+            self._report_log_dir(failed=True)
         else:
             self._effects.append(Stop("every log folder failed"))
 

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from tidelog.alarms import Alarm
-from tidelog.effects import CONTROLLER, Ask, Effect, Event, Stop
+from tidelog.effects import CONTROLLER, Effect, Event, PeerRequest, Stop
 from tidelog.model import Time
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
@@ -32,20 +32,20 @@ class Stopping:
             return
         self._request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
         if broker_epoch >= 0:
-            self._ask(now)
+            self._send_request(now)
         else:
-            self._end(now)
+            self._stop_next_turn(now)
 
-    def _ask(self, now: Time) -> None:
+    def _send_request(self, now: Time) -> None:
         self.alarm.set(now.mono + ANSWER_WITHIN_MS)
         self._attempts -= 1
-        self._effects.append(Ask(CONTROLLER, self._request, self.OWNER, 0))
+        self._effects.append(PeerRequest(CONTROLLER, self._request, self.OWNER, 0))
 
     def answered(self, response: ControlledShutdownResponse | None, now: Time) -> None:
         if self.done or self._request is None:
             return
         if response is not None and not response.error_code and not response.remaining_partitions:
-            self._end(now)
+            self._stop_next_turn(now)
             return
         if response is not None and response.remaining_partitions:
             left = len(response.remaining_partitions)
@@ -57,11 +57,11 @@ class Stopping:
             self.alarm.set(None)
             self._effects.append(Stop())
         elif self._attempts > 0:
-            self._ask(now)
+            self._send_request(now)
         else:
-            self._end(now)
+            self._stop_next_turn(now)
 
-    def _end(self, now: Time) -> None:
+    def _stop_next_turn(self, now: Time) -> None:
         """Stop at the next turn: what this one has to say to others is sent before the logs are closed."""
         self.done = True
         self.alarm.set(now.mono)

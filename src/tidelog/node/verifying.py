@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.placement import partition_for
-from tidelog.effects import Ask, Effect
+from tidelog.effects import Effect, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, TopicPartition
 from tidelog.wire.messages.transactions.add_partitions_to_txn import (
@@ -24,7 +24,7 @@ OWNER = "verification"
 
 
 @dataclass(slots=True, eq=False)
-class Question:
+class VerificationRequest:
     """`codes` is None until it is answered; a partition without a code was not answered for."""
 
     producer_id: int
@@ -43,8 +43,8 @@ class Verifying:
     image: ClusterImage
     effects: list[Effect]
     wake: Callable[[int], None]
-    _open: dict[int, Question] = field(default_factory=dict)
-    _busy: dict[int, Question] = field(default_factory=dict)
+    _open: dict[int, VerificationRequest] = field(default_factory=dict)
+    _busy: dict[int, VerificationRequest] = field(default_factory=dict)
     _tokens: Any = field(default_factory=lambda: count(1))
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class Verifying:
     def is_busy(self, producer_id: int) -> bool:
         return producer_id in self._busy
 
-    def ask(
+    def request(
         self,
         transactional_id: str,
         producer_id: int,
@@ -61,9 +61,9 @@ class Verifying:
         partitions: Iterable[TopicPartition],
         *,
         verify_only: bool,
-    ) -> Question:
+    ) -> VerificationRequest:
         """Whether the partitions are in the producer's transaction; without `verify_only` they are from now on."""
-        question = Question(producer_id, tuple(partitions))
+        question = VerificationRequest(producer_id, tuple(partitions))
         self._busy[producer_id] = question
         token = next(self._tokens)
         self._open[token] = question
@@ -78,7 +78,9 @@ class Verifying:
             topics=[AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()],
         )
         coordinator = self._coordinator(transactional_id)
-        self.effects.append(Ask(coordinator, AddPartitionsToTxnRequest(transactions=[transaction]), OWNER, token))
+        self.effects.append(
+            PeerRequest(coordinator, AddPartitionsToTxnRequest(transactions=[transaction]), OWNER, token)
+        )
         return question
 
     def _coordinator(self, transactional_id: str) -> int:

@@ -83,7 +83,7 @@ PROBES: Mapping[str, Probe] = {
     "log started over": Probe(f"{PARTITION}.start_over_at", always),
     "request expired in purgatory": Probe("tidelog.node.purgatory:Purgatory.wake", always),
     "replica that may be in a missing folder": Probe(
-        "tidelog.node.controller_pushes:Assignments._may_be_missing", bool
+        "tidelog.node.controller_pushes:Assignments._may_be_in_missing_folder", bool
     ),
     "replica not made for an offline folder": Probe("tidelog.node.replicas:HeldReplicas.create", refused=True),
     "asked for the log of a folder that may be missing": Probe(f"{LEADERS}:Life.holds", lambda holds: not holds),

@@ -12,7 +12,7 @@ from tidelog.api import registry
 from tidelog.api.context import Context, Pending
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from tidelog.effects import CONTROLLER, Ask
+from tidelog.effects import CONTROLLER, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, NO_ID, Endpoint
 from tidelog.wire import codec
@@ -55,7 +55,7 @@ class Broker:
         self.add("t", T_ID, 2)
         self.add(GROUP_TOPIC, b"o" * 16, len(self.ground.logs))
         self.asked = []
-        self.topics_asked_for = {}
+        self.topics_requested = {}
 
     def add(self, name, topic_id, partitions):
         self.image.topics[name] = TopicImage(name, topic_id, {i: PartitionImage(leader=7) for i in range(partitions)})
@@ -71,13 +71,13 @@ class Broker:
             image=self.image,
             groups=ground.coordinator,
             config=ground.coordinator.config,
-            topics_asked_for=self.topics_asked_for,
+            topics_requested=self.topics_requested,
         )
         token = next(ground.tokens)
         context = Context(seen, ground.now, version, "client", 1, listener, "127.0.0.1", "ANONYMOUS", token, [])
         answer = registry.handler(registry.APIS[request.__key__])(request, context)
-        self.asked += [effect for effect in context.effects if isinstance(effect, Ask)]
-        ground.carry_out([effect for effect in context.effects if not isinstance(effect, Ask)])
+        self.asked += [effect for effect in context.effects if isinstance(effect, PeerRequest)]
+        ground.carry_out([effect for effect in context.effects if not isinstance(effect, PeerRequest)])
         if not isinstance(answer, Pending):
             ground.answers[token] = answer
         return token
@@ -261,7 +261,7 @@ def test_the_controller_is_asked_for_a_topic_once_at_a_time_however_many_ask():
         broker.send(FindCoordinatorRequest(key="g"), 3)
         broker.ground.now = broker.ground.now._replace(mono=broker.ground.now.mono + 1)
     assert len(broker.asked) == 2
-    assert len(broker.topics_asked_for) == 1
+    assert len(broker.topics_requested) == 1
 
 
 def test_where_there_is_no_group_topic_the_controller_is_asked_to_make_it():

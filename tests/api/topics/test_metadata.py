@@ -3,7 +3,7 @@ import pytest
 from tests.api.fake_context import add_topic, context, image
 from tidelog.api.cluster import describe_cluster
 from tidelog.api.topics import describe_topic_partitions, metadata
-from tidelog.effects import CONTROLLER, Ask
+from tidelog.effects import CONTROLLER, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest
@@ -119,7 +119,7 @@ def test_missing_topics_are_wished_for_and_answered_as_unknown():
         ("bad/name", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
     (wish,) = given.effects
-    assert isinstance(wish, Ask)
+    assert isinstance(wish, PeerRequest)
     assert wish.target == CONTROLLER
     assert [(t.name, t.num_partitions, t.replication_factor) for t in wish.request.topics] == [("new", -1, -1)]
 

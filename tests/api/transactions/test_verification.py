@@ -27,9 +27,9 @@ class Asking:
         for value in log:
             self.log.append_as_leader(bytearray(batch(value)), 0, NOW)
         partition = SimpleNamespace(name=HERE, log=self.log)
-        verifying = SimpleNamespace(ask=lambda *_, **__: SimpleNamespace(code=lambda _: code))
+        verifying = SimpleNamespace(request=lambda *_, **__: SimpleNamespace(code=lambda _: code))
         context = SimpleNamespace(broker=SimpleNamespace(verifying=verifying))
-        self.asked = verification.ask(context, "id", 1, 0, [partition], verify_only=verify_only)
+        self.asked = verification.request(context, "id", 1, 0, [partition], verify_only=verify_only)
 
     def refusal(self, *, abortable=True):
         with pytest.raises(ApiError) as caught:

@@ -12,7 +12,7 @@ from tidelog.coordinator.transaction import (
     ListAll,
     TransactionCoordinator,
 )
-from tidelog.effects import Append, Ask, Event, Reply
+from tidelog.effects import Append, Event, PeerRequest, Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.wire.messages.transactions.write_txn_markers import (
@@ -63,7 +63,7 @@ class Ledger:
             effect = queue.pop(0)
             if isinstance(effect, Append):
                 queue[:0] = self.append(effect)
-            elif isinstance(effect, Ask):
+            elif isinstance(effect, PeerRequest):
                 self.markers.append(effect)
                 queue += self.answer() if self.answering else []
             elif isinstance(effect, Reply):

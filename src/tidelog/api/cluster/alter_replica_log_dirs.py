@@ -41,6 +41,6 @@ def _move(name: TopicPartition, folder: str, context: Context) -> ErrorCode:
     except ApiError as error:
         return _not_here(name, context) if error.code == ErrorCode.REPLICA_NOT_AVAILABLE else error.code
     except DiskFailed as failure:
-        context.broker.disk_refused(failure)
+        context.broker.disk_failed(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

@@ -19,7 +19,7 @@ def leader_and_isr(request: LeaderAndIsrRequest, context: Context) -> LeaderAndI
     code = context.broker.check_controller(request)
     if code:
         return LeaderAndIsrResponse(error_code=code)
-    return context.broker.take_assignments(request, context)
+    return context.broker.apply_assignments(request, context)
 
 
 def stop_replica(request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
@@ -51,5 +51,5 @@ def update_metadata(request: UpdateMetadataRequest, context: Context) -> UpdateM
     """What the cluster is: brokers, topics, partitions and their leaders."""
     code = context.broker.check_controller(request)
     if not code:
-        context.broker.take_metadata(request, context.now)
+        context.broker.apply_metadata(request, context.now)
     return UpdateMetadataResponse(error_code=code)

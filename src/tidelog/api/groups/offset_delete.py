@@ -27,8 +27,8 @@ def handle(request: OffsetDeleteRequest, context: Context) -> Pending:
             known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=found))
         if missing or image is None:
             refused[topic.name] = _refused(topic.name, [partition.partition_index for partition in missing])
-    asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
-    return submit(asked, context, partial(_merge, refused))
+    known_only = OffsetDeleteRequest(group_id=request.group_id, topics=known)
+    return submit(known_only, context, partial(_merge, refused))
 
 
 def _refused(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:

@@ -40,7 +40,7 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
             except ApiError as error:
                 answer.error_code = error.code
             except DiskFailed as failure:
-                context.broker.disk_refused(failure)
+                context.broker.disk_failed(failure)
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     return _finish(context, response, pending, context.now.mono + request.timeout_ms)

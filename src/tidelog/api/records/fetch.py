@@ -13,10 +13,10 @@ from tidelog.api.records.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    CachedPartition,
     FetchedPartition,
     Session,
     UnknownPartition,
-    Wanted,
 )
 from tidelog.effects import Deferred, Readable, Signal
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
@@ -50,9 +50,9 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
 
 
 def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
-    asked = list(_requested_partitions(request, context))
-    fresh = dict.fromkeys(wanted.name for wanted in asked)
-    session, wanted = _session_of(request, replica, asked, context)
+    requested = list(_requested_partitions(request, context))
+    fresh = dict.fromkeys(wanted.name for wanted in requested)
+    session, wanted = _session_of(request, replica, requested, context)
     return Reader(
         replica=replica,
         broker_epoch=request.replica_state.replica_epoch,
@@ -79,12 +79,12 @@ def _allowed_bytes(context: Context) -> int:
 # Sessions: the partitions that a request names, and those that its session remembers (KIP-227).
 
 
-def _requested_partitions(request: FetchRequest, context: Context) -> Iterable[Wanted]:
+def _requested_partitions(request: FetchRequest, context: Context) -> Iterable[CachedPartition]:
     by_id = context.version >= TOPIC_IDS_SINCE
     for topic in request.topics:
         name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
         for partition in topic.partitions:
-            yield Wanted(
+            yield CachedPartition(
                 _partition(name, topic.topic_id, partition.partition),
                 topic.topic_id if by_id else NO_ID,
                 partition.fetch_offset,
@@ -105,64 +105,64 @@ def _partition(name: str | None, topic_id: bytes, index: int) -> FetchedPartitio
 
 
 def _session_of(
-    request: FetchRequest, replica: int, asked: Sequence[Wanted], context: Context
-) -> tuple[Session | None, dict[FetchedPartition, Wanted]]:
+    request: FetchRequest, replica: int, requested: Sequence[CachedPartition], context: Context
+) -> tuple[Session | None, dict[FetchedPartition, CachedPartition]]:
     """The session of this request, if it has one, and all that it reads."""
     sessions = context.broker.sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             _leave(sessions.close(request.session_id), context)
         session = None
-        if request.session_epoch == INITIAL_EPOCH and asked:
+        if request.session_epoch == INITIAL_EPOCH and requested:
             session, evicted = sessions.open(replica, context.now.mono)
             _leave(evicted, context)
-        wanted = {one.name: one for one in asked}
+        wanted = {one.name: one for one in requested}
         if session is not None:
-            session.wanted = wanted
+            session.partitions = wanted
         return session, wanted
     session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
     _resolve(session, context)
-    for one in asked:
-        known = session.wanted.get(one.name)
+    for one in requested:
+        known = session.partitions.get(one.name)
         if known is not None and known.leader_epoch == one.leader_epoch:
             one.sent_high_watermark, one.sent_log_start = known.sent_high_watermark, known.sent_log_start
-        session.wanted[one.name] = one
+        session.partitions[one.name] = one
     by_id = context.version >= TOPIC_IDS_SINCE
     for topic in request.forgotten_topics_data:
         name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
         for index in topic.partitions:
             _forget(session, _held_as(session, _partition(name, topic.topic_id, index)), context)
-    return session, session.wanted
+    return session, session.partitions
 
 
 def _held_as(session: Session, name: FetchedPartition) -> FetchedPartition:
     """How the session names it: a topic that is gone meanwhile is known by its id only, but is held by its name."""
-    if name in session.wanted or isinstance(name, TopicPartition):
+    if name in session.partitions or isinstance(name, TopicPartition):
         return name
-    asked = name.topic_id, name.partition
-    return next((n for n, wanted in session.wanted.items() if (wanted.topic_id, n.partition) == asked), name)
+    requested = name.topic_id, name.partition
+    return next((n for n, wanted in session.partitions.items() if (wanted.topic_id, n.partition) == requested), name)
 
 
 def _resolve(session: Session, context: Context) -> None:
     """A topic whose id was unknown may be known by now: its partitions go on under its name."""
     for unknown in [name for name in session.dirty if isinstance(name, UnknownPartition)]:
-        wanted = session.wanted.get(unknown)
+        wanted = session.partitions.get(unknown)
         name = context.broker.topic_name(unknown.topic_id)
         if wanted is not None and name is not None:
             wanted.name = TopicPartition(name, unknown.partition)
-            del session.wanted[unknown], session.dirty[unknown]
-            session.wanted.setdefault(wanted.name, wanted)
+            del session.partitions[unknown], session.dirty[unknown]
+            session.partitions.setdefault(wanted.name, wanted)
             session.dirty[wanted.name] = None
 
 
 def _leave(session: Session | None, context: Context) -> None:
     if session is not None:
-        for name in list(session.wanted):
+        for name in list(session.partitions):
             _forget(session, name, context)
 
 
 def _forget(session: Session, name: FetchedPartition, context: Context) -> None:
-    session.wanted.pop(name, None)
+    session.partitions.pop(name, None)
     session.dirty.pop(name, None)
     partition = context.broker.replicas.get(*name) if isinstance(name, TopicPartition) else None
     if partition is not None:
@@ -179,7 +179,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
     if session is not None and session.broker_epoch != reader.broker_epoch:
         # Registered anew: all that it follows is vouched for by the new epoch.
         session.broker_epoch = reader.broker_epoch
-        names = dict.fromkeys(session.wanted)
+        names = dict.fromkeys(session.partitions)
     for name in names:
         if isinstance(name, UnknownPartition):
             continue
@@ -229,7 +229,7 @@ def _collect(context: Context, reader: Reader) -> Outcome:
             answer = refusal(context, wanted, error.code)
             outcome.urgent = True
         except DiskFailed as failure:
-            context.broker.disk_refused(failure)
+            context.broker.disk_failed(failure)
             answer = refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
             outcome.urgent = True
         outcome.answers[name] = answer
@@ -266,7 +266,7 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
     return response
 
 
-def _has_changed(wanted: Wanted, answer: PartitionData) -> bool:
+def _has_changed(wanted: CachedPartition, answer: PartitionData) -> bool:
     """Whether an incremental answer must name this partition."""
     return (
         bool(answer.error_code)
@@ -279,7 +279,7 @@ def _has_changed(wanted: Wanted, answer: PartitionData) -> bool:
     )
 
 
-def _note_sent(session: Session | None, wanted: Wanted, answer: PartitionData, *, short: bool) -> None:
+def _note_sent(session: Session | None, wanted: CachedPartition, answer: PartitionData, *, short: bool) -> None:
     """What the fetcher knows from now on. A partition is clean when nothing is left to read where its fetcher is, which
     is where it was until it says otherwise; one that was refused stays dirty."""
     if answer.error_code:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import MOVED, find, present_leader
-from tidelog.api.records.sessions import FetchedPartition, Session, UnknownPartition, Wanted
+from tidelog.api.records.sessions import CachedPartition, FetchedPartition, Session, UnknownPartition
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.integrity import Unsound
@@ -21,7 +21,7 @@ from tidelog.wire.messages.records.fetch import AbortedTransaction, EpochEndOffs
 
 FOLLOWER_READS_SINCE = 11
 RACK_AWARE = "RackAwareReplicaSelector"
-LEADER_TOLD_SINCE = 16
+CURRENT_LEADER_SINCE = 16
 NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 """Refused before anything was read: the list of aborted transactions is then empty, otherwise null."""
 
@@ -38,7 +38,7 @@ class Reader:
     committed_only: bool
     rack: str
     session: Session | None
-    wanted: dict[FetchedPartition, Wanted]
+    wanted: dict[FetchedPartition, CachedPartition]
     fresh: dict[FetchedPartition, None]
 
     @property
@@ -46,7 +46,7 @@ class Reader:
         return self.replica >= 0
 
     def candidates(self) -> Iterable[FetchedPartition]:
-        """What can have changed: for a session what is dirty or was asked, otherwise everything. What was answered
+        """What can have changed: for a session what is dirty or was requested, otherwise everything. What was answered
         last comes last, so that a partition with many records does not starve the others."""
         return {**self.session.dirty, **self.fresh} if self.session else self.fresh
 
@@ -63,7 +63,7 @@ class Outcome:
     urgent: bool = False
 
 
-def read(context: Context, reader: Reader, wanted: Wanted, outcome: Outcome) -> PartitionData:
+def read(context: Context, reader: Reader, wanted: CachedPartition, outcome: Outcome) -> PartitionData:
     if isinstance(wanted.name, UnknownPartition):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     partition = find(context.broker, *wanted.name)
@@ -102,7 +102,7 @@ def check_follower(partition: Partition, replica: int) -> None:
 
 
 def _read_as_follower(
-    context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome
+    context: Context, partition: Partition, reader: Reader, wanted: CachedPartition, outcome: Outcome
 ) -> PartitionData:
     """A follower also learns where its log parts from this one. It hears of the high watermark at once only where
     consumers read from followers (KIP-392): that is one more round with each follower for each commit."""
@@ -118,7 +118,7 @@ def _read_as_follower(
     return _data(partition, _pace(context, partition, reader, wanted, outcome))
 
 
-def _pace(context: Context, partition: Partition, reader: Reader, wanted: Wanted, outcome: Outcome) -> Records:
+def _pace(context: Context, partition: Partition, reader: Reader, wanted: CachedPartition, outcome: Outcome) -> Records:
     """What the throttle allows of a partition that it covers (KIP-73); a replica in sync gets all."""
     throttle, end = context.broker.throttles.leader, partition.log.log_end_offset
     if not throttle.covers(partition):
@@ -135,7 +135,7 @@ def _pace(context: Context, partition: Partition, reader: Reader, wanted: Wanted
     return records
 
 
-def _divergence(partition: Partition, wanted: Wanted, outcome: Outcome) -> PartitionData | None:
+def _divergence(partition: Partition, wanted: CachedPartition, outcome: Outcome) -> PartitionData | None:
     """The answer to a fetcher whose log parts from this one."""
     found = partition.diverging(wanted.last_epoch, wanted.offset)
     if found is None:
@@ -150,7 +150,7 @@ def _take(
     context: Context,
     partition: Partition,
     reader: Reader,
-    wanted: Wanted,
+    wanted: CachedPartition,
     outcome: Outcome,
     limit: int,
     room: int = NO_LIMIT,
@@ -190,7 +190,7 @@ def _data(
 
 
 def _slice(
-    context: Context, partition: Partition, wanted: Wanted, max_bytes: int, limit: int, *, first: bool
+    context: Context, partition: Partition, wanted: CachedPartition, max_bytes: int, limit: int, *, first: bool
 ) -> FileSlice | None:
     """What the fetcher reads; None where there is nothing, or not yet: it is being examined for rot."""
     try:
@@ -231,7 +231,7 @@ def closest_replica(partition: Partition, rack: str, offset: int, context: Conte
     return -max(near)[1] if near else None
 
 
-def refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData:
+def refusal(context: Context, wanted: CachedPartition, code: ErrorCode) -> PartitionData:
     answer = PartitionData(
         partition_index=wanted.name.partition,
         error_code=code,
@@ -246,7 +246,7 @@ def refusal(context: Context, wanted: Wanted, code: ErrorCode) -> PartitionData:
     if code == ErrorCode.OFFSET_OUT_OF_RANGE and context.listener == context.broker.inter_broker_listener:
         partition = find(context.broker, *wanted.name)
         answer.log_start_offset = partition.log.log_start_offset
-    if code in MOVED and context.version >= LEADER_TOLD_SINCE:
+    if code in MOVED and context.version >= CURRENT_LEADER_SINCE:
         leader, epoch = present_leader(context.broker, *wanted.name)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     return answer

@@ -1,4 +1,4 @@
-"""What a refused client is told of the present leader (KIP-951), and why this broker refused."""
+"""The replica that a request is for, the present leader for a client that is refused (KIP-951), and its endpoint."""
 
 from tidelog.api.context import Broker, Context
 from tidelog.errors import ApiError, ErrorCode
@@ -22,10 +22,10 @@ def present_leader(broker: Broker, topic: str, partition: int) -> tuple[int, int
     """(leader id, leader epoch) as last heard from the controller, (-1, -1) where unknown."""
     replica = broker.replicas.get(topic, partition)
     known = broker.image.topics.get(topic)
-    told = known.partitions.get(partition) if known else None
-    if told is None or (replica is not None and replica.epoch > told.leader_epoch):
+    partition_image = known.partitions.get(partition) if known else None
+    if partition_image is None or (replica is not None and replica.epoch > partition_image.leader_epoch):
         return (-1, -1) if replica is None else (replica.leader_id, replica.epoch)
-    return told.leader, told.leader_epoch
+    return partition_image.leader, partition_image.leader_epoch
 
 
 def endpoints(context: Context, leaders: set[int]) -> list[tuple[int, str, int, str | None]]:

@@ -119,7 +119,7 @@ def _append(
             answer.log_start_offset = partition.log.log_start_offset
         raise
     except DiskFailed as failure:
-        broker.disk_refused(failure)
+        broker.disk_failed(failure)
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
     answer.base_offset = appended.first_offset
     answer.log_append_time_ms = appended.log_append_time

@@ -33,7 +33,7 @@ FetchedPartition = TopicPartition | UnknownPartition
 
 
 @dataclass(slots=True)
-class Wanted:
+class CachedPartition:
     """One partition as its fetcher last asked for it, and the watermarks it was last told (-1: tell again)."""
 
     name: FetchedPartition
@@ -57,7 +57,7 @@ class Session:
     replica: int
     used_at: int
     broker_epoch: int = -1
-    wanted: dict[FetchedPartition, Wanted] = field(default_factory=dict)
+    partitions: dict[FetchedPartition, CachedPartition] = field(default_factory=dict)
     dirty: dict[FetchedPartition, None] = field(default_factory=dict)
 
     def dirty_key(self, *, patient: bool) -> tuple[str, int]:

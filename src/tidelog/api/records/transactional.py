@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tidelog.api.context import Context
 from tidelog.api.transactions import verification
-from tidelog.api.transactions.verification import Asked
+from tidelog.api.transactions.verification import PendingVerification
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.producers import RAISES_EPOCH
 from tidelog.model import TopicPartition
@@ -42,10 +42,12 @@ class Batch(NamedTuple):
 
 def verify(request: ProduceRequest, context: Context, proceed: Proceed) -> Any:
     """What `proceed` gives, or what the request waits for before that."""
-    return _go_on(context, request, proceed, context.now.mono + max(request.timeout_ms, 0), is_late=False)
+    return _verify_or_proceed(context, request, proceed, context.now.mono + max(request.timeout_ms, 0), is_late=False)
 
 
-def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int, *, is_late: bool) -> Any:
+def _verify_or_proceed(
+    context: Context, request: ProduceRequest, proceed: Proceed, deadline: int, *, is_late: bool
+) -> Any:
     broker, found = context.broker, list(_transactional(request, context))
     if not found:
         return proceed(context, request, {})
@@ -57,45 +59,45 @@ def _go_on(context: Context, request: ProduceRequest, proceed: Proceed, deadline
         if is_late:
             error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction could not be verified in time")
             return proceed(context, request, {batch.name: error for batch in found})
-        _own(request)
-        return verification.wait(first.producer_id, deadline, _again, (request, proceed, deadline))
+        _copy_records(request)
+        return verification.wait_for(first.producer_id, deadline, _verify_again, (request, proceed, deadline))
     adds = context.version >= ADDS_SINCE
     unknown = [partition for batch in found if (partition := _unverified(context, batch)) is not None]
     if not unknown or not (adds or broker.config.transaction_partition_verification_enable):
         return proceed(context, request, {})
     transactional_id = request.transactional_id or ""
-    asked = verification.ask(
+    pending = verification.request(
         context, transactional_id, first.producer_id, first.producer_epoch, unknown, verify_only=not adds
     )
-    _own(request)
-    return verification.wait(first.producer_id, deadline, _verified, (request, proceed, asked))
+    _copy_records(request)
+    return verification.wait_for(first.producer_id, deadline, _verified, (request, proceed, pending))
 
 
-def _again(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
+def _verify_again(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
     """The question before this request was answered, or it took too long."""
-    return _go_on(context, request, proceed, deadline, is_late=context.now.mono >= deadline)
+    return _verify_or_proceed(context, request, proceed, deadline, is_late=context.now.mono >= deadline)
 
 
-def _verified(context: Context, request: ProduceRequest, proceed: Proceed, asked: Asked) -> Any:
-    refused = _not_asked(context, request, asked)
-    for name in asked.guards:
+def _verified(context: Context, request: ProduceRequest, proceed: Proceed, pending: PendingVerification) -> Any:
+    refused = _not_verified(context, request, pending)
+    for name in pending.guards:
         try:
-            asked.check(name, abortable=context.version >= ABORTABLE_SINCE)
+            pending.check(name, abortable=context.version >= ABORTABLE_SINCE)
         except ApiError as error:
             is_early = error.code == ErrorCode.CONCURRENT_TRANSACTIONS and context.version < ADDS_SINCE
             refused[name] = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, error.message) if is_early else error
     return proceed(context, request, refused)
 
 
-def _not_asked(context: Context, request: ProduceRequest, asked: Asked) -> Refused:
-    """The batches that would begin a transaction only now: when the question was asked this broker did not lead their
-    partition, or the transaction was open there. They are to come again, for a question of their own."""
+def _not_verified(context: Context, request: ProduceRequest, pending: PendingVerification) -> Refused:
+    """The batches that would begin a transaction only now: when the verification was requested, this broker did not
+    lead their partition, or the transaction was open there. They are refused; their retry is verified for itself."""
     found = _transactional(request, context)
-    names = [batch.name for batch in found if batch.name not in asked.guards and _unverified(context, batch)]
+    names = [batch.name for batch in found if batch.name not in pending.guards and _unverified(context, batch)]
     return {name: ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction was not verified here") for name in names}
 
 
-def _own(request: ProduceRequest) -> None:
+def _copy_records(request: ProduceRequest) -> None:
     """Records are views that die with this turn."""
     for topic in request.topic_data:
         for data in topic.partition_data:

@@ -1,4 +1,4 @@
-"""Topics made because somebody asked for them: `auto.create.topics.enable`, and the internal topics."""
+"""Topics that are created because a client requested them: `auto.create.topics.enable`, and the internal topics."""
 
 from collections.abc import Iterable
 
@@ -8,17 +8,17 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-AGAIN_MS = 100
+RETRY_MS = 100
 """So long nobody asks the controller for the same topic again, however often clients ask this broker."""
 
 
 def auto_create(names: Iterable[str], context: Context) -> None:
     """Ask for these topics; clients come again until they are there."""
-    asked, now = context.broker.topics_asked_for, context.now.mono
-    for name in [name for name, moment in asked.items() if now - moment >= AGAIN_MS]:
-        del asked[name]
-    topics = [creatable(name, context.broker.config) for name in names if name not in asked]
-    asked.update((topic.name, now) for topic in topics)
+    requested, now = context.broker.topics_requested, context.now.mono
+    for name in [name for name, moment in requested.items() if now - moment >= RETRY_MS]:
+        del requested[name]
+    topics = [creatable(name, context.broker.config) for name in names if name not in requested]
+    requested.update((topic.name, now) for topic in topics)
     if topics:
         send(CreateTopicsRequest(topics=topics, timeout_ms=context.broker.config.request_timeout_ms), context)
 

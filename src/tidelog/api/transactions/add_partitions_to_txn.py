@@ -29,17 +29,17 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse | Pending:
-    transactions = request.transactions if context.version >= BATCHED_SINCE else [_own(request)]
+    transactions = request.transactions if context.version >= BATCHED_SINCE else [_as_batch(request)]
     refused = [_refused(transaction, context.broker.image) for transaction in transactions]
-    asked = [
-        _asked(transaction, context.version)
+    to_add = [
+        _to_add(transaction, context.version)
         for transaction, codes in zip(transactions, refused, strict=True)
         if not codes
     ]
-    return submit(asked, context, partial(_finish, context.version, transactions, refused))
+    return submit(to_add, context, partial(_finish, context.version, transactions, refused))
 
 
-def _own(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+def _as_batch(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
     return AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -67,7 +67,7 @@ def _exists(image: ClusterImage, partition: TopicPartition) -> bool:
     return topic is not None and partition.partition in topic.partitions
 
 
-def _asked(transaction: AddPartitionsToTxnTransaction, version: int) -> AddPartitions:
+def _to_add(transaction: AddPartitionsToTxnTransaction, version: int) -> AddPartitions:
     return AddPartitions(
         transactional_id=transaction.transactional_id,
         producer_id=transaction.producer_id,
@@ -85,7 +85,7 @@ def _finish(
     results = [
         AddPartitionsToTxnResult(
             transactional_id=transaction.transactional_id,
-            topic_results=_topics(transaction, codes or _told(transaction, next(left), version)),
+            topic_results=_topics(transaction, codes or _codes(transaction, next(left), version)),
         )
         for transaction, codes in zip(transactions, refused, strict=True)
     ]
@@ -94,7 +94,7 @@ def _finish(
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-def _told(transaction: AddPartitionsToTxnTransaction, added: Added, version: int) -> Codes:
+def _codes(transaction: AddPartitionsToTxnTransaction, added: Added, version: int) -> Codes:
     code = fencing(added.code, version, FENCED_SINCE)
     return {
         partition: ErrorCode.TRANSACTION_ABORTABLE if partition in added.unknown else code

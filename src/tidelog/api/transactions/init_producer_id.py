@@ -19,37 +19,37 @@ def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdRe
         return _refusal(ErrorCode.INVALID_REQUEST)
     deadline = context.now.mono + WAIT_MS
     if request.transactional_id is None:
-        return _give(context, deadline)
+        return _answer_with_id(context, deadline)
     if request.transactional_id == "":
         return _refusal(ErrorCode.INVALID_REQUEST)
     if not 0 < request.transaction_timeout_ms <= context.broker.config.transaction_max_timeout_ms:
         return _refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-    asked = Init(request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch)
-    return _begin(context, asked, deadline)
+    init = Init(request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch)
+    return _begin(context, init, deadline)
 
 
 def _refusal(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
-def _give(context: Context, deadline: int) -> InitProducerIdResponse | Deferred:
-    producer_id = context.broker.producer_ids.give()
+def _answer_with_id(context: Context, deadline: int) -> InitProducerIdResponse | Deferred:
+    producer_id = context.broker.producer_ids.next_id()
     if producer_id is not None:
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
     if context.now.mono >= deadline:
         return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    return Deferred((Signal(("producer-ids",)),), deadline, _give, (deadline,))
+    return Deferred((Signal(("producer-ids",)),), deadline, _answer_with_id, (deadline,))
 
 
-def _begin(context: Context, asked: Init, deadline: int) -> Deferred | Pending:
+def _begin(context: Context, init: Init, deadline: int) -> Deferred | Pending:
     ids = context.broker.producer_ids
     if not ids.is_ready and context.now.mono < deadline:
-        ids.fill()
-        return Deferred((Signal(("producer-ids",)),), deadline, _begin, (asked, deadline))
+        ids.fetch_block()
+        return Deferred((Signal(("producer-ids",)),), deadline, _begin, (init, deadline))
 
     def finish(inited: Inited) -> InitProducerIdResponse:
         if inited.code:
             return _refusal(fencing(inited.code, context.version, FENCED_SINCE))
         return InitProducerIdResponse(producer_id=inited.producer_id, producer_epoch=inited.epoch)
 
-    return submit(asked, context, finish)
+    return submit(init, context, finish)

@@ -10,7 +10,7 @@ from tidelog.api.context import Context, Pending
 from tidelog.api.groups.group_requests import submit
 from tidelog.api.transactions import verification
 from tidelog.api.transactions.transaction_requests import offsets_partition
-from tidelog.api.transactions.verification import Asked
+from tidelog.api.transactions.verification import PendingVerification
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group.offset_commit import transactional_commit_error
 from tidelog.effects import Deferred
@@ -72,12 +72,12 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
     if context.broker.verifying.is_busy(request.producer_id):
         if context.now.mono >= deadline:
             return finish(transactional_commit_error(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-        return verification.wait(request.producer_id, deadline, _verify, (request, finish, deadline))
+        return verification.wait_for(request.producer_id, deadline, _verify, (request, finish, deadline))
     known = partition.log.producers.has_open(request.producer_id, request.producer_epoch)
     adds = context.version >= VERSION_2_SINCE
     if known or not (adds or context.broker.config.transaction_partition_verification_enable):
         return submit(request, context, finish)
-    asked = verification.ask(
+    asked = verification.request(
         context,
         request.transactional_id,
         request.producer_id,
@@ -85,10 +85,10 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
         [partition],
         verify_only=not adds,
     )
-    return verification.wait(request.producer_id, deadline, _verified, (request, finish, asked))
+    return verification.wait_for(request.producer_id, deadline, _verified, (request, finish, asked))
 
 
-def _verified(context: Context, request: TxnOffsetCommitRequest, finish: Finish, asked: Asked) -> Answer:
+def _verified(context: Context, request: TxnOffsetCommitRequest, finish: Finish, asked: PendingVerification) -> Answer:
     try:
         asked.check(offsets_partition(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
     except ApiError as error:

@@ -8,7 +8,7 @@ transaction *before*, which the coordinator waits for, is no reason to refuse.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tidelog.api.context import Context, Question
+from tidelog.api.context import Context, VerificationRequest
 from tidelog.effects import Deferred, Signal
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.producers import Producers
@@ -38,10 +38,10 @@ class Guard(NamedTuple):
         return self.producers.holds(producer_id, self.number) and self.partition.log.producers is self.producers
 
 
-class Asked(NamedTuple):
+class PendingVerification(NamedTuple):
     """A question on its way. Without a guard there is None."""
 
-    question: Question
+    question: VerificationRequest
     producer_id: int
     guards: dict[TopicPartition, Guard | None]
 
@@ -61,7 +61,7 @@ class Asked(NamedTuple):
             raise ApiError(code, "the partition could not be verified to be in the transaction")
 
 
-def ask(
+def request(
     context: Context,
     transactional_id: str,
     producer_id: int,
@@ -69,10 +69,12 @@ def ask(
     partitions: Sequence[Partition],
     *,
     verify_only: bool,
-) -> Asked:
+) -> PendingVerification:
     guards = {partition.name: _guard(partition, producer_id) if verify_only else None for partition in partitions}
-    question = context.broker.verifying.ask(transactional_id, producer_id, epoch, list(guards), verify_only=verify_only)
-    return Asked(question, producer_id, guards)
+    question = context.broker.verifying.request(
+        transactional_id, producer_id, epoch, list(guards), verify_only=verify_only
+    )
+    return PendingVerification(question, producer_id, guards)
 
 
 def _guard(partition: Partition, producer_id: int) -> Guard:
@@ -80,5 +82,5 @@ def _guard(partition: Partition, producer_id: int) -> Guard:
     return Guard(partition, producers, producers.guard(producer_id))
 
 
-def wait(producer_id: int, deadline: int, resume: Callable[..., Any], arguments: tuple[Any, ...]) -> Deferred:
+def wait_for(producer_id: int, deadline: int, resume: Callable[..., Any], arguments: tuple[Any, ...]) -> Deferred:
     return Deferred((Signal(("verified", producer_id)),), deadline, resume, arguments)

@@ -69,7 +69,7 @@ def _write(
             batch, ACKS_ALL, context.now, from_client=False, transaction_version=marker.transaction_version
         )
     except DiskFailed as failure:
-        broker.disk_refused(failure)
+        broker.disk_failed(failure)
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
     if topic == GROUP_TOPIC:
         offset, producer, committed = appended.first_offset, marker.producer_id, marker.transaction_result

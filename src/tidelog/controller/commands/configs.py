@@ -219,7 +219,7 @@ def _adopt(term: ControllerTerm, each: Alteration) -> None:
         cluster.config_versions.setdefault(parent, 0)
     cluster.configs[each.entity] = each.options
     cluster.config_versions[each.entity] = cluster.config_versions.get(each.entity, -1) + 1
-    term.tell("config.changed", entity=each.entity, options=changed)
+    term.report("config.changed", entity=each.entity, options=changed)
 
 
 ENTITY = 0

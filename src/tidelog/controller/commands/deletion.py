@@ -56,7 +56,7 @@ class Deletions:
             for broker in partition.replicas:
                 replicas.setdefault(broker, set()).add(partition)
         self.remaining[topic] = replicas
-        term.pushes.tell_metadata(topic.partitions.values())
+        term.pushes.push_metadata(topic.partitions.values())
         for broker in replicas:
             self._stop(term, topic, broker)
 
@@ -67,7 +67,7 @@ class Deletions:
             self.begin(term, topic)
 
     def _stop(self, term: ControllerTerm, topic: Topic, broker: int) -> None:
-        term.pushes.tell_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
+        term.pushes.push_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
 
     def brokers_came(self, term: ControllerTerm, brokers: Iterable[int]) -> None:
         """They hold what they held: they are told again."""
@@ -119,7 +119,7 @@ def delete_topics(
     for chunk in chunks(topics):
         yield [Create(tree.delete_path(topic.name)) for topic in chunk]
         for topic in chunk:
-            term.tell("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
+            term.report("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
             deletions.begin(term, topic)
     return DeleteTopicsResponse(responses=results)
 
@@ -178,7 +178,7 @@ def remove_topics(term: ControllerTerm, topics: Sequence[Topic]) -> Steps[None]:
         groups.append([*tail, Delete(tree.delete_path(topic.name))])
         yield from submit(groups)
         term.cluster.remove_topic(topic)
-        term.tell("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))
+        term.report("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))
 
 
 def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
@@ -193,6 +193,6 @@ def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]
         if topic is None or not term.config.delete_topic_enable:
             void.append(Delete(tree.delete_path(name)))
             continue
-        term.tell("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
+        term.report("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
         deletions.begin(term, topic)
     yield void

@@ -9,7 +9,7 @@ from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_pre
 from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
-from tidelog.effects import Ask
+from tidelog.effects import PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH, NO_LEADER
 from tidelog.ports import Delete, Node, Read
@@ -28,7 +28,7 @@ from tidelog.wire.messages.topics.elect_leaders import (
 
 PREFERRED, UNCLEAN = 0, 1
 LOG_END_QUERY = -3
-"""The replica id in an OffsetForLeaderEpoch by which the controller asks any replica for its (last epoch, LEO)."""
+"""The replica id in an OffsetForLeaderEpoch by which the controller asks any replica for (last epoch, LEO)."""
 LATEST_EPOCH = 2**31 - 1
 RETRY_MS = 100
 
@@ -36,13 +36,13 @@ Changes = dict[Partition, LeadershipState]
 
 
 class LogEnds:
-    """Partitions none of whose members counts, all back: their replicas are asked for the ends of their logs.
+    """Partitions whose ISR members are all back, but none of them counts: their log ends are requested.
 
-    Answers hold for one life of a broker only: the one that was asked, and that the answer names. A partition whose
-    candidates change is asked about anew. Only a replica that knows the epoch without a leader tells its end: one that
-    still led, or followed, could append behind it. Who misses a log directory may be without the replica: then it is
-    `lacking`, and nobody waits for it, as long as somebody has one. `flights` has by token whom it asked what, with the
-    life asked.
+    An answer holds for one life of a broker only: the one that was asked, and that the answer names. When the
+    candidates of a partition change, they are asked again. A replica answers only if it knows the epoch without a
+    leader: one that still led or followed could append behind its answer. A broker that misses a log directory may not
+    have the replica: then it is `lacking`, and nobody waits for it as long as another broker has one. `flights`: token
+    → the broker, and its life by partition.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class LogEnds:
         return f"<LogEnds of {list(self.wanted)}>"
 
     def set(self, term: ControllerTerm, partition: Partition, candidates: Sequence[int]) -> None:
-        """Ask these brokers; none ends the question."""
+        """Request the log ends of these brokers; with none, the partition is dropped."""
         lives = term.cluster.lives
         epochs = {broker: lives[broker].epoch for broker in candidates}
         if not epochs:
@@ -74,8 +74,8 @@ class LogEnds:
         known = self.known.get(partition, {})
         return bool(known) and {*candidates} == known.keys() | self.lacking[partition]
 
-    def take(self, now: int, token: int) -> list[Ask]:
-        """One request to each broker that has something to tell and is not being asked."""
+    def take(self, now: int, token: int) -> list[PeerRequest]:
+        """One request to each broker whose answer is missing and that has no request under way."""
         if self.retry_at is not None and now < self.retry_at:
             return []
         self.retry_at = None
@@ -86,20 +86,20 @@ class LogEnds:
                 continue
             for broker in epochs.keys() - self.known[partition].keys() - busy:
                 due.setdefault(broker, {})[partition] = epochs[broker]
-        asks: list[Ask] = []
+        requests: list[PeerRequest] = []
         for broker, partitions in sorted(due.items()):
-            self.flights[token + len(asks)] = broker, partitions
-            asks.append(Ask(broker, _log_end_request(partitions), "controller", token + len(asks)))
-        return asks
+            self.flights[token + len(requests)] = broker, partitions
+            requests.append(PeerRequest(broker, _log_end_request(partitions), "controller", token + len(requests)))
+        return requests
 
     def answered(self, token: int, response: object, now: int) -> list[Partition]:
         """Take in an answer; the partitions about which all is known now."""
         broker, partitions = self.flights.pop(token)
-        asked = {partition.name: partition for partition in partitions}
+        requested = {partition.name: partition for partition in partitions}
         speaks_for = getattr(response, "broker_epoch", NO_EPOCH)  # an earlier version does not say
         for topic in getattr(response, "topics", ()):
             for end in topic.partitions:
-                partition = asked.get((topic.topic, end.partition))  # type: ignore[call-overload]
+                partition = requested.get((topic.topic, end.partition))  # type: ignore[call-overload]
                 life = self.wanted.get(partition, {}).get(broker) if partition is not None else None
                 if partition is None or life != partitions[partition] or speaks_for not in (life, NO_EPOCH):
                     continue
@@ -148,13 +148,13 @@ def elect_where_due(term: ControllerTerm, logs: LogEnds, partitions: Iterable[Pa
         if election.state is not None:
             changes[partition] = election.state
         if election.unclean:
-            _tell_unclean(term, partition, election)
+            _report_unclean(term, partition, election)
     yield from term.commit(list(changes.items()), why)
 
 
-def _tell_unclean(term: ControllerTerm, partition: Partition, election: Election) -> None:
+def _report_unclean(term: ControllerTerm, partition: Partition, election: Election) -> None:
     assert election.state is not None
-    term.tell(
+    term.report(
         "partition.unclean",
         "warning",
         topic=partition.topic.name,
@@ -184,14 +184,14 @@ def elect_on_request(term: ControllerTerm, logs: LogEnds, request: ElectLeadersR
         )
         return refusal
     wanted = request.topic_partitions
-    asked = (
+    requested = (
         [(topic.name, sorted(topic.partitions)) for topic in term.cluster.topics.values() if not topic.deleted]
         if wanted is None
         else [(topic.topic, topic.partitions) for topic in wanted]
     )
     changes: Changes = {}
     results = []
-    for topic, indexes in asked:
+    for topic, indexes in requested:
         verdicts = [(index, _elect_requested(term, topic, index, request.election_type, changes)) for index in indexes]
         shown = [(i, code) for i, code in verdicts if wanted is not None or code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(
@@ -234,7 +234,7 @@ def _elect_requested(term: ControllerTerm, topic: str, index: int, kind: int, ch
         state = election.state
         failure = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
         if state is not None:
-            _tell_unclean(term, partition, election)
+            _report_unclean(term, partition, election)
     if state is None:
         return failure
     changes[partition] = state
@@ -270,7 +270,7 @@ def elect_as_written(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
     try:
         topics = tree.parse_preferred_election(node.data)
     except (ValueError, TypeError, KeyError) as error:
-        term.tell("election.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
+        term.report("election.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
     wanted = [TopicPartitions(topic=topic, partitions=list(indexes)) for topic, indexes in topics.items()]
     yield from elect_on_request(term, logs, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted))
     yield [Delete(tree.PREFERRED_ELECTION, node.version)]

@@ -12,7 +12,7 @@ from tidelog.controller.commands.topics import (
     check_once,
     exceeds_count,
     placed,
-    tell,
+    push_partitions,
 )
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Slices, Steps
@@ -67,8 +67,8 @@ def extend(term: ControllerTerm, plans: Sequence[Plan], slices: Slices) -> Steps
         for partition in plan.topic.partitions.values():
             partition.topic = topic
             topic.partitions[partition.index] = partition
-        tell(term, plan)
-        term.tell("topic.extended", topic=topic.name, partitions=len(topic.partitions))
+        push_partitions(term, plan)
+        term.report("topic.extended", topic=topic.name, partitions=len(topic.partitions))
 
 
 def plan_extension(term: ControllerTerm, requested: CreatePartitionsTopic, slices: Slices) -> Steps[Plan]:

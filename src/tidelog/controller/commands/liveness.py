@@ -62,17 +62,17 @@ def notice_brokers(term: ControllerTerm, logs: LogEnds) -> Steps[set[int]]:
     if not gone and not came:
         return came
     for id_ in sorted(gone):
-        term.tell("broker.gone", broker=id_, epoch=known[id_].epoch)
+        term.report("broker.gone", broker=id_, epoch=known[id_].epoch)
     adopt(term, found)
     for id_ in sorted(came):
-        term.tell("broker.registered", broker=id_, epoch=found[id_].epoch, clean=found[id_].registration.clean_epoch)
+        term.report("broker.registered", broker=id_, epoch=found[id_].epoch, clean=found[id_].registration.clean_epoch)
     affected = term.cluster.on_brokers(gone | came)
     for partition in affected:
         partition.offline -= gone | came
     term.touch(affected)
     yield from elect_where_due(term, logs, affected, "brokers changed")
     for id_ in came:
-        term.pushes.tell_roles(affected, only=id_)
+        term.pushes.push_roles(affected, only=id_)
     return came
 
 
@@ -88,7 +88,7 @@ def notice_log_folders(term: ControllerTerm) -> Steps[None]:
         with suppress(*tree.UNREADABLE):
             told.add(tree.parse_log_dir_event(node.data))
     for broker in sorted(told):
-        term.pushes.tell_roles(term.cluster.on_brokers({broker}), only=broker)
+        term.pushes.push_roles(term.cluster.on_brokers({broker}), only=broker)
     yield [Delete(path) for path in read]
 
 
@@ -100,7 +100,7 @@ def lose_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, parti
     for partition in lost:
         partition.offline |= {broker.id}
     term.touch(lost)
-    term.tell("replicas.offline", "warning", broker=broker.id, count=len(lost))
+    term.report("replicas.offline", "warning", broker=broker.id, count=len(lost))
     yield from elect_where_due(term, logs, lost, "log folder failed")
 
 
@@ -112,7 +112,7 @@ def find_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, parti
     for partition in found:
         partition.offline -= {broker.id}
     term.touch(found)
-    term.tell("replicas.online", broker=broker.id, count=len(found))
+    term.report("replicas.online", broker=broker.id, count=len(found))
     yield from elect_where_due(term, logs, found, "log folder has room")
 
 
@@ -135,7 +135,7 @@ def shut_down(
         return ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     if not life.leaving:
         lives[request.broker_id] = life._replace(leaving=True)
-        term.tell("broker.leaving", broker=request.broker_id, epoch=life.epoch)
+        term.report("broker.leaving", broker=request.broker_id, epoch=life.epoch)
     held = term.cluster.on_brokers({request.broker_id})
     yield from elect_where_due(term, logs, held, "controlled shutdown")
     return ControlledShutdownResponse(
@@ -162,7 +162,7 @@ def unregister(
         term.cluster.configs.pop(entity, None)
         del term.cluster.config_versions[entity]
     deletions.give_up(broker)
-    term.tell("broker.unregistered", broker=broker)
+    term.report("broker.unregistered", broker=broker)
     return UnregisterBrokerResponse(error_message=None)
 
 

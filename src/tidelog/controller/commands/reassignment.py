@@ -139,10 +139,10 @@ class Step(NamedTuple):
         for move in self.moves:
             index = move.partition.index
             replicas[index] = move.replicas
-            for told, moved in ((adding, move.adding), (removing, move.removing)):
-                told.pop(index, None)
+            for named, moved in ((adding, move.adding), (removing, move.removing)):
+                named.pop(index, None)
                 if moved:
-                    told[index] = moved
+                    named[index] = moved
         return Assignment(old.topic_id, replicas, adding, removing)
 
 
@@ -182,19 +182,19 @@ def _adopt(term: ControllerTerm, step: Step, nodes: Sequence[Node], why: str) ->
     for move, node in zip(step.moves, nodes[1:], strict=True):
         partition, dropped = move.partition, move.dropped
         state = move.state._replace(controller_epoch=term.epoch)
-        term.tell_change(partition, state, why, "debug")
+        term.report_change(partition, state, why, "debug")
         partition.reassign(move.replicas, move.adding, move.removing)
         partition.commit(state, node.version)
         for broker in dropped:
-            pushes.tell_removal(broker, partition)
+            pushes.push_removal(broker, partition)
         if partition.is_moving:
             term.arrived[partition] = None
-    _tell(term, step, why)
-    pushes.tell_roles(move.partition for move in step.moves)
-    pushes.tell_metadata(move.partition for move in step.moves)
+    _report_moves(term, step, why)
+    pushes.push_roles(move.partition for move in step.moves)
+    pushes.push_metadata(move.partition for move in step.moves)
 
 
-def _tell(term: ControllerTerm, step: Step, why: str) -> None:
+def _report_moves(term: ControllerTerm, step: Step, why: str) -> None:
     for few in chunks(step.moves, 20):
         moved = {
             str(move.partition.index): {
@@ -204,7 +204,7 @@ def _tell(term: ControllerTerm, step: Step, why: str) -> None:
             }
             for move in few
         }
-        term.tell("partitions.reassigned", topic=step.topic.name, why=why, partitions=moved)
+        term.report("partitions.reassigned", topic=step.topic.name, why=why, partitions=moved)
 
 
 def finish_moves(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
@@ -227,7 +227,11 @@ def list_reassignments(
     wanted = (
         [(topic, sorted(topic.partitions)) for topic in topics.values() if topic.is_moving]
         if request.topics is None
-        else [(topics[asked.name], asked.partition_indexes) for asked in request.topics if asked.name in topics]
+        else [
+            (topics[requested.name], requested.partition_indexes)
+            for requested in request.topics
+            if requested.name in topics
+        ]
     )
     found = [
         (topic.name, [_ongoing(topic.partitions[i]) for i in indexes if _moves(topic, i)]) for topic, indexes in wanted
@@ -265,7 +269,7 @@ def begin_requested(term: ControllerTerm) -> Steps[None]:
             move = planned_move(term, partition, requested.replicas)
         except ApiError as error:
             fields = {"topic": requested.topic, "partition": requested.partition, "reason": error.message}
-            term.tell("reassignment.refused", "warning", **fields)
+            term.report("reassignment.refused", "warning", **fields)
             continue
         if move is not None and (move.adding or move.removing):
             left.append(requested)
@@ -286,7 +290,7 @@ def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], 
     try:
         return tree.parse_reassignment(node.data), node
     except (ValueError, TypeError, KeyError) as error:
-        term.tell("reassignment.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
+        term.report("reassignment.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
         return [], node
 
 

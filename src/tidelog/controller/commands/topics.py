@@ -76,7 +76,7 @@ def create_topics(term: ControllerTerm, request: CreateTopicsRequest) -> Steps[C
         yield from carry_out(term, plans, slices)
         for name, (plan, configs) in planned.items():
             _adopt(term, name, plan, configs)
-            tell(term, plan)
+            push_partitions(term, plan)
             yield from slices.did(len(plan.partitions))
     return CreateTopicsResponse(topics=results)
 
@@ -143,7 +143,7 @@ def _adopt(term: ControllerTerm, name: str, plan: Plan, configs: dict[str, str])
     cluster.add_topic(topic)
     cluster.configs[f"topics/{name}"] = configs
     cluster.config_versions[f"topics/{name}"] = cluster.config_versions.get(f"topics/{name}", -1) + 1
-    term.tell(
+    term.report(
         "topic.created",
         topic=name,
         topic_id=id_text(topic.id),
@@ -289,10 +289,10 @@ def carry_out(term: ControllerTerm, plans: Sequence[Plan], slices: Slices, made:
         yield from slices.did()
 
 
-def tell(term: ControllerTerm, plan: Plan) -> None:
+def push_partitions(term: ControllerTerm, plan: Plan) -> None:
     """The topic is in the image, with these partitions."""
-    term.pushes.tell_roles(plan.partitions, created=True)
-    term.pushes.tell_metadata(plan.partitions)
+    term.pushes.push_roles(plan.partitions, created=True)
+    term.pushes.push_metadata(plan.partitions)
 
 
 def _nodes(partition: Partition, state: LeadershipState, existing: set[str]) -> Group:
@@ -310,4 +310,4 @@ def complete(term: ControllerTerm, missing: dict[str, list[int]], made: Iterable
     ]
     yield from carry_out(term, plans, Slices(), made)
     for plan in plans:
-        tell(term, plan)
+        push_partitions(term, plan)

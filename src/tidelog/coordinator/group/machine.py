@@ -83,7 +83,7 @@ class GroupMachine:
     def check_topics_known(self) -> None:
         """ApiError COORDINATOR_LOAD_IN_PROGRESS while this broker may not have heard of every topic: a group must not
         be assigned anew for want of what it subscribes to."""
-        if not self.cluster.tells_of(self.shard.partition, self.shard.epoch):
+        if not self.cluster.has_epoch_of(self.shard.partition, self.shard.epoch):
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def group(self, group_id: str) -> Group:

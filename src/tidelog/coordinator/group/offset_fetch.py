@@ -103,7 +103,7 @@ def _is_of_another_topic(machine: GroupMachine, committed: Committed, name: str,
     meant = id_of(machine.cluster, name) if asked == NO_ID else asked
     if NO_ID in (committed.topic_id, meant) or committed.topic_id == meant:
         return False
-    if asked == NO_ID and not machine.cluster.tells_of(machine.shard.partition, machine.shard.epoch):
+    if asked == NO_ID and not machine.cluster.has_epoch_of(machine.shard.partition, machine.shard.epoch):
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return True
 

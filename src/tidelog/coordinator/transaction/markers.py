@@ -80,7 +80,7 @@ class Markers:
                 self._sent[token] = (broker, works)
                 self._in_flight[broker] = self._in_flight.get(broker, 0) + 1
                 request = WriteTxnMarkersRequest(markers=[_marker(work) for work in works])
-                self._context.effects.append(effects.Ask(broker, request, OWNER, token))
+                self._context.effects.append(effects.PeerRequest(broker, request, OWNER, token))
 
     def answered(self, token: int, response: WriteTxnMarkersResponse | None) -> None:
         broker, works = self._sent.pop(token)

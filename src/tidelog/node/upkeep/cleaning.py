@@ -24,7 +24,7 @@ SLICE_BYTES = 64 * 1024
 SMALL_SLICE_BYTES = 16 * 1024
 """What a request that comes in may have to wait for: some fifty microseconds, or the reading of one long batch."""
 SECOND_MS = 1000
-BREATH_BYTES = SMALL_SLICE_BYTES
+MIN_STEP_BYTES = SMALL_SLICE_BYTES
 """What a step counts that looked at many records of one batch."""
 RETRY_MS = 60_000
 
@@ -87,16 +87,16 @@ class Cleaning:
         if self._pass is None:
             self._choose(now)
         if self._pass is not None:
-            self._go_on(self._pass, now)
+            self._run_slice(self._pass, now)
 
     def _choose(self, now: Time) -> None:
         """Begin with the dirtiest log, or look again after a while."""
         self.alarm.set(now.mono + self._backoff_ms)
         by_log = {partition.log: partition for partition in self._compacted(now)}
         try:
-            found = dirtiest(self._judged(partition, now) for partition in by_log.values())
+            found = dirtiest(self._candidate(partition, now) for partition in by_log.values())
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             return
         if found is not None:
             steps = compact(found, now.wall, self._memory_bytes)
@@ -114,12 +114,12 @@ class Cleaning:
             and not (partition.failed or partition.log.failed or partition.name in self._uncleanable)
         ]
 
-    def _judged(self, partition: Partition, now: Time) -> Candidate:
+    def _candidate(self, partition: Partition, now: Time) -> Candidate:
         """Only durable records may replace durable ones: a power loss would leave neither."""
         stable = min(partition.last_stable_offset, partition.log.recovery_point)
         return candidate(partition.log, stable, now.wall)
 
-    def _go_on(self, current: Pass, now: Time) -> None:
+    def _run_slice(self, current: Pass, now: Time) -> None:
         """Work for a slice, or up to where something must be durable."""
         try:
             left = self._slice_bytes()
@@ -134,19 +134,19 @@ class Cleaning:
                     self._out.extend(Remove(path) for path in step.paths)
                 else:
                     self._worked += step.bytes
-                    left -= step.bytes or BREATH_BYTES
+                    left -= step.bytes or MIN_STEP_BYTES
         except StopIteration as end:
             self._ended(current, end.value, now)
         except CorruptLog as error:
             self._failed(current, str(error), now)
         except DiskFull as full:
             self._failed(current, "no room for what is to replace it", now)
-            self._replicas.refused(full)
+            self._replicas.disk_failed(full)
         except DiskFailed as failure:
-            self._give_up(now)
-            self._replicas.refused(failure)
+            self._end_pass(now)
+            self._replicas.disk_failed(failure)
         else:
-            self._rest(now)
+            self._schedule_next_slice(now)
 
     def _slice_bytes(self) -> int:
         """Small, if requests came in since the last slice."""
@@ -154,7 +154,7 @@ class Cleaning:
         self._served_before = self.served
         return SLICE_BYTES if quiet else SMALL_SLICE_BYTES
 
-    def _rest(self, now: Time) -> None:
+    def _schedule_next_slice(self, now: Time) -> None:
         """As long as `log.cleaner.io.max.bytes.per.second` asks for."""
         if self._bytes_per_second:
             self._owed_ms += self._worked * SECOND_MS / self._bytes_per_second
@@ -182,12 +182,12 @@ class Cleaning:
         self._on_cleaned()
 
     def _failed(self, current: Pass, reason: str, now: Time) -> None:
-        self._give_up(now)
+        self._end_pass(now)
         name = current.partition.name
         self._uncleanable[name] = Uncleanable(reason, now.mono + RETRY_MS)
         self._out.append(Event("log.uncleanable", {"partition": str(name), "reason": reason}, level="error"))
 
-    def _give_up(self, now: Time) -> None:
+    def _end_pass(self, now: Time) -> None:
         self._pass = self._waiting_for = None
         self.alarm.set(now.mono + self._backoff_ms)
 
@@ -196,13 +196,13 @@ class Cleaning:
     def synced(self, token: int, now: Time) -> None:
         if token == self._waiting_for:
             self._waiting_for = None
-            self._rest(now)
+            self._schedule_next_slice(now)
 
     def sync_failed(self, token: int, now: Time) -> None:
         """The folder is offline: nothing of it is compacted any more."""
         if token == self._waiting_for:
             self.close()
-            self._give_up(now)
+            self._end_pass(now)
 
     def close(self) -> None:
         """The node stops, or the disk refused: what was not exchanged yet is thrown away."""

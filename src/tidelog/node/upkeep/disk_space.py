@@ -11,7 +11,7 @@ from tidelog.model import Time
 from tidelog.node.replicas import HeldReplicas
 from tidelog.ports import Disk
 
-LOOK_EVERY_MS = 1_000
+CHECK_EVERY_MS = 1_000
 ROOM_BYTES = 1 << 20
 PROBE = ".tidelog-room"
 PROBE_BYTES = 64 * 1024
@@ -46,19 +46,19 @@ class DiskSpace:
 
     def wake(self, now: Time) -> None:
         if self._due is None:
-            self._due = now.mono + LOOK_EVERY_MS
+            self._due = now.mono + CHECK_EVERY_MS
         elif self._due <= now.mono:
-            self._due = now.mono + LOOK_EVERY_MS
+            self._due = now.mono + CHECK_EVERY_MS
             for folder in list(self._replicas.full):
-                self._look(folder)
+                self._check_folder(folder)
         self.alarm.set(self.next_deadline)
 
-    def _look(self, folder: str) -> None:
+    def _check_folder(self, folder: str) -> None:
         try:
             if not self._has_room(folder):
                 return
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             return
         self._replicas.has_room(folder)
         self._effects.append(Event("folder.room", {"folder": folder}))

@@ -19,7 +19,7 @@ FUTURE = "-future"
 RENEWED_BYTES = 1 << 20
 
 
-class Marks(NamedTuple):
+class Checkpoints(NamedTuple):
     """What the checkpoints of one folder said."""
 
     high_watermarks: Mapping[TopicPartition, int]
@@ -28,11 +28,11 @@ class Marks(NamedTuple):
     cleaned: Mapping[TopicPartition, int]
 
 
-NO_MARKS = Marks({}, {}, {}, {})
+NO_CHECKPOINTS = Checkpoints({}, {}, {}, {})
 
 
-def read_marks(disk: Disk, folder: str) -> Marks:
-    return Marks(
+def read_checkpoints(disk: Disk, folder: str) -> Checkpoints:
+    return Checkpoints(
         _offsets(disk, folder, checkpoints.REPLICATION_OFFSETS),
         _offsets(disk, folder, checkpoints.RECOVERY_POINTS),
         _offsets(disk, folder, checkpoints.START_OFFSETS),
@@ -57,14 +57,14 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
     return epoch
 
 
-def doubt(disk: Disk, folder: str) -> None:
+def mark_doubtful(disk: Disk, folder: str) -> None:
     """The folder refused something, and if it was an fsync, the operating system holds what it could not write for
     written: the next fsync would say so, too, and a loss of power would prove it wrong."""
     with suppress(DiskFailed, FileExistsError):
         disk.open(f"{folder}/{DOUBTFUL}", create=True).close()
 
 
-def renew(disk: Disk, folder: str) -> None:
+def rewrite_doubtful(disk: Disk, folder: str) -> None:
     """After a life that doubted the folder: write again what may be in the page cache alone, and sync it."""
     if not disk.exists(f"{folder}/{DOUBTFUL}"):
         return

@@ -1,7 +1,7 @@
-"""Rot in old segments: examined when somebody reads there, told of, and mended with the bytes of another replica.
+"""Bit rot in old segments: examined when a client reads there, reported, and repaired from another replica.
 
-Whoever reads meanwhile is told KAFKA_STORAGE_ERROR, which clients answer by asking again; CORRUPT_MESSAGE where nobody
-has the bytes. Only committed records are asked of others (as a consumer), so nothing is mended with what may go.
+Meanwhile readers get KAFKA_STORAGE_ERROR, which clients retry; CORRUPT_MESSAGE where no replica has the bytes. Only
+committed records are fetched from others (as a consumer), so that a repair never uses records that may be truncated.
 """
 
 from collections.abc import Callable, Collection
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from tidelog.alarms import Alarm
-from tidelog.effects import Ask, Effect, Event, Examine, Stretch
+from tidelog.effects import Effect, Event, Examine, PeerRequest, Stretch
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.examination import Fault, Verdict
 from tidelog.log.integrity import Unsound, believe, learn, splice
@@ -38,7 +38,7 @@ class DamagedReplica:
     cuts: int
 
     @property
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         log = self.log
         is_same = self.partition.log is log and not log.failed and log.cuts == self.cuts
         return is_same and self.segment in list(log.segments)
@@ -46,12 +46,12 @@ class DamagedReplica:
 
 @dataclass(slots=True, eq=False)
 class Repair:
-    """One bad batch. `asked`: brokers that did not have it, or have not answered; `retry_at`: when all are asked
-    again; `unwritten`: somebody had it, but the disk had no room."""
+    """One bad batch. `requested`: brokers that did not have it, or have not answered; `retry_at`: when all are asked
+    again; `unwritten`: a broker had it, but the disk had no room."""
 
-    place: DamagedReplica
+    damaged: DamagedReplica
     fault: Fault
-    asked: list[int] = field(default_factory=list)
+    requested: list[int] = field(default_factory=list)
     retry_at: int | None = None
     unwritten: bool = False
 
@@ -74,7 +74,7 @@ class Integrity:
         self._now = now
         self._tokens = count(1)
         self._examining: dict[int, tuple[DamagedReplica, Stretch]] = {}
-        self._asking: dict[int, Repair] = {}
+        self._requests: dict[int, Repair] = {}
         self._examined: set[Segment] = set()
         self.alarm = Alarm()
         self.repairs: dict[tuple[Segment, int], Repair] = {}
@@ -95,7 +95,7 @@ class Integrity:
             segment.sound.age(segment.size)
         self._examined.clear()
         for key in [key for key, repair in self.repairs.items() if repair.retry_at is not None]:
-            if not self.repairs[key].place.stands:
+            if not self.repairs[key].damaged.is_current:
                 del self.repairs[key]
 
     def brokers_came(self) -> None:
@@ -106,101 +106,103 @@ class Integrity:
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         """Somebody cannot read there: NONE where an examination will tell (the partition is dirty then), else why."""
-        place = DamagedReplica(partition, partition.log, found.segment, partition.log.cuts)
+        damaged = DamagedReplica(partition, partition.log, found.segment, partition.log.cuts)
         if found.stretch is not None:
-            self._examine(place, found.stretch)
+            self._examine(damaged, found.stretch)
             return ErrorCode.NONE
         assert found.fault is not None
         repair = self.repairs.get((found.segment, found.fault.position))
-        if repair is None or not repair.place.stands:
-            repair = self._begin(place, found.fault)
+        if repair is None or not repair.damaged.is_current:
+            repair = self._begin(damaged, found.fault)
         elif repair.retry_at is not None and repair.retry_at <= self._now().mono:
-            repair.asked, repair.retry_at, repair.unwritten = [], None, False
-            self._ask_next(repair)
+            repair.requested, repair.retry_at, repair.unwritten = [], None, False
+            self._request_next(repair)
         is_lost = repair.retry_at is not None and not repair.unwritten
         return ErrorCode.CORRUPT_MESSAGE if is_lost else ErrorCode.KAFKA_STORAGE_ERROR
 
-    def _examine(self, place: DamagedReplica, stretch: Stretch) -> None:
+    def _examine(self, damaged: DamagedReplica, stretch: Stretch) -> None:
         for other, under_way in self._examining.values():
-            if other.segment is place.segment and (under_way.start, under_way.end) == (stretch.start, stretch.end):
+            if other.segment is damaged.segment and (under_way.start, under_way.end) == (stretch.start, stretch.end):
                 return
         token = next(self._tokens)
-        self._examining[token] = place, stretch
+        self._examining[token] = damaged, stretch
         self._effects.append(Examine(token, stretch))
 
     def examined(self, token: int, verdict: Verdict) -> None:
-        place, stretch = self._examining.pop(token)
-        if place.stands:
-            learn(place.log, place.segment, stretch, verdict)
-            self._examined.add(place.segment)
+        damaged, stretch = self._examining.pop(token)
+        if damaged.is_current:
+            learn(damaged.log, damaged.segment, stretch, verdict)
+            self._examined.add(damaged.segment)
             for fault in verdict.faults:
-                if (place.segment, fault.position) not in self.repairs:
-                    self._tell("log.rot", place, fault, level="error")
-                    self._begin(place, fault)
-        place.partition.mark_dirty()
+                if (damaged.segment, fault.position) not in self.repairs:
+                    self._report("log.rot", damaged, fault, level="error")
+                    self._begin(damaged, fault)
+        damaged.partition.mark_dirty()
 
     # Mending.
 
-    def _begin(self, place: DamagedReplica, fault: Fault) -> Repair:
-        repair = self.repairs[place.segment, fault.position] = Repair(place, fault)
-        self._ask_next(repair)
+    def _begin(self, damaged: DamagedReplica, fault: Fault) -> Repair:
+        repair = self.repairs[damaged.segment, fault.position] = Repair(damaged, fault)
+        self._request_next(repair)
         return repair
 
-    def _ask_next(self, repair: Repair) -> None:
-        partition = repair.place.partition
+    def _request_next(self, repair: Repair) -> None:
+        partition = repair.damaged.partition
         first = [] if partition.leader_id in (NO_LEADER, self._broker_id) else [partition.leader_id]
         target = next(
             (
                 broker
                 for broker in (*first, *partition.replicas)
-                if broker != self._broker_id and broker not in repair.asked and broker in self._alive()
+                if broker != self._broker_id and broker not in repair.requested and broker in self._alive()
             ),
             None,
         )
         if target is None:
-            self._give_up(repair)
+            self._mark_unrepairable(repair)
             return
-        repair.asked.append(target)
+        repair.requested.append(target)
         token = next(self._tokens)
-        self._asking[token] = repair
-        self._effects.append(Ask(target, _request(partition, repair.fault), OWNER, token))
+        self._requests[token] = repair
+        self._effects.append(PeerRequest(target, _request(partition, repair.fault), OWNER, token))
 
     def answered(self, token: int, response: FetchResponse | None) -> None:
-        repair = self._asking.pop(token)
-        place = repair.place
-        if not place.stands:
-            self.repairs.pop((place.segment, repair.fault.position), None)
+        repair = self._requests.pop(token)
+        damaged = repair.damaged
+        if not damaged.is_current:
+            self.repairs.pop((damaged.segment, repair.fault.position), None)
             return
         records = response.responses[0].partitions[0].records if response and response.responses else None
         try:
-            mended = splice(place.log, place.segment, repair.fault, records) if isinstance(records, _BYTES) else None
+            mended = (
+                splice(damaged.log, damaged.segment, repair.fault, records) if isinstance(records, _BYTES) else None
+            )
         except DiskFailed as failure:
             repair.retry_at, repair.unwritten = self._now().mono + RETRY_MS, True
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             return
         if mended is None:
-            self._ask_next(repair)
+            self._request_next(repair)
             return
-        del self.repairs[place.segment, repair.fault.position]
+        del self.repairs[damaged.segment, repair.fault.position]
         if mended:
-            self._tell("log.repaired", place, repair.fault, source=repair.asked[-1], bytes=mended)
-        place.partition.mark_dirty()
+            self._report("log.repaired", damaged, repair.fault, source=repair.requested[-1], bytes=mended)
+        damaged.partition.mark_dirty()
 
-    def _give_up(self, repair: Repair) -> None:
+    def _mark_unrepairable(self, repair: Repair) -> None:
         """Nobody has it. What only offsets and epochs cast doubt on is believed then."""
-        place, fault = repair.place, repair.fault
+        damaged, fault = repair.damaged, repair.fault
         if fault.sure:
             repair.retry_at = self._now().mono + RETRY_MS
-            self._tell("log.unrepairable", place, fault, level="error")
+            self._report("log.unrepairable", damaged, fault, level="error")
         else:
-            believe(place.log, place.segment, fault.position, fault.position + max(1, fault.length))
-            del self.repairs[place.segment, fault.position]
-        place.partition.mark_dirty()
+            believe(damaged.log, damaged.segment, fault.position, fault.position + max(1, fault.length))
+            del self.repairs[damaged.segment, fault.position]
+        damaged.partition.mark_dirty()
 
-    def _tell(self, kind: str, place: DamagedReplica, fault: Fault, *, level: str = "warning", **more: int) -> None:
+    def _report(self, kind: str, damaged: DamagedReplica, fault: Fault, *, level: str = "warning", **more: int) -> None:
         fields = {
-            "partition": str(place.partition.name),
-            "segment": place.segment.base_offset,
+            "partition": str(damaged.partition.name),
+            "segment": damaged.segment.base_offset,
             "position": fault.position,
             "offset": fault.offset,
             "reason": fault.reason,

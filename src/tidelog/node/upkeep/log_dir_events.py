@@ -1,6 +1,6 @@
-"""What befell a log folder, told to the controller by a node in the tree: it then asks which replicas are still here.
+"""Failures of log folders, reported to the controller by a node in the tree; it then asks which replicas are left.
 
-A broker whose failed folder the controller does not hear of in time stops: the replicas in it would be led by nobody.
+A broker that cannot report a failed folder in time stops: the partitions led from that folder would have no leader.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
 
 class ReportLogDir(Protocol):
-    """Something befell a log folder."""
+    """Report that a log folder failed, or that one has room again."""
 
     def __call__(self, *, failed: bool) -> None: ...
 
@@ -42,7 +42,7 @@ class LogDirEvents:
         self._now = now
         self._numbers = count(1)
         self._unreported: dict[int, int] = {}
-        """Failures that the controller has not heard of: number → until when it must."""
+        """Failures that are not reported yet: number → the deadline."""
         self.alarm = Alarm()
 
     def __repr__(self) -> str:
@@ -52,24 +52,24 @@ class LogDirEvents:
     def next_deadline(self) -> int | None:
         return min(self._unreported.values(), default=None)
 
-    def tell(self, *, failed: bool) -> None:
+    def report(self, *, failed: bool) -> None:
         number = next(self._numbers)
         if failed:
             self._unreported[number] = self._now().mono + self._timeout_ms
             self.alarm.set(self.next_deadline)
-        self._tell(number)
+        self._create_node(number)
 
-    def _tell(self, number: int) -> None:
+    def _create_node(self, number: int) -> None:
         path = f"{tree.LOG_DIR_EVENTS}/log_dir_event_{self._entropy(8).hex()}"
 
-        def told(result: StoreResult) -> None:
+        def reported(result: StoreResult) -> None:
             if result.outcome == "unknown":
-                self._tell(number)
+                self._create_node(number)
             else:
                 self._unreported.pop(number, None)
                 self.alarm.set(self.next_deadline)
 
-        self._submit([Create(path, self._content)], told)
+        self._submit([Create(path, self._content)], reported)
 
     def wake(self, _now: Time) -> None:
         self._unreported.clear()

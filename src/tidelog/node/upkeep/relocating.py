@@ -108,9 +108,9 @@ class Relocations:
         self._replicas.futures[partition.name] = copy, folder
         self._moves[partition.name] = Relocation(partition, source, copy, folder, mark, cuts=-1, due=now.mono)
         self.alarm.set(self.next_deadline)
-        self._tell("replica.moving", partition.name, folder)
+        self._report("replica.moving", partition.name, folder)
 
-    def _tell(self, kind: str, name: TopicPartition, folder: str, level: str = "info", **more: str) -> None:
+    def _report(self, kind: str, name: TopicPartition, folder: str, level: str = "info", **more: str) -> None:
         self._effects.append(Event(kind, {"partition": str(name), "folder": folder, **more}, level=level))
 
     # Copying.
@@ -122,7 +122,7 @@ class Relocations:
         self.alarm.set(self.next_deadline)
 
     def _step(self, move: Relocation, now: Time) -> None:
-        if not self._stands(move):
+        if not self._is_current(move):
             self._abandon(move)
             return
         move.paced = None
@@ -133,19 +133,19 @@ class Relocations:
                 move.paced = (copied, now.mono) if copied else None
                 self._pace(move)
             elif move.synced:
-                self._settle(move, now)
+                self._exchange(move, now)
             else:
                 files = move.copy.unsynced()
                 move.token = next(self._tokens)
                 self._effects.append(Sync(move.token, files))
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             move.due = now.mono + RETRY_MS
         except Unsound as found:
             code = self._examine(move.partition, found)
             move.due = now.mono + (RETRY_MS if code else EXAMINED_MS)
         except (ApiError, CorruptLog) as error:
-            self._tell("replica.not_moved", move.partition.name, move.folder, "error", reason=str(error))
+            self._report("replica.not_moved", move.partition.name, move.folder, "error", reason=str(error))
             self._abandon(move)
 
     def _pace(self, move: Relocation) -> None:
@@ -160,7 +160,7 @@ class Relocations:
             self._pace(move)
         self.alarm.set(self.next_deadline)
 
-    def _stands(self, move: Relocation) -> bool:
+    def _is_current(self, move: Relocation) -> bool:
         name, live = move.partition.name, self._replicas.live_folders
         is_here = self._replicas.get(*name) is move.partition and move.partition.log is move.source
         return is_here and not move.partition.failed and not move.copy.failed and move.folder in live
@@ -170,7 +170,7 @@ class Relocations:
         source, copy = move.source, move.copy
         if source.cuts != move.cuts:
             before = copy.log_end_offset
-            _agree(source, copy)
+            _truncate_to_agreement(source, copy)
             move.cuts = source.cuts
             self._replicas.truncated = self._replicas.truncated or copy.log_end_offset < before
         if copy.log_end_offset < source.log_start_offset:
@@ -203,7 +203,7 @@ class Relocations:
 
     # The end.
 
-    def _settle(self, move: Relocation, now: Time) -> None:
+    def _exchange(self, move: Relocation, now: Time) -> None:
         name = move.partition.name
         move.copy.take_epochs(move.source.epochs)
         try:
@@ -215,7 +215,7 @@ class Relocations:
             raise
         del self._moves[name]
         self._effects.append(Remove(doomed))
-        self._tell("replica.moved", name, move.folder)
+        self._report("replica.moved", name, move.folder)
 
     def _abandon(self, move: Relocation) -> None:
         """The copy goes, if its folder lets it."""
@@ -230,7 +230,7 @@ class Relocations:
         self._effects.append(Remove(doomed))
 
 
-def _agree(source: Log, copy: Log) -> None:
+def _truncate_to_agreement(source: Log, copy: Log) -> None:
     """Cut off what the source has no more, by epochs as a follower does: it may have other records there by now."""
     while copy.log_end_offset > copy.log_start_offset:
         asked = min(copy.epochs.latest, source.epochs.latest)

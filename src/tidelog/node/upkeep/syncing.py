@@ -43,7 +43,7 @@ class Syncing:
         try:
             files = partition.log.unsynced()
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
             return
         token = next(self._tokens)
         self._busy.add(partition)

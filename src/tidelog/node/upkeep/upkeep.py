@@ -137,7 +137,7 @@ class Jobs:
             try:
                 doomed = partition.log.delete_old_segments(now, partition.high_watermark)
             except DiskFailed as failure:
-                self._replicas.refused(failure)
+                self._replicas.disk_failed(failure)
                 continue
             self._effects.extend(Remove(path) for path in doomed)
             if partition.log.log_start_offset != start:
@@ -181,7 +181,7 @@ class Upkeep:
         try:
             self._synced(token, now)
         except DiskFailed as failure:
-            self._replicas.refused(failure)
+            self._replicas.disk_failed(failure)
 
     def _synced(self, token: int, now: Time) -> None:
         if token < 0:

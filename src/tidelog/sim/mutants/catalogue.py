@@ -162,8 +162,8 @@ ASSIGNMENTS = "tidelog.node.controller_pushes:Assignments"
 TRANSACTIONS = "tidelog.coordinator.transaction"
 
 IN_ANY_ORDER = (
-    (f"{PUSHES}.is_overtaken", former.overtaken_by_epoch),
-    (f"{PUSHES}.take", former.take_in_any_order),
+    (f"{PUSHES}.is_stale", former.overtaken_by_epoch),
+    (f"{PUSHES}.accept", former.take_in_any_order),
 )
 
 FORMER = (
@@ -188,7 +188,7 @@ FORMER = (
     Mutant(
         "made-up-controller",
         "a controller epoch that nobody has makes a broker deaf to all controllers",
-        ((f"{PUSHES}.take", former.take_from_anybody),),
+        ((f"{PUSHES}.accept", former.take_from_anybody),),
         expects=("I48", "liveness"),
     ),
     Mutant(
@@ -202,7 +202,7 @@ FORMER = (
         "a clean stop vouches for log directories that are gone, or new",
         (
             ("tidelog.controller.leaders:Life.holds", former.holds_whatever_is_missing),
-            (f"{ASSIGNMENTS}._may_be_missing", former.nothing_is_missing),
+            (f"{ASSIGNMENTS}._may_be_in_missing_folder", former.nothing_is_missing),
         ),
         expects=("I17", "I5", "I47"),
     ),

@@ -32,7 +32,7 @@ from tidelog.node.coordinating import LOAD_BYTES, Coordinating, Loading
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from tidelog.wire.records import BatchHeader, batches
 
-take = PushOrder.take
+take = PushOrder.accept
 stop = Assignments.stop
 assign = Assignments._partition
 forget = GroupCoordinator.topics_deleted
@@ -44,19 +44,19 @@ end = operations.end
 
 
 def overtaken_by_epoch(order: PushOrder, push: Push) -> bool:
-    """For `PushOrder.is_overtaken`: within a controller's epoch whatever comes is news."""
+    """For `PushOrder.is_stale`: within a controller's epoch every push counts as new."""
     order.confirmed = max(order.confirmed, order._controller.known_epoch)
     return push.controller_epoch < order._taken[0]
 
 
 def take_in_any_order(order: PushOrder, push: Push) -> ErrorCode:
-    """For `PushOrder.take`, as above."""
+    """For `PushOrder.accept`, as above."""
     order._taken = (order._taken[0], UNNUMBERED)
     return take(order, push)
 
 
 def take_from_anybody(order: PushOrder, push: Push) -> ErrorCode:
-    """For `PushOrder.take`: who names a higher epoch is the controller, whatever the store says."""
+    """For `PushOrder.accept`: a sender with a higher epoch is the controller, whatever the store holds."""
     order.confirmed = max(order.confirmed, push.controller_epoch)
     return take(order, push)
 
@@ -87,7 +87,7 @@ def holds_whatever_is_missing(life: Life, recorded: int) -> bool:
 
 
 def nothing_is_missing(assignments: Assignments, name: TopicPartition, state: LeaderAndIsrPartitionState) -> bool:
-    """For `Assignments._may_be_missing`."""
+    """For `Assignments._may_be_in_missing_folder`."""
     return False
 
 

@@ -35,7 +35,7 @@ class Cluster:
         topic = self.topics[name] = Topic(self.made.to_bytes(2, "big") + bytes(14), dict.fromkeys(range(count)))
         self.topic_names[topic.id] = name
 
-    def tells_of(self, office, epoch) -> bool:
+    def has_epoch_of(self, office, epoch) -> bool:
         return self.is_complete
 
     def delete(self, name: str):

@@ -57,7 +57,7 @@ class Cluster(Protocol):
     @property
     def topic_names(self) -> Mapping[bytes, str]: ...
 
-    def tells_of(self, office: TopicPartition, epoch: int) -> bool:
+    def has_epoch_of(self, office: TopicPartition, epoch: int) -> bool:
         """Whether who leads this partition since this epoch has heard of every topic that was there before."""
 
 
@@ -67,7 +67,7 @@ class NoTopics:
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[bytes, str] = {}
 
-    def tells_of(self, office: TopicPartition, epoch: int) -> bool:
+    def has_epoch_of(self, office: TopicPartition, epoch: int) -> bool:
         del office, epoch
         return True
 

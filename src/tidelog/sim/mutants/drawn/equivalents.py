@@ -27,7 +27,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "The high watermark of -1 alone makes the next answer name the partition, with all its fields.",
     ),
     Equivalent(
-        "tidelog.api.records.transactional:_go_on",
+        "tidelog.api.records.transactional:_verify_or_proceed",
         "first = found[0].header",
         "constant: 0 to -1",
         "All batches of a request that comes so far are of one producer.",
