@@ -106,14 +106,14 @@ def test_replicas_that_agree_on_having_nothing_have_lost_what_was_acknowledged(t
 
 def test_a_segment_that_cannot_be_read_is_no_gap_and_nobody_says_what_was_in_it(tmp_path, monkeypatch):
     path = write_cluster(tmp_path)[0]
-    hidden, read = segment(path, 2), folders.files.read
+    hidden, read = segment(path, 2), folders.segment_files.read_segment
 
     def refuses(file, *others, **more):
         if file == str(hidden):
             raise OSError(5, "Input/output error", file)
         return read(file, *others, **more)
 
-    monkeypatch.setattr(folders.files, "read", refuses)
+    monkeypatch.setattr(folders.segment_files, "read_segment", refuses)
     wanted = {NAME: [Acknowledged(250, 7)]}
     report = audited(tmp_path, piece_bytes=1)
     assert found(report) == [(finding.UNREADABLE, (0,), 200)]
@@ -131,7 +131,7 @@ def test_what_cannot_be_read_the_second_time_is_not_compared(tmp_path, monkeypat
     other[50] = batch(250, 1, *[b"w"] * RECORDS)
     write_replica(tmp_path, 0, content)
     path = write_replica(tmp_path, 1, other)
-    hidden, read, asked = str(segment(path, 2)), folders.files.read, []
+    hidden, read, asked = str(segment(path, 2)), folders.segment_files.read_segment, []
 
     def refuses(file, *others, **more):
         asked.append(file)
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_the_second_time_is_not_compared(tmp_path, monkeypat
             raise OSError(5, "Input/output error", file)
         return read(file, *others, **more)
 
-    monkeypatch.setattr(folders.files, "read", refuses)
+    monkeypatch.setattr(folders.segment_files, "read_segment", refuses)
     report = audited(tmp_path)
     assert found(report) == [(finding.UNREADABLE, (1,), -1)]
     assert "not compared batch by batch" in report.findings[0].sentence

@@ -10,7 +10,7 @@ from tests.log.test_compaction import clean
 from tidelog.audit.core import finding
 from tidelog.audit.core.acknowledged import Acknowledged
 from tidelog.audit.core.keys import BUCKETS, LastValues, differing
-from tidelog.audit.io import files
+from tidelog.audit.io import segment_files
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
 from tidelog.shell.disk import OsDisk
 from tidelog.wire.records import TRANSACTIONAL, Marker, Record, build, build_marker
@@ -162,12 +162,12 @@ def test_a_replica_that_was_read_to_within_a_transaction_contradicts_nobody(tmp_
 
 def test_a_replica_of_which_a_part_cannot_be_read_contradicts_nobody(tmp_path, monkeypatch):
     paths = [write_replica(tmp_path, broker, WHOLE) for broker in (0, 1)]
-    hidden, read = str(segment(paths[1], 1)), files.read
+    hidden, read = str(segment(paths[1], 1)), segment_files.read_segment
 
     def refuses(file, *others, **more):
         if file == hidden:
             raise OSError(5, "Input/output error", file)
         return read(file, *others, **more)
 
-    monkeypatch.setattr(files, "read", refuses)
+    monkeypatch.setattr(segment_files, "read_segment", refuses)
     assert {each.kind for each in audited(tmp_path, compacted=[TOPIC]).findings} == {finding.UNREADABLE}

@@ -18,7 +18,7 @@ from tests.compatibility.support import Load, Topic, assert_exact, stored
 from tests.ensemble import Server
 from tests.processes import Processes
 from tests.waiting import wait_for
-from tidelog.check.chaos.network import Network
+from tidelog.check.chaos.machine import Network
 from tidelog.shell.child import Child
 from tidelog.shell.supervisor import cluster_options
 

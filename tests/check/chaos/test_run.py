@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidelog.check.chaos import disks, machine, network
-from tidelog.check.chaos.machine import NotAllowed
+from tidelog.check.chaos import machine
+from tidelog.check.chaos.machine import NotAllowed, command
 
 
 def test_a_network_that_cannot_be_made_leaves_nothing(monkeypatch):
@@ -14,17 +14,17 @@ def test_a_network_that_cannot_be_made_leaves_nothing(monkeypatch):
         return ""
 
     made = []
-    monkeypatch.setattr(network, "check_root", lambda: None)
-    monkeypatch.setattr(network, "command", refuse)
-    with pytest.raises(NotAllowed, match="Operation not permitted"), network.Network(2):
+    monkeypatch.setattr(machine, "check_root", lambda: None)
+    monkeypatch.setattr(machine, "command", refuse)
+    with pytest.raises(NotAllowed, match="Operation not permitted"), machine.Network(2):
         pass
     assert made[-1][:3] == ("ip", "link", "delete")
 
 
 def test_a_disk_that_cannot_be_mounted_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(disks, "check_root", lambda: None)
-    monkeypatch.setattr(disks, "command", lambda *_: machine.command("false"))
-    with pytest.raises(NotAllowed, match="false: exit code 1"), disks.Disks(tmp_path, 1):
+    monkeypatch.setattr(machine, "check_root", lambda: None)
+    monkeypatch.setattr(machine, "command", lambda *_: command("false"))
+    with pytest.raises(NotAllowed, match="false: exit code 1"), machine.Disks(tmp_path, 1):
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tidelog.audit.io import folders, plan
 from tidelog.audit.io.run import audit
-from tidelog.check.chaos import network, run, schedule
+from tidelog.check.chaos import machine, run, schedule
 from tidelog.check.history.text import parse
 from tidelog.check.replicas import acknowledged_records
 from tidelog.cli import chaos as command
@@ -37,13 +37,13 @@ def _brisk(monkeypatch):
 @pytest.fixture
 def networks(monkeypatch):
     """The names of the networks that are made; what other tests make at the same time is theirs."""
-    names, enter = [], network.Network.__enter__
+    names, enter = [], machine.Network.__enter__
 
     def entered(self):
         names.append(self._name)
         return enter(self)
 
-    monkeypatch.setattr(network.Network, "__enter__", entered)
+    monkeypatch.setattr(machine.Network, "__enter__", entered)
     return names
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.check.history.graph import components, cycle
+from tidelog.check.history.anomalies.cycles import components, shortest_cycle
 
 NODES = st.integers(0, 9)
 
@@ -32,7 +32,7 @@ def test_components_are_those_of_mutual_reach(pairs):
     found = list(components(edges))
     assert {frozenset(component) for component in found} == expected
     for component in found:
-        way = cycle(edges, component)
+        way = shortest_cycle(edges, component)
         assert len(way) > 1
         assert len(set(way)) == len(way)
         assert all(after in edges[before] for before, after in zip(way, [*way[1:], way[0]], strict=True))

@@ -8,8 +8,7 @@ from tidelog.check.history.operation import FAIL, INFO, OK, SEND, TXN, Header
 from tidelog.check.history.text import NotAHistory, parse
 from tidelog.check.history.verdict import verify
 from tidelog.check.workload import ground, process, worker
-from tidelog.check.workload.knowledge import Knowledge
-from tidelog.check.workload.recorder import Recorder
+from tidelog.check.workload.recorder import Knowledge, Recorder
 from tidelog.check.workload.workload import Plan, Workload
 from tidelog.client.admin import Leader
 from tidelog.errors import ApiError, ErrorCode

@@ -18,9 +18,9 @@ from tidelog.audit.core.merging import Known
 from tidelog.audit.core.scanning import UNKNOWN
 from tidelog.audit.io import fetching, folders
 from tidelog.audit.io.folders import Expected, LogFolder
-from tidelog.audit.io.hearing import unclean
 from tidelog.audit.io.pieces import Piece
 from tidelog.audit.io.plan import PIECE_BYTES, Plan, Replica, Subject, Wanted, of_folder, width_of
+from tidelog.audit.io.unclean_elections import unclean_elections
 from tidelog.client.admin import ANY, Leader
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
@@ -70,7 +70,9 @@ def plan(
             subject.acknowledged = acknowledged.get(name, ())
             _replicas(admin, way, subject, each, topic.topic_id, held, found)
             result.subjects.append(subject)
-    result.findings += unclean(admin, [broker.node_id for broker in told.brokers], {s.name for s in result.subjects})
+    result.findings += unclean_elections(
+        admin, [broker.node_id for broker in told.brokers], {s.name for s in result.subjects}
+    )
     return result
 
 

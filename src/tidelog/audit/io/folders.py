@@ -9,7 +9,7 @@ from typing import TypeVar
 from tidelog.audit.core import finding
 from tidelog.audit.core.finding import Finding
 from tidelog.audit.core.scanning import NO_END, UNKNOWN, Scanner
-from tidelog.audit.io import files
+from tidelog.audit.io import segment_files
 from tidelog.errors import CorruptLog
 from tidelog.log import checkpoints, names
 from tidelog.model import NO_ID, TopicPartition, id_text
@@ -137,7 +137,7 @@ def segments(path: Path) -> list[tuple[int, Path, int]]:
 def _end(base: int, file: Path) -> int:
     """The offset behind the file's last batch, or behind its base."""
     scanner = Scanner(NO_END)
-    files.read(str(file), scanner)
+    segment_files.read_segment(str(file), scanner)
     return max(base + 1, scanner.scan.end)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tidelog.audit.core.acknowledged import Acknowledged, Search
 from tidelog.audit.core.keys import LastValueDigests, LastValues
 from tidelog.audit.core.scanning import NO_END, Chunk, Look, Scan, Scanner
-from tidelog.audit.io import fetching, files, indexes
+from tidelog.audit.io import fetching, segment_files
 from tidelog.log import names
 from tidelog.model import TopicPartition
 
@@ -153,9 +153,9 @@ def _read(piece: Piece, scanner: Scanner, places: "array[int] | None") -> None:
             fetching.read(piece.source, piece.name, piece.start, piece.end, scanner)
             return
         for path, is_last in _marked(piece):
-            files.read(path, scanner, is_last=is_last, is_growing=piece.is_growing)
+            segment_files.read_segment(path, scanner, is_last=is_last, is_growing=piece.is_growing)
             if places is not None:
-                for fault in indexes.faults(path, places):
+                for fault in segment_files.index_faults(path, places):
                     scanner.scan.add(fault)
                 del places[:]
     except (OSError, fetching.NotReadable) as error:

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from tidelog.check.chaos import schedule
-from tidelog.check.chaos.disks import Disks
-from tidelog.check.chaos.machine import NotAllowed
-from tidelog.check.chaos.network import Network
+from tidelog.check.chaos.machine import Disks, Network, NotAllowed
 from tidelog.check.chaos.relay import BEHIND, Late, Relay
 from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.child import STOP_S, Child

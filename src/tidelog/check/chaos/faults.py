@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidelog.check.chaos import schedule
 from tidelog.check.chaos.arena import Arena
-from tidelog.check.chaos.network import Network
+from tidelog.check.chaos.machine import Network
 from tidelog.check.chaos.schedule import Planned
 
 _Act = Callable[[Arena, tuple[int, ...]], None]

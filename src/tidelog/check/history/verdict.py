@@ -1,23 +1,16 @@
-"""The verdict: every kind of anomaly, what it means, and whether Kafka's promises allow it."""
+"""The verdict: every kind of anomaly, its meaning, whether Kafka's promises allow it, and a history's figures."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tidelog.check.history.anomalies import (
-    aborts,
-    commits,
-    cycles,
-    losses,
-    offsets_and_values,
-    polling,
-    scanning,
-    sending,
-)
-from tidelog.check.history.anomalies.anomaly import Anomaly
+from tidelog.check.history.anomalies import Anomaly, commits, cycles, lost_records, order, wrong_records
 from tidelog.check.history.facts import Facts
-from tidelog.check.history.figures import figures
-from tidelog.check.history.operation import Header, History
+from tidelog.check.history.operation import ASSIGN, CRASH, FAIL, INFO, OK, POLL, SUBSCRIBE, Header, History
+
+NS_PER_MS = 1_000_000
 
 
 class Kind(NamedTuple):
@@ -26,25 +19,25 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    losses.LOST: Kind("acknowledged, never read, though something behind it was"),
-    losses.UNSEEN: Kind("acknowledged, and nobody had read it at the end"),
-    offsets_and_values.DUPLICATE: Kind("one value at two offsets"),
-    offsets_and_values.INCONSISTENT: Kind("two values at one offset"),
-    offsets_and_values.UNWRITTEN: Kind("read, and nobody sent it"),
-    aborts.ABORTED: Kind("read, though its send or transaction failed (G1a)"),
-    aborts.PRECOMMITTED: Kind("a transaction read its own send"),
-    polling.INTERNAL_SKIP: Kind("a poll left out a record between two others"),
-    polling.INTERNAL_NONMONOTONIC: Kind("a poll went back"),
-    polling.SKIP: Kind("a consumer's next poll left out a record"),
-    polling.NONMONOTONIC: Kind("a consumer's next poll went back"),
-    sending.INTERNAL_NONMONOTONIC: Kind("two records of one call are in the wrong order"),
-    sending.NONMONOTONIC: Kind("two records of one producer are in the wrong order"),
-    sending.BELOW_KNOWN: Kind("put below what was already acknowledged"),
-    scanning.MISMATCH: Kind("an acknowledged offset holds another value at the end"),
-    scanning.VANISHED: Kind("read once, and not there at the end"),
-    scanning.UNFINISHED: Kind("nothing was read to the end"),
-    commits.BEYOND: Kind("a group's offset beyond what was read"),
-    commits.LOST: Kind("a group's committed offset is gone"),
+    lost_records.LOST: Kind("acknowledged, never read, though something behind it was"),
+    lost_records.UNSEEN: Kind("acknowledged, and nobody had read it at the end"),
+    wrong_records.DUPLICATE: Kind("one value at two offsets"),
+    wrong_records.INCONSISTENT: Kind("two values at one offset"),
+    wrong_records.UNWRITTEN: Kind("read, and nobody sent it"),
+    wrong_records.ABORTED: Kind("read, though its send or transaction failed (G1a)"),
+    wrong_records.PRECOMMITTED: Kind("a transaction read its own send"),
+    order.INTERNAL_POLL_SKIP: Kind("a poll left out a record between two others"),
+    order.INTERNAL_POLL_NONMONOTONIC: Kind("a poll went back"),
+    order.POLL_SKIP: Kind("a consumer's next poll left out a record"),
+    order.POLL_NONMONOTONIC: Kind("a consumer's next poll went back"),
+    order.INTERNAL_SEND_NONMONOTONIC: Kind("two records of one call are in the wrong order"),
+    order.SEND_NONMONOTONIC: Kind("two records of one producer are in the wrong order"),
+    order.ACK_BELOW_KNOWN: Kind("put below what was already acknowledged"),
+    lost_records.MISMATCH: Kind("an acknowledged offset holds another value at the end"),
+    lost_records.VANISHED: Kind("read once, and not there at the end"),
+    lost_records.UNFINISHED: Kind("nothing was read to the end"),
+    commits.COMMIT_BEYOND_POLL: Kind("a group's offset beyond what was read"),
+    commits.LOST_COMMIT: Kind("a group's committed offset is gone"),
     "wr-cycle": Kind("calls that read each other's values"),
     "wr-cycle-process": Kind("the same, with the order of a process"),
     "wr-cycle-realtime": Kind("the same, with the order of the clock"),
@@ -54,21 +47,21 @@ KINDS: Mapping[str, Kind] = {
     "G1c": Kind("writes and reads of several calls interleave", is_allowed=True),
     "G1c-process": Kind("the same, with the order of a process", is_allowed=True),
     "G1c-realtime": Kind("the same, with the order of the clock", is_allowed=True),
-    sending.INTERNAL_SKIP: Kind("something stands between two records of one call", is_allowed=True),
-    f"{polling.SKIP}-{polling.SUBSCRIBED}": Kind("a group's member began behind what it had read", is_allowed=True),
-    f"{polling.NONMONOTONIC}-{polling.SUBSCRIBED}": Kind("a group's member read again", is_allowed=True),
+    order.INTERNAL_SEND_SKIP: Kind("something stands between two records of one call", is_allowed=True),
+    f"{order.POLL_SKIP}-{order.SUBSCRIBED}": Kind("a group's member began behind what it had read", is_allowed=True),
+    f"{order.POLL_NONMONOTONIC}-{order.SUBSCRIBED}": Kind("a group's member read again", is_allowed=True),
 }
 """In the order in which they are told. Allowed: Kafka isolates no writes, and a group begins at what was committed."""
 
 FAMILIES: Sequence[Callable[[Facts], Iterable[Anomaly]]] = (
-    losses.find,
-    offsets_and_values.find,
-    aborts.find,
-    polling.find,
-    sending.find,
-    scanning.find,
-    commits.find,
-    cycles.find,
+    lost_records.find_unread_records,
+    wrong_records.find_conflicting_records,
+    wrong_records.find_uncommitted_reads,
+    order.find_polls_out_of_order,
+    order.find_sends_out_of_order,
+    lost_records.find_records_gone_at_the_end,
+    commits.find_wrong_commits,
+    cycles.find_cycles,
 )
 
 
@@ -111,3 +104,74 @@ def verify(history: History) -> Verdict:
     found = [anomaly for family in FAMILIES for anomaly in family(facts)]
     by_kind = {kind: [each for each in found if each.kind == kind] for kind in KINDS}
     return Verdict(history.header, {kind: each for kind, each in by_kind.items() if each}, figures(facts))
+
+
+# Figures.
+
+
+def figures(facts: Facts) -> dict[str, Any]:
+    """Counts, and the lag of polls in milliseconds."""
+    fates = Counter(write.fate for writes in facts.writes.values() for write in writes.values())
+    calls = Counter(f"{call.invoke.f} {call.outcome}" for call in facts.calls)
+    lags = sorted(_lags(facts))
+    return {
+        "calls": dict(sorted(calls.items())),
+        "processes": len({call.invoke.process for call in facts.calls}),
+        "partitions": len(facts.versions),
+        "values_sent": sum(fates.values()),
+        "values_certain": fates[OK],
+        "values_indeterminate": fates[INFO],
+        "values_failed": fates[FAIL],
+        "values_read": sum(len(reads) for reads in facts.reads.values()),
+        "reads": sum(len(seen) for reads in facts.reads.values() for seen in reads.values()),
+        "read_again_under_subscribe": _read_again(facts),
+        "scans": len(facts.scans),
+        "lag_ms_p50": _share(lags, 0.5),
+        "lag_ms_p99": _share(lags, 0.99),
+        "lag_ms_max": _share(lags, 1.0),
+    }
+
+
+def _share(values: list[float], share: float) -> float | None:
+    return round(values[min(len(values) - 1, int(share * len(values)))], 1) if values else None
+
+
+def _lags(facts: Facts) -> Iterator[float]:
+    """For each poll and partition that its process had read: how long the first record that it did not get had been
+    acknowledged when the poll began. A lower bound: what nobody acknowledged is not counted."""
+    acknowledged = {key: _acknowledged(facts, key) for key in facts.versions}
+    for process_calls in facts.by_process().values():
+        places: dict[int, int] = {}
+        for call in process_calls:
+            if call.invoke.f in (ASSIGN, SUBSCRIBE, CRASH):
+                places = {}
+            if call.invoke.f != POLL or call.outcome != OK:
+                continue
+            for poll in call.polls:
+                places.update({key: records[-1][0] for key, records in poll.records.items() if records})
+            for key, offset in places.items():
+                offsets, moments = acknowledged[key]
+                after = bisect_right(offsets, offset)
+                told = moments[after] if after < len(offsets) else call.invoke.t_ns
+                yield max(0, call.invoke.t_ns - told) / NS_PER_MS
+
+
+def _acknowledged(facts: Facts, key: int) -> tuple[list[int], list[int]]:
+    """Offsets, ascending, and from when on each was known to be acknowledged."""
+    told = sorted(
+        (write.offset, write.call.end.t_ns)
+        for write in facts.writes[key].values()
+        if write.fate == OK and write.offset is not None and write.call.end is not None
+    )
+    return [offset for offset, _ in told], [moment for _, moment in told]
+
+
+def _read_again(facts: Facts) -> int:
+    """How many values a process that subscribed got more than once."""
+    subscribed = {call.invoke.process for call in facts.calls if call.invoke.f == SUBSCRIBE}
+    again = 0
+    for reads in facts.reads.values():
+        for seen in reads.values():
+            times = Counter(read.call.invoke.process for read in seen if read.call.invoke.process in subscribed)
+            again += sum(count > 1 for count in times.values())
+    return again

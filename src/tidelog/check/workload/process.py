@@ -21,8 +21,7 @@ from tidelog.check.history.operation import (
     Value,
 )
 from tidelog.check.workload.ground import Ground
-from tidelog.check.workload.knowledge import Knowledge
-from tidelog.check.workload.recorder import Recorder
+from tidelog.check.workload.recorder import Knowledge, Recorder
 from tidelog.client.results import NO_OFFSET, Assigned, CommittedOffset, ConsumerRecord, Delivery, Event, Lost, Revoked
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transactions import TransactionalProducer

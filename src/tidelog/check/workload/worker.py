@@ -5,9 +5,8 @@ import time
 from threading import Event, Thread
 
 from tidelog.check.workload.ground import Ground
-from tidelog.check.workload.knowledge import Knowledge
 from tidelog.check.workload.process import DELIVERIES_MS, Process
-from tidelog.check.workload.recorder import Recorder
+from tidelog.check.workload.recorder import Knowledge, Recorder
 from tidelog.errors import ApiError
 
 MOST_SENDS = 4

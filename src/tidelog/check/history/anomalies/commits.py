@@ -4,14 +4,14 @@ none of what can have been committed last.
 
 from collections.abc import Iterator
 
-from tidelog.check.history.anomalies.anomaly import Anomaly
+from tidelog.check.history.anomalies import Anomaly
 from tidelog.check.history.facts import Facts
 from tidelog.check.history.operation import COMMITTED, FAIL, OK, Call
 
-BEYOND, LOST = "commit-beyond-poll", "lost-commit"
+COMMIT_BEYOND_POLL, LOST_COMMIT = "commit-beyond-poll", "lost-commit"
 
 
-def find(facts: Facts) -> Iterator[Anomaly]:
+def find_wrong_commits(facts: Facts) -> Iterator[Anomaly]:
     yield from _beyond(facts)
     commits = [call for call in facts.calls if call.commits and call.outcome != FAIL]
     for call in facts.calls:
@@ -29,7 +29,7 @@ def _beyond(facts: Facts) -> Iterator[Anomaly]:
         for key, offset in call.commits.items():
             if offset > highest.get(key, -1) + 1:
                 sentence = f"offset {offset} was committed, and nobody read further than {highest.get(key, -1)}"
-                yield Anomaly(BEYOND, sentence, (call.line,), key, offset)
+                yield Anomaly(COMMIT_BEYOND_POLL, sentence, (call.line,), key, offset)
 
 
 def _judge(key: int, found: int | None, asked: Call, commits: list[Call]) -> Iterator[Anomaly]:
@@ -42,7 +42,7 @@ def _judge(key: int, found: int | None, asked: Call, commits: list[Call]) -> Ite
     if certain or found is not None:
         last = f"{certain[-1].commits[key]} was committed last" if certain else "that was never committed"
         lines = (certain[-1].line, asked.line) if certain else (asked.line,)
-        yield Anomaly(LOST, f"the group's offset is {found}, but {last}", lines, key, found)
+        yield Anomaly(LOST_COMMIT, f"the group's offset is {found}, but {last}", lines, key, found)
 
 
 def _is_buried(commit: Call, key: int, asked: Call, commits: list[Call]) -> bool:

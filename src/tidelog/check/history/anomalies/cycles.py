@@ -6,19 +6,19 @@ writes, so cycles with a ww edge are told and allowed; one of reads alone (kind 
 drawn.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from tidelog.check.history import graph
-from tidelog.check.history.anomalies.anomaly import Anomaly
+from tidelog.check.history.anomalies import Anomaly
 from tidelog.check.history.facts import Facts
 from tidelog.check.history.operation import INFO, MOVES_RECORDS, Call
 
+Edges = Mapping[int, Mapping[int, str]]
+"""node → the nodes that come after it → why."""
+
 WW, WR, PROCESS, REALTIME = "ww", "wr", "process", "realtime"
-
 _Graph = dict[int, dict[int, str]]
-
 LOOKS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("wr-cycle", (WR,)),
     ("wr-cycle-process", (WR, PROCESS)),
@@ -33,7 +33,74 @@ LOOKS: Sequence[tuple[str, tuple[str, ...]]] = (
 """Kind → its edges. A cycle is told once, as the first kind that has it."""
 
 
-def find(facts: Facts) -> Iterator[Anomaly]:
+def components(edges: Edges) -> Iterator[list[int]]:
+    """The strongly connected components of at least two nodes."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    for root in edges:
+        if root in index:
+            continue
+        work: list[tuple[int, Iterator[int]]] = [_enter(root, edges, index, low, stack, on_stack)]
+        while work:
+            node, following = work[-1]
+            step = next(following, None)
+            if step is not None:
+                if step not in index:
+                    work.append(_enter(step, edges, index, low, stack, on_stack))
+                elif step in on_stack:
+                    low[node] = min(low[node], index[step])
+                continue
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[node])
+            if low[node] == index[node]:
+                found = _leave(node, stack, on_stack)
+                if len(found) > 1:
+                    yield found
+
+
+def _enter(
+    node: int, edges: Edges, index: dict[int, int], low: dict[int, int], stack: list[int], on_stack: set[int]
+) -> tuple[int, Iterator[int]]:
+    index[node] = low[node] = len(index)
+    stack.append(node)
+    on_stack.add(node)
+    return node, iter(edges.get(node, {}))
+
+
+def _leave(node: int, stack: list[int], on_stack: set[int]) -> list[int]:
+    found = []
+    while True:
+        top = stack.pop()
+        on_stack.discard(top)
+        found.append(top)
+        if top == node:
+            return found[::-1]
+
+
+def shortest_cycle(edges: Edges, component: Collection[int]) -> list[int]:
+    """The nodes of a shortest way from the component's least node back to itself."""
+    inside = set(component)
+    start = min(inside)
+    came_from: dict[int, int] = {}
+    waiting = deque([start])
+    while waiting:
+        node = waiting.popleft()
+        for step in edges.get(node, {}):
+            if step == start:
+                way = [node]
+                while way[-1] != start:
+                    way.append(came_from[way[-1]])
+                return way[::-1]
+            if step in inside and step not in came_from:
+                came_from[step] = node
+                waiting.append(step)
+    return []
+
+
+def find_cycles(facts: Facts) -> Iterator[Anomaly]:
     taking_part = [call for call in facts.calls if call.invoke.f in MOVES_RECORDS and facts.is_committed(call)]
     edges = {
         WW: _write_edges(facts, taking_part),
@@ -48,10 +115,10 @@ def find(facts: Facts) -> Iterator[Anomaly]:
             for source, targets in edges[each].items():
                 for target in targets:
                     joined[source].setdefault(target, each)
-        for component in graph.components(joined):
+        for component in components(joined):
             if not any(each <= frozenset(component) for each in told):
                 told.add(frozenset(component))
-                yield _anomaly(kind, facts, joined, graph.cycle(joined, component))
+                yield _anomaly(kind, facts, joined, shortest_cycle(joined, component))
 
 
 def _anomaly(kind: str, facts: Facts, edges: _Graph, way: Sequence[int]) -> Anomaly:

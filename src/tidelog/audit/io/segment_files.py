@@ -1,16 +1,25 @@
-"""A segment's file, read in large steps."""
+"""The files of a segment: its batches, read in large steps, and its offset index, checked against them (I2)."""
 
 import os
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 
 from tidelog.audit.core import finding
-from tidelog.audit.core.scanning import NoBatch, Scanner
+from tidelog.audit.core.finding import INDEX
+from tidelog.audit.core.scanning import Fault, NoBatch, Scanner
+from tidelog.log import names
 from tidelog.wire.records import HEADER_BYTES, LENGTH_POSITION, PREFIX_BYTES
 
 STEP_BYTES = 4 * 1024 * 1024
 
+_ENTRY = Struct(">ii")
+MOST_INDEX_FAULTS = 3
 
-def read(path: str, scanner: Scanner, *, is_last: bool = True, is_growing: bool = False) -> None:
+
+def read_segment(path: str, scanner: Scanner, *, is_last: bool = True, is_growing: bool = False) -> None:
     """Feed the whole file. What is damaged or cut off is the scanner's to tell; OSError where it cannot be read. The
     last file of a log that is being written may end anywhere."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -61,3 +70,33 @@ def _told(file: int, path: str, position: int, size: int, scanner: Scanner, *, i
     scanner.skip(
         f"{where} are {'not a whole batch' if is_last else 'no whole batch, and another segment follows'}", kind=kind
     )
+
+
+def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
+    """Entries that name no batch; `places` has (position, base offset, end) of each batch of the file. What follows the
+    entries of a file that was made before it was needed is zeros; nobody knows what is beyond the last batch of a log
+    that is damaged, or being written."""
+    path = Path(log_path).with_suffix(names.INDEX)
+    base = names.offset_of(path.name) or 0
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    positions = places[0::3]
+    last, told = -1, 0
+    for number, (relative, position) in enumerate(_ENTRY.iter_unpack(content[: len(content) // 8 * 8])):
+        if relative == 0 and position == 0 and number:
+            return
+        if not positions or position > positions[-1]:
+            return
+        slot = bisect_left(positions, position)
+        is_batch = slot < len(positions) and positions[slot] == position
+        offset = base + relative
+        if relative <= last or not is_batch or not places[3 * slot + 1] <= offset < places[3 * slot + 2]:
+            yield Fault(
+                INDEX, offset, offset + 1, f"{path.name}: entry {number} names offset {offset} at byte {position}"
+            )
+            told += 1
+        last = relative
+        if told == MOST_INDEX_FAULTS:
+            return

@@ -23,7 +23,7 @@ class _Event(NamedTuple):
     fields: dict[str, Any]
 
 
-def unclean(admin: Admin, brokers: Sequence[int], wanted: Collection[TopicPartition]) -> list[Finding]:
+def unclean_elections(admin: Admin, brokers: Sequence[int], wanted: Collection[TopicPartition]) -> list[Finding]:
     """A finding for each unclean election of a wanted partition, with what its replicas cut off afterwards."""
     by_name: defaultdict[str, list[_Event]] = defaultdict(list)
     for broker in brokers:

@@ -1,0 +1,85 @@
+"""Records that are gone: acknowledged and never read, or not where they were at the end.
+
+lost-write: a certain value that nobody read although a later one was read. unseen: an acknowledged value that nobody
+had read at the end: lost at the tail, or consumers that are stuck.
+
+The final scans, compared with what clients saw before. ack-mismatch: the offset of an acknowledged record holds another
+value. vanished: a record that a client read is not there any more. unfinished: no scan reached the end, so nothing can
+be said about lost records.
+"""
+
+from collections.abc import Iterator
+
+from tidelog.check.history.anomalies import Anomaly
+from tidelog.check.history.facts import Facts, Scan, Versions
+from tidelog.check.history.operation import OK, Value
+
+LOST, UNSEEN = "lost-write", "unseen"
+
+MISMATCH, VANISHED, UNFINISHED = "ack-mismatch", "vanished", "unfinished"
+
+
+def find_unread_records(facts: Facts) -> Iterator[Anomaly]:
+    for key, versions in facts.versions.items():
+        bound = _bound(facts, versions)
+        for value, write in facts.writes[key].items():
+            if write.fate != OK or value in facts.reads[key]:
+                continue
+            line = write.call.line
+            places = versions.places.get(value)
+            if places and versions.index[places[-1]] <= bound:
+                after = versions.offsets[bound]
+                later, read_at = _read_at(facts, versions, after)
+                sentence = f"value {value!r} at offset {places[-1]} was never read, though {later!r} at {after} was"
+                yield Anomaly(LOST, sentence, (line, read_at), key, places[-1], (value,))
+            else:
+                where = f" at offset {places[-1]}" if places else ""
+                sentence = f"value {value!r} was acknowledged{where} and nobody had read it at the end"
+                yield Anomaly(UNSEEN, sentence, (line,), key, places[-1] if places else None, (value,))
+
+
+def _read_at(facts: Facts, versions: Versions, offset: int) -> tuple[Value, int]:
+    """A value that was read there, and the line that says so."""
+    lines = {
+        value: read.call.line
+        for value in versions.at[offset]
+        for read in facts.reads[versions.key].get(value, ())
+        if read.offset == offset
+    }
+    return min(lines.items(), key=lambda told: told[1])
+
+
+def _bound(facts: Facts, versions: Versions) -> int:
+    """The last index up to which everything must have been read; -1 where nothing was."""
+    return max((versions.index[versions.places[value][0]] for value in facts.reads[versions.key]), default=-1)
+
+
+def find_records_gone_at_the_end(facts: Facts) -> Iterator[Anomaly]:
+    if not facts.scans:
+        line = facts.calls[-1].line if facts.calls else 1
+        yield Anomaly(UNFINISHED, "no process read all partitions from the beginning to the end", (line,))
+    for scan in facts.scans:
+        for key in facts.versions:
+            yield from _against_acks(facts, scan, key)
+            yield from _against_reads(facts, scan, key)
+
+
+def _against_acks(facts: Facts, scan: Scan, key: int) -> Iterator[Anomaly]:
+    held = scan.records.get(key, {})
+    for value, write in facts.writes[key].items():
+        if write.fate != OK or write.offset is None or write.call.line > scan.line or write.offset not in held:
+            continue  # one that is nowhere is lost-write's or unseen's
+        found = held[write.offset]
+        if found != value:
+            sentence = f"offset {write.offset} was acknowledged for {value!r} and holds {found!r} at the end"
+            yield Anomaly(MISMATCH, sentence, (write.call.line, scan.line), key, write.offset, (value, found))
+
+
+def _against_reads(facts: Facts, scan: Scan, key: int) -> Iterator[Anomaly]:
+    held = scan.records.get(key, {})
+    for value, reads in facts.reads[key].items():
+        for read in {read.offset: read for read in reversed(reads)}.values():
+            if read.call.line < scan.line and held.get(read.offset) != value:
+                instead = f"{held[read.offset]!r}" if read.offset in held else "nothing"
+                sentence = f"value {value!r} was read at offset {read.offset}, which holds {instead} at the end"
+                yield Anomaly(VANISHED, sentence, (read.call.line, scan.line), key, read.offset, (value,))
