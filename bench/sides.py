@@ -16,7 +16,7 @@ from typing import Self
 
 from tests.ports import free_ports
 from tidelog.model import INTER_BROKER_LISTENER
-from tidelog.shell.readiness import is_complete, view_of
+from tidelog.shell.supervisor import is_complete, view_of
 
 ROOT = Path(__file__).parent.parent
 JARS = ROOT / ".cache/kafka"

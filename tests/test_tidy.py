@@ -207,7 +207,7 @@ def _options_that_are_read() -> set[str]:
         SOURCE / "tidelog/config/group.py",
         *(SOURCE / "tidelog/config/families").glob("*.py"),
         SOURCE / "tidelog/client/options.py",  # clients have some options of the same names
-        SOURCE / "tidelog/shell/blocking/secured.py",
+        SOURCE / "tidelog/shell/client_security.py",
     }
     words = {
         word

@@ -117,7 +117,7 @@ GROUPS = (
     ("tests/cli/explain/test_explain_java.py", "kafka"),
     ("tests/compatibility/test_history.py", "kafka"),
     ("tests/compatibility/test_same_on_kafka.py", "kafka"),
-    ("tests/shell/test_secured_java.py", "kafka"),
+    ("tests/shell/test_client_security_java.py", "kafka"),
     ("tests/cli/test_metadata_java.py", "zookeeper"),
     ("tests/cli/test_up_java.py", "zookeeper"),
     ("tests/compatibility/test_documents.py", "zookeeper"),

@@ -16,8 +16,8 @@ from bench.measure import PASSES, Figures, Measure, Target
 from bench.sides import Kafka, Side, Tidelog
 from bench.wire import NotYet, delete, fresh_topic, leaders, patiently, produce_to_all
 from tests.ensemble import Ensemble
-from tidelog.shell.readiness import view_of
-from tidelog.shell.store import last_life
+from tidelog.shell.store import zookeeper_session_file
+from tidelog.shell.supervisor import view_of
 
 BROKERS = 3
 PARTITIONS = 1000
@@ -47,7 +47,7 @@ class OnZookeeper(Tidelog):
 
     def kill(self, number: int) -> None:
         super().kill(number)
-        last_life.end(self.data(number))
+        zookeeper_session_file.end(self.data(number))
 
 
 def stores(scale: float) -> Iterator[Measure]:

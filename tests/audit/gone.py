@@ -1,7 +1,7 @@
 """Waiting until the brokers that run have noticed that another one does not."""
 
 from tests.waiting import wait_for
-from tidelog.shell.readiness import view_of
+from tidelog.shell.supervisor import view_of
 from tidelog.testing import Cluster
 
 

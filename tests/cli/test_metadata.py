@@ -7,7 +7,7 @@ import pytest
 from tidelog.controller import tree
 from tidelog.model import Endpoint
 from tidelog.ports import Create
-from tidelog.shell.store.addresses import open_store, parse_address
+from tidelog.shell.store.store_address import open_store, parse_address
 
 CLUSTER = b'{"version":"1","id":"AAAAAAAAAAAAAAAAAAAAAA"}'
 

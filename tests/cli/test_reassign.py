@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import pytest
 
 from tests.waiting import PATIENCE_S, wait_for
-from tidelog.shell.metrics.page import MetricsPage
+from tidelog.shell.metrics_page import MetricsPage
 from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
 from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.metrics.page import MetricsPage
+from tidelog.shell.metrics_page import MetricsPage
 from tidelog.shell.transport import Consumer, Producer
 from tidelog.testing import Cluster
 

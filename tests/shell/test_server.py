@@ -22,8 +22,8 @@ from tidelog.effects import (
     Sync,
 )
 from tidelog.errors import DiskFailed
-from tidelog.shell.connections import outgoing
-from tidelog.shell.connections.link import UNSENT_BOUND
+from tidelog.shell.connections import connection
+from tidelog.shell.connections.connection import UNSENT_BOUND
 from tidelog.shell.disk import OsDisk
 from tidelog.wire.frames import Buffers
 
@@ -138,8 +138,8 @@ def test_a_cold_slice_is_brought_in_off_the_loop_and_order_is_kept(disk, tmp_pat
         brought.append(part)
         original(part)
 
-    original = outgoing.bring_in
-    monkeypatch.setattr(outgoing, "_read_cached", lambda part, into, position: -1)
+    original = connection.bring_in
+    monkeypatch.setattr(connection, "_read_cached", lambda part, into, position: -1)
     monkeypatch.setattr("tidelog.shell.connections.traffic.bring_in", bring_in)
     parts = [b"a", FileSlice(file, 0, size), b"b", FileSlice(file, 0, size)]
     with serving(folder=str(tmp_path)) as running, running.connect() as client:
@@ -155,7 +155,7 @@ def test_where_the_file_system_cannot_tell_slices_are_read_directly(disk, tmp_pa
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr("os.preadv", preadv)
-    monkeypatch.setattr(outgoing.Outgoing, "probing", True)
+    monkeypatch.setattr(connection.Outgoing, "probing", True)
     file = file_of(disk, tmp_path, b"x" * 50_000)
     with serving(folder=str(tmp_path)) as running, running.connect() as client:
         running.node.answer = lambda connection, frame: [
@@ -163,7 +163,7 @@ def test_where_the_file_system_cannot_tell_slices_are_read_directly(disk, tmp_pa
         ]
         client.sendall(framed(b"1"))
         assert receive(client, 50_050) == b"x" * 50_050
-    assert outgoing.Outgoing.probing is False
+    assert connection.Outgoing.probing is False
 
 
 @pytest.mark.parametrize("length", [2000, 60_000])

@@ -4,7 +4,7 @@ import threading
 
 from tidelog.ports import Create, StoreResult, Watch
 from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.thread import StoreThread
+from tidelog.shell.store.store_thread import StoreThread
 
 
 class Told:
@@ -91,7 +91,7 @@ def test_after_a_lost_session_a_new_one_begins_and_what_was_meant_for_the_old_is
 
 
 def test_a_store_that_cannot_be_opened_again_is_complained_about_until_it_can(tmp_path, monkeypatch):
-    monkeypatch.setattr("tidelog.shell.store.thread.RETRY_S", 0.01)
+    monkeypatch.setattr("tidelog.shell.store.store_thread.RETRY_S", 0.01)
     told = Told()
     refusals = iter([None, RuntimeError("damaged"), OSError("gone"), None])
 

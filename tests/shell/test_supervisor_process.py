@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import PATIENCE_S, wait_for
-from tidelog.shell.readiness import View, is_complete, view_of
-from tidelog.shell.supervisor import NotReady, Supervisor
+from tidelog.shell.supervisor import NotReady, Supervisor, View, is_complete, view_of
 
 UP = """
 import sys

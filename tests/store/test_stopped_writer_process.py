@@ -20,9 +20,9 @@ from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Children, Create, Read, Watch
-from tidelog.shell.readiness import is_complete, view_of
-from tidelog.shell.store.addresses import SqliteAddress, StoreClosed, open_store
 from tidelog.shell.store.sqlite_store import SqliteStore
+from tidelog.shell.store.store_address import SqliteAddress, StoreClosed, open_store
+from tidelog.shell.supervisor import is_complete, view_of
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 

@@ -17,7 +17,7 @@ from tests.ports import free_ports
 from tests.store.conftest import end_session
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.ports import Children, Create, Read, Watch, Write
-from tidelog.shell.store import last_life
+from tidelog.shell.store import zookeeper_session_file
 from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
 
 TERM_MS = 40_000
@@ -128,7 +128,7 @@ def test_a_paused_process_loses_its_session_and_learns_it_when_it_goes_on(zookee
 def test_a_killed_process_leaves_a_session_that_its_heir_ends_at_once(zookeeper, opened, tmp_path):
     watcher = opened(zookeeper.hosts)
     with owner(zookeeper.hosts, 50_000, tmp_path):
-        assert (tmp_path / last_life.FILE).stat().st_mode & 0o77 == 0
+        assert (tmp_path / zookeeper_session_file.FILE).stat().st_mode & 0o77 == 0
     assert watcher.apply(Read("/controller")).values[0].data == b"theirs"
     heir = opened(zookeeper.hosts, folder=tmp_path)
     assert heir.apply(Create("/controller", b"heir's", ephemeral=True)).outcome == "ok"
@@ -138,8 +138,8 @@ def test_a_killed_process_leaves_a_session_that_its_heir_ends_at_once(zookeeper,
 
 @pytest.mark.parametrize("content", ["", "{}", '{"boot":"another","hosts":"h:1","session":1,"password":"00"}', "\xff"])
 def test_what_stands_in_the_file_of_another_machine_or_none_is_left_alone(content, tmp_path):
-    (tmp_path / last_life.FILE).write_text(content)
-    last_life.end(tmp_path)
+    (tmp_path / zookeeper_session_file.FILE).write_text(content)
+    zookeeper_session_file.end(tmp_path)
 
 
 def test_a_process_that_does_no_work_loses_its_session_although_kazoos_thread_runs(zookeeper, opened):

@@ -13,7 +13,7 @@ from tidelog.client.results import code_of
 from tidelog.config import properties
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.shell.blocking.sockets import addresses
+from tidelog.shell.client_sockets import addresses
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -40,8 +40,8 @@ def store_options(function: Function) -> Function:
 @contextmanager
 def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataStore]:
     """A session with the store that the options name; what cannot be done with it is one sentence."""
-    from tidelog.shell.store.addresses import StoreClosed, open_store
-    from tidelog.shell.store.subtree import TreeRefused
+    from tidelog.shell.store.store_address import StoreClosed, open_store
+    from tidelog.shell.store.tree_export import TreeRefused
 
     try:
         store = open_store(
@@ -63,7 +63,7 @@ def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[Met
 def _store_address(given: dict[str, Any]) -> Any:
     from tidelog.cli.store_address import store_address_in
     from tidelog.shell.broker import load_config
-    from tidelog.shell.store.addresses import address_of, parse_address
+    from tidelog.shell.store.store_address import address_of, parse_address
 
     chosen = at_most_one(given, ("data", "metadata", "config"))
     if chosen is None:
@@ -90,7 +90,7 @@ def check_path(path: str) -> str:
 @store_options
 def ls(path: str, recursive: bool, **given: Any) -> None:
     """List the names below the node PATH."""
-    from tidelog.shell.store.subtree import ask, walk
+    from tidelog.shell.store.tree_export import ask, walk
 
     with open_session(given) as store:
         (names,) = ask(store, [Children(check_path(path))])
@@ -106,7 +106,7 @@ def ls(path: str, recursive: bool, **given: Any) -> None:
 @store_options
 def get(path: str, stat: bool, **given: Any) -> None:
     """Print what the node PATH holds."""
-    from tidelog.shell.store.subtree import ask
+    from tidelog.shell.store.tree_export import ask
 
     with open_session(given) as store:
         (node,) = ask(store, [Read(check_path(path))])
@@ -143,7 +143,7 @@ def set_(path: str, content: str, version: int, **given: Any) -> None:
 @store_options
 def rm(path: str, recursive: bool, **given: Any) -> None:
     """Delete the node PATH."""
-    from tidelog.shell.store.subtree import ask, remove
+    from tidelog.shell.store.tree_export import ask, remove
 
     if check_path(path) == "/":
         raise CommandFailed("The root cannot be deleted.")
@@ -168,7 +168,7 @@ def export(file: Path, **given: Any) -> None:
     Broker epochs are left out, because another store has numbers of its own. So after an import each partition waits
     until all brokers of its in-sync set are back.
     """
-    from tidelog.shell.store.subtree import written_down
+    from tidelog.shell.store.tree_export import written_down
 
     with open_session(given) as store:
         lines = written_down(store)
@@ -181,7 +181,7 @@ def export(file: Path, **given: Any) -> None:
 @store_options
 def import_(file: Path, **given: Any) -> None:
     """Fill a store that no cluster uses yet with what `export` wrote to FILE."""
-    from tidelog.shell.store.subtree import read_back
+    from tidelog.shell.store.tree_export import read_back
 
     lines = file.read_text(encoding="utf-8").splitlines()
     with open_session(given, create=True) as store:

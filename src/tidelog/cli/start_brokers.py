@@ -59,7 +59,7 @@ def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str,
     """The brokers' option that says where the cluster's memory is."""
     if metadata is None:
         return {}
-    from tidelog.shell.store.addresses import ZookeeperAddress, parse_address
+    from tidelog.shell.store.store_address import ZookeeperAddress, parse_address
 
     for name in ("metadata.store", "zookeeper.connect"):
         if name in given:

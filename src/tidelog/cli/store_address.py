@@ -13,8 +13,7 @@ from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.ports import Children, Node, Read
 from tidelog.shell.broker import load_config
-from tidelog.shell.readiness import view_of
-from tidelog.shell.store.addresses import (
+from tidelog.shell.store.store_address import (
     SqliteAddress,
     StoreAddress,
     StoreClosed,
@@ -23,6 +22,7 @@ from tidelog.shell.store.addresses import (
     parse_address,
     parse_connect,
 )
+from tidelog.shell.supervisor import view_of
 
 SESSION_MS = 10_000
 CONNECT_MS = 3000

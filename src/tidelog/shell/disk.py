@@ -20,7 +20,6 @@ from threading import current_thread
 
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.ports import Buffer
-from tidelog.shell.file_lock import is_held
 
 LOCK_FILE = ".lock"
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -237,10 +236,23 @@ def _write_whole(path: str, content: bytes, *, durable: bool) -> None:
         os.close(fd)
 
 
+def is_file_locked(path: str | os.PathLike[str]) -> bool:
+    """Whether a process holds the lock (flock) of a file; nothing is created, and nobody is kept from the lock. OSError
+    where the file cannot be opened."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def is_locked(folder: str) -> bool:
     """Whether a process holds the log folder; nothing is made there."""
     try:
-        return is_held(os.path.join(folder, LOCK_FILE))
+        return is_file_locked(os.path.join(folder, LOCK_FILE))
     except OSError:
         return False
 

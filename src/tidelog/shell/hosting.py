@@ -26,9 +26,9 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.log_dir_lock import LogDirLock, Refusal
 from tidelog.shell.server import Server
-from tidelog.shell.store.addresses import StoreClosed, address_of, open_store, session_timeout_ms
-from tidelog.shell.store.thread import Session, StoreThread
-from tidelog.shell.upkeep import UNAWAITED
+from tidelog.shell.store.store_address import StoreClosed, address_of, open_store, session_timeout_ms
+from tidelog.shell.store.store_thread import Session, StoreThread
+from tidelog.shell.thread_pool import UNAWAITED
 
 SERVED = ("PLAINTEXT", "SSL")
 """The security protocols that a listener may have."""
@@ -122,7 +122,7 @@ class Hosted:
     def _open_metrics(self, node: Node, server: Server, stack: ExitStack) -> None:
         if self.config.metrics_listener is None:
             return
-        from tidelog.shell.metrics.page import MetricsPage  # only who wants the page pays for it
+        from tidelog.shell.metrics_page import MetricsPage  # only who wants the page pays for it
 
         host, _, port = self.config.metrics_listener.rpartition(":")
         page = MetricsPage(node, server.events)

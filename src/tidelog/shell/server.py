@@ -41,8 +41,7 @@ from tidelog.shell.connections.handshakes import Handshake
 from tidelog.shell.connections.tls import TlsListeners, TlsStream
 from tidelog.shell.connections.traffic import Traffic, clock
 from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.thread_pool import ThreadPool
-from tidelog.shell.upkeep import Upkeep
+from tidelog.shell.thread_pool import ThreadPool, Upkeep
 
 
 class Actor(Protocol):

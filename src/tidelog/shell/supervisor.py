@@ -7,23 +7,31 @@ import errno
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tidelog.effects import FileSlice
+from tidelog.errors import ProtocolViolation
 from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
-from tidelog.shell.readiness import is_complete, view_of
-from tidelog.shell.store import last_life
+from tidelog.shell.store import zookeeper_session_file
+from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 READY_S = 60.0
 RETRY_S = 0.01
 CRASH_LOOP_S = 1.0
 """A broker that is restarted again and again is started at most so often."""
+
+METADATA, METADATA_VERSION = 3, 8
+NO_CONTROLLER = -1
 
 
 class NotReady(Exception):
@@ -149,7 +157,7 @@ class Supervisor:
     def _ended(self, child: Child, wake_fd: int) -> None:
         pid = child.pid
         self._report(f"broker {child.number} (pid {pid}) ended {child.ended()}")
-        last_life.end(child.folder)
+        zookeeper_session_file.end(child.folder)
         if self.restart:
             pause_s = self._started_at[child.number] + CRASH_LOOP_S - time.monotonic()
             if pause_s > 0 and select.select([wake_fd], [], [], pause_s)[0]:
@@ -220,3 +228,42 @@ def _stop_signals() -> Iterator[int]:
             signal.signal(number, handler)
         os.close(read_fd)
         os.close(write_fd)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one broker's metadata says: the brokers it lists, and who leads the cluster."""
+
+    brokers: frozenset[int] = frozenset()
+    controller: int = NO_CONTROLLER
+
+
+def view_of(host: str, port: int, timeout_s: float = 1.0) -> View:
+    """The broker's view; an empty one where it does not answer yet."""
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s) as sock:
+            request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+            parts = encode_request(METADATA, METADATA_VERSION, 1, "tidelog-up", request)
+            sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
+            _, response = decode_response(METADATA, METADATA_VERSION, memoryview(_receive_frame(sock)))
+    except (OSError, ProtocolViolation):
+        return View()
+    return View(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
+
+
+def is_complete(view: View, brokers: frozenset[int]) -> bool:
+    return view.brokers >= brokers and view.controller in brokers
+
+
+def _receive_frame(sock: socket.socket) -> bytes:
+    return _receive(sock, int.from_bytes(_receive(sock, 4)))
+
+
+def _receive(sock: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = sock.recv(count - len(data))
+        if not part:
+            raise ConnectionResetError("closed within an answer")
+        data += part
+    return data

@@ -10,7 +10,7 @@ from tidelog.client.results import CommittedOffset, GroupPlace
 from tidelog.client.transactional import TransactionalProducer as Client
 from tidelog.effects import Effect
 from tidelog.model import TopicPartition
-from tidelog.shell.blocking.sockets import addresses, now
+from tidelog.shell.client_sockets import addresses, now
 from tidelog.shell.transport import FOREVER, Answers, Consumer, Producer
 
 

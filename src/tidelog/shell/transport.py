@@ -16,7 +16,7 @@ from tidelog.client.results import CommittedOffset, ConsumerRecord, Delivery, Do
 from tidelog.effects import CONTROLLER, Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, Time, TopicPartition, id_text
-from tidelog.shell.blocking.sockets import Sockets, addresses, now
+from tidelog.shell.client_sockets import Sockets, addresses, now
 from tidelog.wire.record_format import Header
 
 if TYPE_CHECKING:  # a command that only administers does not load what sends and reads

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from tidelog.client.options import ClientOptions, parse
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
-from tidelog.shell.blocking.secured import security_of
-from tidelog.shell.blocking.sockets import addresses
+from tidelog.shell.client_security import security_of
+from tidelog.shell.client_sockets import addresses
 
 O = TypeVar("O", bound=ClientOptions)  # noqa: E741
 

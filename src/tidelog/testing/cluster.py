@@ -8,8 +8,7 @@ from typing import Self
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.shell.readiness import is_complete, view_of
-from tidelog.shell.supervisor import cluster_options
+from tidelog.shell.supervisor import cluster_options, is_complete, view_of
 from tidelog.shell.transport import Admin
 from tidelog.testing.broker import START_S, Broker, BrokerCrashed
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

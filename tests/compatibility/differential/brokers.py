@@ -9,7 +9,7 @@ from tests.kafka_tools import FLAGS
 from tests.ports import free_ports
 from tests.processes import Processes
 from tests.waiting import wait_for
-from tidelog.shell.readiness import is_complete, view_of
+from tidelog.shell.supervisor import is_complete, view_of
 
 OPTIONS = {
     "offsets.topic.num.partitions": "4",

@@ -18,9 +18,8 @@ from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.shell.connections.acceptor import Acceptor
+from tidelog.shell.connections.connection import Link, ShortSlice, bring_in
 from tidelog.shell.connections.handshakes import Handshakes
-from tidelog.shell.connections.link import Link
-from tidelog.shell.connections.outgoing import ShortSlice, bring_in
 from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, TlsStream, principal_of
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool

@@ -20,10 +20,10 @@ from threading import Lock
 
 from tidelog.controller.tree import SKELETON
 from tidelog.ports import Operation, Query, StoreResult, Watch
-from tidelog.shell.store.keeper import Keeper
-from tidelog.shell.store.sessions import SessionFile, is_dead, read_lease
+from tidelog.shell.store.sqlite_keeper import Keeper
+from tidelog.shell.store.sqlite_sessions import SessionFile, is_dead, read_lease
 from tidelog.shell.store.sqlite_tree import Refused, SqliteTree, StoreDamaged, copy_tree, remove_database
-from tidelog.shell.store.turns import Turns, numbered, numbers
+from tidelog.shell.store.sqlite_turns import Turns, numbered, numbers
 
 SESSION_TIMEOUT_MS = 9000
 _TROUBLE = (sqlite3.Error, OSError, StoreDamaged)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.ports import ANY_VERSION, Check, Children, Create, Delete, Node, Operation, Read, Watch, Write
-from tidelog.shell.store.turns import sync
+from tidelog.shell.store.sqlite_turns import sync
 
 SCHEMA_VERSION = 1
 KEPT_CHANGES = 4096

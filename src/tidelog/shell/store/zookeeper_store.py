@@ -19,7 +19,7 @@ from typing import Any
 
 from tidelog.controller.tree import SKELETON
 from tidelog.ports import Change, Children, Create, Node, Operation, Query, Read, StoreResult, Watch, Write
-from tidelog.shell.store import last_life
+from tidelog.shell.store import zookeeper_session_file
 from tidelog.shell.store.zookeeper_client import GONE, Client, Unreachable
 from tidelog.shell.store.zookeeper_wire import (
     CONFLICTS,
@@ -89,7 +89,7 @@ class ZookeeperStore:
         )
         self._folder = folder
         if folder is not None:
-            last_life.end(folder)
+            zookeeper_session_file.end(folder)
         within_ms = connection_timeout_ms or session_timeout_ms
         until = time.monotonic() + within_ms / 1000
         try:
@@ -104,7 +104,7 @@ class ZookeeperStore:
         self._began = True
         self.session: int = self._client.identity[0]
         if folder is not None:
-            last_life.remember(folder, hosts, self._client.identity)
+            zookeeper_session_file.remember(folder, hosts, self._client.identity)
 
     def __repr__(self) -> str:
         how = "lost" if self.lost else "silent" if self.silent else "connected" if self._client.connected else "waiting"
@@ -148,7 +148,7 @@ class ZookeeperStore:
         self._reached.set()
         self._set_timer(None)
         if self._folder is not None and (self._client.connected or self.lost):
-            last_life.forget(self._folder)
+            zookeeper_session_file.forget(self._folder)
         self._client.close()
 
     # Carrying out

@@ -13,7 +13,7 @@ from tidelog.client.admin import Coordinator
 from tidelog.client.results import ConsumerRecord
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.shell.blocking.sockets import now
+from tidelog.shell.client_sockets import now
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
 from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest

@@ -17,7 +17,7 @@ from tidelog.client.sending.partitioner import partition_of_key
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.shell.blocking.sockets import now
+from tidelog.shell.client_sockets import now
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -10,7 +10,7 @@ from tidelog.client.results import Delivery
 from tidelog.client.sending.batch import EncodedRecords
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
-from tidelog.shell.blocking.sockets import now
+from tidelog.shell.client_sockets import now
 from tidelog.shell.transport import Producer
 from tidelog.spark.writing import encoding
 from tidelog.spark.writing.frame_columns import Columns, Part, parts

@@ -1,20 +1,23 @@
-"""What waits to be sent on one socket: bytes, and slices of files that go from the page cache to the socket.
+"""One connection of the event loop: its socket, its reader of frames, and what is not sent yet.
 
-Parts leave in order. Small neighbours share one system call; a small slice is read into it, a large one is sent by
-sendfile. A slice that is not in the page cache would stall the loop: it is noticed by reading with RWF_NOWAIT, and the
-owner brings it in on a thread (`cold`) before sending goes on.
+`Outgoing` holds what waits to be sent: bytes, and slices of files that go from the page cache to the socket. Parts
+leave in order. Small neighbours share one system call; a small slice is read into it, a large one is sent by sendfile.
+A slice that is not in the page cache would stall the loop: RWF_NOWAIT detects it, and the owner reads it on a thread
+(`cold`) before sending continues.
 """
 
 import errno
 import os
 from collections import deque
 from collections.abc import Sequence
-from socket import MSG_DONTWAIT, MSG_MORE
+from socket import MSG_DONTWAIT, MSG_MORE, socket
 from typing import Any
 
 from tidelog.effects import FileSlice, Part
 from tidelog.ports import Buffer
+from tidelog.shell.connections.tls import TlsStream
 from tidelog.shell.disk import OsFile
+from tidelog.wire.frames import FrameReader
 
 READ_BELOW = 16 * 1024
 JOIN_BELOW = 64 * 1024
@@ -22,6 +25,9 @@ PARTS_A_CALL = 256
 READ_A_CALL = 256 * 1024
 SLICE_A_TURN = 4 * 1024 * 1024
 _PROBE_EVERY = 128 * 1024
+
+UNSENT_BOUND = 4 * 1024 * 1024
+"""Answers that a client does not read: above this it is not read from either; it is again below half of it."""
 
 
 class ShortSlice(Exception):
@@ -214,3 +220,65 @@ def bring_in(part: FileSlice) -> None:
         if count == 0:
             return
         position += count
+
+
+class Link:
+    """`number` is positive for clients that connected, negative for brokers that the node connected to."""
+
+    __slots__ = (
+        "asked_to_pause",
+        "closing",
+        "congested",
+        "encrypted",
+        "fd",
+        "going_on",
+        "held",
+        "host",
+        "last_used",
+        "listener",
+        "number",
+        "outgoing",
+        "reader",
+        "reading",
+        "sock",
+        "writing",
+    )
+
+    def __init__(self, number: int, sock: socket | TlsStream, listener: str, host: str, reader: FrameReader) -> None:
+        self.number = number
+        self.sock: Any = sock
+        self.encrypted = isinstance(sock, TlsStream)
+        self.fd = sock.fileno()
+        self.listener = listener
+        self.host = host
+        self.reader = reader
+        self.outgoing = Outgoing(sock, encrypted=self.encrypted)
+        self.last_used = 0
+        self.reading = False
+        self.writing = False
+        self.asked_to_pause = False
+        self.congested = False
+        self.closing = False
+        self.held: list[bytes] = []  # frames that came with others in one read, and wait for their turn
+        self.going_on = False
+
+    def __repr__(self) -> str:
+        state = "".join(f", {word}" for word in ("closing", "congested", "asked_to_pause") if getattr(self, word))
+        return f"Link({self.number} {self.listener or 'outbound'} {self.host}{state}, {self.outgoing.unsent} unsent)"
+
+    def judge_congestion(self) -> None:
+        self.congested = self.outgoing.unsent > (UNSENT_BOUND // 2 if self.congested else UNSENT_BOUND)
+
+    @property
+    def may_read(self) -> bool:
+        return not (self.asked_to_pause or self.congested or self.closing or self.held)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether held frames are due, and nothing has arranged for it."""
+        return bool(self.held) and not (self.asked_to_pause or self.congested or self.closing or self.going_on)
+
+    @property
+    def may_flush(self) -> bool:
+        """Whether there is something to send that nothing else will send in time."""
+        return self.outgoing.unsent > 0 and not self.writing and self.outgoing.cold is None

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from tidelog.shell.file_lock import is_held
+from tidelog.shell.disk import is_file_locked
 
 _LEASE = struct.Struct("<qq")
 
@@ -72,7 +72,7 @@ def read_lease(path: Path) -> tuple[int, int] | None:
 def is_dead(path: Path) -> bool:
     """Whether nobody holds the session's lock any more."""
     try:
-        return not is_held(path)
+        return not is_file_locked(path)
     except FileNotFoundError:
         return True
 

@@ -18,7 +18,7 @@ from tidelog.ports import Buffer
 from tidelog.wire.frames import Buffers, FrameReader
 
 if TYPE_CHECKING:
-    from tidelog.shell.blocking.secured import Security
+    from tidelog.shell.client_security import Security
 
 MAX_ANSWER_BYTES = 2**31 - 1
 TRUSTED_BYTES = 64 * 1024 * 1024
@@ -49,7 +49,7 @@ def addresses(bootstrap: str | Sequence[Address]) -> list[Address]:
 def _security(options: ClientOptions) -> "Security | None":
     if options.security_protocol.upper() == "PLAINTEXT":
         return None  # who needs no TLS does not load it
-    from tidelog.shell.blocking.secured import security_of
+    from tidelog.shell.client_security import security_of
 
     return security_of(options)
 

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.shell.metrics.families import PARTITION, gauge, gauges, is_under_replicated, labels_of
+from tidelog.shell.kafka_metrics import PARTITION, gauge, gauges, is_under_replicated, labels_of
 
 POSITION = ("consumergroup", *PARTITION)
 GROUP = ("consumergroup",)

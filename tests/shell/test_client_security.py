@@ -7,7 +7,7 @@ import pytest
 from tests.compatibility.differential.secured import CLIENT
 from tidelog.client.options import ConsumerOptions, ProducerOptions, parse
 from tidelog.errors import ApiError, InvalidOption
-from tidelog.shell.blocking.secured import scram, security_of
+from tidelog.shell.client_security import scram, security_of
 
 
 def exchange_of(script, said):

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from tidelog.node.node import Node
-from tidelog.shell.metrics import exporter, kafka
+from tidelog.shell import exporter_metrics, kafka_metrics
 
 REQUEST_LIMIT = 16 * 1024
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,8 +23,8 @@ class NodeMetrics(Collector):
         self._events = events
 
     def collect(self) -> Iterator[Metric]:
-        yield from kafka.metrics(self._node, self._events)
-        yield from exporter.metrics(self._node)
+        yield from kafka_metrics.metrics(self._node, self._events)
+        yield from exporter_metrics.metrics(self._node)
 
 
 class MetricsPage:

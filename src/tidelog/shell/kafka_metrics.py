@@ -1,12 +1,14 @@
 """Kafka's own metrics, named as the JMX exporter names them (lower case), as far as they mean something here.
 
 Those that begin with `tidelog_` are ours: events by kind, high watermarks, and what a leader knows of its followers.
+
+`gauge`, `counter` and their like make families of samples for both sets of metrics.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from prometheus_client.core import Metric, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from tidelog.api.registry import APIS
 from tidelog.errors import DiskFailed
@@ -15,18 +17,44 @@ from tidelog.node.dispatch import Dispatch
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.shell.metrics.families import (
-    PARTITION,
-    Samples,
-    counter,
-    counters,
-    gauge,
-    gauges,
-    is_under_replicated,
-    labels_of,
-)
 
 RUNNING = 3
+PARTITION = ("topic", "partition")
+
+Samples = Iterable[tuple[Sequence[str], float]]
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def gauges(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
+
+
+def counter(name: str, text: str, value: float) -> Metric:
+    """`_total` is added to the name."""
+    return CounterMetricFamily(name, text, value=value)
+
+
+def counters(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metric:
+    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family
+
+
+def labels_of(replica: Partition) -> tuple[str, str]:
+    return replica.name.topic, str(replica.name.partition)
+
+
+def is_under_replicated(replica: Partition, role: Leader) -> bool:
+    """Whether one is out of sync; those that a move adds do not count."""
+    return len(role.isr) < len(replica.replicas) - len(role.adding or ())
+
 
 TRAFFIC: dict[str, tuple[str, Callable[[Partition], int]]] = {
     "messagesin": ("Records that clients sent.", lambda partition: partition.traffic.records_in),

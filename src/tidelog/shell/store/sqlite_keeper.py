@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Protocol
 
-from tidelog.shell.store.sessions import SessionFile, boot_ms, read_lease, when_dead
+from tidelog.shell.store.sqlite_sessions import SessionFile, boot_ms, read_lease, when_dead
 from tidelog.shell.store.sqlite_tree import open_existing
-from tidelog.shell.store.turns import newest_database
+from tidelog.shell.store.sqlite_turns import newest_database
 
 RENEWALS_A_TERM = 6
 
@@ -121,7 +121,7 @@ class Keeper:
         self._store.committed()
 
     def _follow(self) -> None:
-        """Look into the database that counts (`turns`)."""
+        """Look into the database that counts (`sqlite_turns`)."""
         newest = newest_database(self._store.path)
         if newest is not None and newest != self._database:
             there = open_existing(newest)

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from tidelog.shell.store.sessions import SessionFile, read_lease
+from tidelog.shell.store.sqlite_sessions import SessionFile, read_lease
 
 LOOKS_A_TERM = 6
 _STAMP = struct.Struct("<qq")

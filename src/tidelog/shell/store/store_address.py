@@ -13,8 +13,8 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import StoreDamaged
-from tidelog.shell.store.thread import Session
-from tidelog.shell.store.turns import newest_database
+from tidelog.shell.store.sqlite_turns import newest_database
+from tidelog.shell.store.store_thread import Session
 
 if TYPE_CHECKING:
     from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
@@ -103,7 +103,8 @@ def open_store(
     ticking: Callable[[], bool] = lambda: True,
 ) -> Session:
     """A session with the store; StoreClosed where there can be none. `create`: it may be a new one. `folder` is the
-    broker's own and locked: a session that it left in ZooKeeper when it was killed is ended by that (`last_life`)."""
+    broker's own and locked: the session that it left in ZooKeeper when it was killed is ended now
+    (`zookeeper_session_file`)."""
     if isinstance(place, ZookeeperAddress):
         zookeeper_store, store_refused = _zookeeper()
         try:

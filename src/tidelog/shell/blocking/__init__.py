@@ -1,1 +1,0 @@
-"""Clients without an event loop: what `shell.transport` runs on."""
