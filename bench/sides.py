@@ -16,7 +16,7 @@ from typing import Self
 
 from tests.ports import free_ports
 from tidelog.model import INTER_BROKER_LISTENER
-from tidelog.shell.supervisor import is_complete, view_of
+from tidelog.shell.supervisor import is_complete, metadata_view
 
 ROOT = Path(__file__).parent.parent
 JARS = ROOT / ".cache/kafka"
@@ -115,7 +115,7 @@ class Side:
         deadline = time.monotonic() + READY_S
         wanted = frozenset(range(self.brokers))
         for number, port in enumerate(self.ports):
-            while not is_complete(view_of("127.0.0.1", port), wanted):
+            while not is_complete(metadata_view("127.0.0.1", port), wanted):
                 ended = self.processes[number].poll() is not None
                 if ended or time.monotonic() > deadline:
                     log = (self.home(number) / "out.log").read_text(encoding="utf-8", errors="replace")

@@ -17,7 +17,7 @@ from bench.sides import Kafka, Side, Tidelog
 from bench.wire import NotYet, delete, fresh_topic, leaders, patiently, produce_to_all
 from tests.ensemble import Ensemble
 from tidelog.shell.store import zookeeper_session_file
-from tidelog.shell.supervisor import view_of
+from tidelog.shell.supervisor import metadata_view
 
 BROKERS = 3
 PARTITIONS = 1000
@@ -47,7 +47,7 @@ class OnZookeeper(Tidelog):
 
     def kill(self, number: int) -> None:
         super().kill(number)
-        zookeeper_session_file.end(self.data(number))
+        zookeeper_session_file.end_session(self.data(number))
 
 
 def stores(scale: float) -> Iterator[Measure]:
@@ -107,7 +107,7 @@ def _is_log(path: Path) -> bool:
 
 
 def _failover(side: Side) -> float:
-    victim = view_of("127.0.0.1", side.ports[0]).controller
+    victim = metadata_view("127.0.0.1", side.ports[0]).controller
     led, _ = patiently(leaders, side.ports[0], TOPIC)
     lost = [partition for partition, leader in led.items() if leader == victim]
     others = [port for number, port in enumerate(side.ports) if number != victim]

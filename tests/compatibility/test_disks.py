@@ -179,6 +179,6 @@ def test_a_broker_without_any_folder_left_ends_with_one_sentence(tmp_path):
         child = supervisor.children[0]
         for name in "ab":
             (tmp_path / name).rename(tmp_path / f"{name}-gone")
-        assert child.ended() == "with exit code 1"
+        assert child.reap() == "with exit code 1"
         assert child.log is not None
         assert "every log folder failed" in child.log.read_text().splitlines()[-1]

@@ -98,7 +98,7 @@ class Running:
         self.ended.set()
 
     def wish(self, *effects):
-        self.server.tell_later(self.node.wish, *effects)
+        self.server.notify_threadsafe(self.node.wish, *effects)
 
     def connect(self):
         sock = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)

@@ -14,9 +14,9 @@ def test_levels_are_heard_by_family(capsys):
     lines = EventLogger("broker-0")
     told = [("partition.leader", "debug"), ("config.changed", "info"), ("request.failed", "error")]
     assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
-    lines.hear({"partition": "DEBUG", "config": "OFF"})
+    lines.set_levels({"partition": "DEBUG", "config": "OFF"})
     assert kinds(lines, capsys, *told) == ["partition.leader", "request.failed"]
-    lines.hear({"root": "ERROR", "config": "INFO"})
+    lines.set_levels({"root": "ERROR", "config": "INFO"})
     assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
-    lines.hear({})
+    lines.set_levels({})
     assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]

@@ -134,13 +134,13 @@ def test_a_cold_slice_is_brought_in_off_the_loop_and_order_is_kept(disk, tmp_pat
     file = file_of(disk, tmp_path, content)
     brought = []
 
-    def bring_in(part):
+    def load_slice(part):
         brought.append(part)
         original(part)
 
-    original = connection.bring_in
+    original = connection.load_slice
     monkeypatch.setattr(connection, "_read_cached", lambda part, into, position: -1)
-    monkeypatch.setattr("tidelog.shell.connections.traffic.bring_in", bring_in)
+    monkeypatch.setattr("tidelog.shell.connections.traffic.load_slice", load_slice)
     parts = [b"a", FileSlice(file, 0, size), b"b", FileSlice(file, 0, size)]
     with serving(folder=str(tmp_path)) as running, running.connect() as client:
         running.node.answer = lambda connection, frame: [Send(connection, parts), Send(connection, [bytes(frame)])]
@@ -191,7 +191,7 @@ def test_a_client_that_does_not_read_is_not_read_from_until_it_does():
         client.setblocking(False)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
         running.node.wait_for("connected", 1)
-        (link,) = running.server._traffic.links.values()
+        (link,) = running.server._traffic.connections.values()
         frame, sent, is_pushed_back = framed(b"q" * 50_000), 0, False
         while not is_pushed_back:  # the test's timeout ends a wait in vain
             is_unread = link.congested and not link.reading
@@ -243,7 +243,7 @@ def test_a_paused_connection_is_not_read_from():
         running.wish(Sync(7, []))
         running.node.wait_for("synced", 7)
         client.sendall(framed(b"1"))
-        (link,) = running.server._traffic.links.values()
+        (link,) = running.server._traffic.connections.values()
         assert not link.reading
         running.wish(Pause(1, paused=False))
         assert receive_frame(client) == b"1"
@@ -399,7 +399,7 @@ def test_socket_buffers_have_the_size_that_was_asked_for_else_the_systems():
     options = {"socket.send.buffer.bytes": "30000", "socket.receive.buffer.bytes": "20000"}
     with serving(options) as running, running.connect():
         running.node.wait_for("connected", 1)
-        (link,) = running.server._traffic.links.values()
+        (link,) = running.server._traffic.connections.values()
         sizes = [link.sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
     assert sizes == [60_000, 40_000]  # Linux counts its own overhead in
 
@@ -426,9 +426,9 @@ def test_a_node_that_has_stopped_hears_nothing_that_the_same_turn_still_brings()
     with serving() as running:
 
         def turn():
-            running.server.tell(running.node.wish, Stop())
-            running.server.received(1, [memoryview(b"late")], None)
-            running.server.left(1)
+            running.server.notify(running.node.wish, Stop())
+            running.server.frames_received(1, [memoryview(b"late")], None)
+            running.server.connection_closed(1)
 
         running.node.answer = lambda *_: running.node.remember("answered")
         running.server.call(turn)

@@ -60,7 +60,7 @@ def test_another_sessions_change_is_told(tmp_path):
 def end_behind_its_back(store):
     """So that it learns of the end of its session by what it is asked next, and not by its keeper."""
     store._keeper.stop()
-    with store._turn(), store._tree.writing():
+    with store._write_turn(), store._tree.writing():
         store._tree.end_session(store.session)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import PATIENCE_S, wait_for
-from tidelog.shell.supervisor import NotReady, Supervisor, View, is_complete, view_of
+from tidelog.shell.supervisor import MetadataView, NotReady, Supervisor, is_complete, metadata_view
 
 UP = """
 import sys
@@ -54,12 +54,14 @@ def wait_gone(numbers):
 
 
 def await_view(child, view):
-    wait_for(lambda: view_of(child.host, child.port) == view, f"{child} to see {view}")
+    wait_for(lambda: metadata_view(child.host, child.port) == view, f"{child} to see {view}")
 
 
 def await_complete(child, brokers):
     """Until it knows all of these, one of which leads."""
-    wait_for(lambda: is_complete(view_of(child.host, child.port), frozenset(brokers)), f"{child} to know {brokers}")
+    wait_for(
+        lambda: is_complete(metadata_view(child.host, child.port), frozenset(brokers)), f"{child} to know {brokers}"
+    )
 
 
 def line_with(stream, text):
@@ -106,11 +108,11 @@ def _cpu_s(pid):
 
 
 def test_a_killed_broker_is_gone_from_the_others_view_and_comes_back_on_its_port(three):
-    controller = view_of(three.children[0].host, three.children[0].port).controller
+    controller = metadata_view(three.children[0].host, three.children[0].port).controller
     first, second = three.children[controller], three.children[(controller + 1) % 3]
     port = second.port
     three.kill(second.number)
-    await_view(first, View(frozenset({0, 1, 2} - {second.number}), controller))
+    await_view(first, MetadataView(frozenset({0, 1, 2} - {second.number}), controller))
     three.start_broker(second.number)
     three.wait_ready()
     assert second.port == port
@@ -121,7 +123,7 @@ def test_a_paused_broker_is_given_up_after_its_term_and_returns_as_a_new_life(tm
     with Supervisor(tmp_path, brokers=2, port=0, overrides={"broker.session.timeout.ms": "3000"}) as cluster:
         judge, paused = cluster.children
         paused.signal(signal.SIGSTOP)
-        await_view(judge, View(frozenset({0}), 0))
+        await_view(judge, MetadataView(frozenset({0}), 0))
         paused.signal(signal.SIGCONT)
         await_complete(judge, {0, 1})
         await_complete(paused, {0, 1})

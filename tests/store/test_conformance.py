@@ -21,7 +21,7 @@ def done(result: StoreResult):
     return result.values
 
 
-def refused(result: StoreResult, index: int):
+def conflict(result: StoreResult, index: int):
     assert (result.outcome, result.failed, list(result.values)) == ("conflict", index, [])
 
 
@@ -41,8 +41,8 @@ def test_a_created_node_reads_back_as_it_was_returned(store):
 
 def test_create_refuses_an_existing_node_and_a_missing_parent(store):
     done(store.apply([Create("/controller", b"1")]))
-    refused(store.apply([Create("/controller", b"2")]), 0)
-    refused(store.apply([Create("/nowhere/at/all")]), 0)
+    conflict(store.apply([Create("/controller", b"2")]), 0)
+    conflict(store.apply([Create("/nowhere/at/all")]), 0)
     assert read(store, "/controller").data == b"1"
     assert read(store, "/nowhere") is None
 
@@ -57,8 +57,8 @@ def test_versions_count_writes_from_0(store):
 
 def test_write_refuses_another_version_and_a_missing_node(store):
     done(store.apply([Create("/controller", b"")]))
-    refused(store.apply([Write("/controller", b"a", 1)]), 0)
-    refused(store.apply([Write("/missing", b"a")]), 0)
+    conflict(store.apply([Write("/controller", b"a", 1)]), 0)
+    conflict(store.apply([Write("/missing", b"a")]), 0)
     assert read(store, "/controller").version == 0
 
 
@@ -81,9 +81,9 @@ def test_creation_numbers_ascend_over_the_whole_store_and_a_new_node_starts_at_v
 
 def test_delete_refuses_a_missing_node_another_version_and_children(store):
     done(store.apply([Create("/brokers/topics/t", b""), Create("/brokers/topics/t/partitions", b"")]))
-    refused(store.apply([Delete("/brokers/topics/u")]), 0)
-    refused(store.apply([Delete("/brokers/topics/t")]), 0)
-    refused(store.apply([Delete("/brokers/topics/t/partitions", 1)]), 0)
+    conflict(store.apply([Delete("/brokers/topics/u")]), 0)
+    conflict(store.apply([Delete("/brokers/topics/t")]), 0)
+    conflict(store.apply([Delete("/brokers/topics/t/partitions", 1)]), 0)
     assert done(store.apply([Delete("/brokers/topics/t/partitions", 0), Delete("/brokers/topics/t")])) == (None, None)
     assert children(store, "/brokers/topics") == []
 
@@ -91,8 +91,8 @@ def test_delete_refuses_a_missing_node_another_version_and_children(store):
 def test_check_needs_the_node_with_this_version(store):
     done(store.apply([Create("/controller", b"")]))
     assert list(done(store.apply([Check("/controller", 0)]))) == [None]
-    refused(store.apply([Check("/controller", 1)]), 0)
-    refused(store.apply([Check("/missing", 0)]), 0)
+    conflict(store.apply([Check("/controller", 1)]), 0)
+    conflict(store.apply([Check("/missing", 0)]), 0)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_check_needs_the_node_with_this_version(store):
 def test_all_changes_happen_or_none_and_the_first_refusal_is_named(store, failing):
     done(store.apply([Create("/cluster/a", b"old")]))
     before = read(store, "/cluster/a")
-    refused(store.apply([Create("/cluster/b"), Write("/cluster/a", b"new"), failing, Check("/none", 0)]), 2)
+    conflict(store.apply([Create("/cluster/b"), Write("/cluster/a", b"new"), failing, Check("/none", 0)]), 2)
     assert read(store, "/cluster/a") == before
     assert read(store, "/cluster/b") is None
 
@@ -229,7 +229,7 @@ def test_nothing_is_told_of_the_time_before_the_watch_nor_of_what_did_not_happen
     other = world.session()
     done(other.apply([Create("/config/changes/1", b"")]))
     done(store.apply([Watch("/config/changes")]))
-    refused(other.apply([Create("/config/changes/2", b""), Check("/config/changes/1", 9)]), 1)
+    conflict(other.apply([Create("/config/changes/2", b""), Check("/config/changes/1", 9)]), 1)
     done(other.apply([Check("/config/changes/1", 0)]))
     assert list(store.events()) == []
     assert list(other.events()) == []

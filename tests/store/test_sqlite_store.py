@@ -152,7 +152,7 @@ def outlives(path, term_ms):
 def test_a_store_whose_process_does_no_work_does_not_renew_and_does_not_judge(path):
     with (
         opened(path, session_timeout_ms=300) as (store, _),
-        opened(path, session_timeout_ms=300, ticking=lambda: False) as (stuck, stuck_rung),
+        opened(path, session_timeout_ms=300, is_alive=lambda: False) as (stuck, stuck_rung),
     ):
         until(stuck_rung, lambda: stuck.lost)
         assert not store.lost
@@ -164,13 +164,13 @@ def test_a_judge_that_was_itself_away_starts_its_judgement_anew(path):
         own = store._own
         long_ago = own.renewed_at - 120_000
         own.continuous_since = long_ago
-        assert own.outlived((long_ago, 60_000))
-        assert not own.outlived((own.renewed_at - 59_000, 60_000))
-        assert not own.outlived(None)
+        assert own.has_expired((long_ago, 60_000))
+        assert not own.has_expired((own.renewed_at - 59_000, 60_000))
+        assert not own.has_expired(None)
         own.renewed_at -= 31_000
-        assert not own.outlived((long_ago, 60_000)), "its own lease is old"
+        assert not own.has_expired((long_ago, 60_000)), "its own lease is old"
         own.renew()
-        assert not own.outlived((long_ago, 60_000)), "it was away in between"
+        assert not own.has_expired((long_ago, 60_000)), "it was away in between"
 
 
 def test_three_processes_increment_one_counter(path):
@@ -193,7 +193,7 @@ def test_changes_of_another_process_ring(path):
 def test_a_lost_ring_is_made_good_at_the_next_renewal(path, monkeypatch):
     with opened(path, session_timeout_ms=600) as (store, rung), opened(path) as (other, _):
         store.apply([Watch("/cluster")])
-        monkeypatch.setattr(other._keeper, "ring", lambda sessions: None)
+        monkeypatch.setattr(other._keeper, "notify", lambda sessions: None)
         other.apply([Create("/cluster/id", b"")])
         until(rung, lambda: list(store.events()) == ["/cluster"])
         monkeypatch.undo()

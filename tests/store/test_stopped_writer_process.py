@@ -21,8 +21,8 @@ from tests.waiting import wait_for
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Children, Create, Read, Watch
 from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.store_address import SqliteAddress, StoreClosed, open_store
-from tidelog.shell.supervisor import is_complete, view_of
+from tidelog.shell.store.store_address import SqliteAddress, StoreUnavailable, open_store
+from tidelog.shell.supervisor import is_complete, metadata_view
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
@@ -248,7 +248,7 @@ def test_after_a_takeover_there_is_one_database_and_it_is_found_again(path):
     store = open_store(SqliteAddress(path), session_timeout_ms=TERM_MS, create=False)
     assert list(store.apply([Children("/cluster")]).values[0]) == ["ours"]
     store.close()
-    with pytest.raises(StoreClosed):
+    with pytest.raises(StoreUnavailable):
         open_store(SqliteAddress(path.with_name("other.sqlite")), session_timeout_ms=TERM_MS, create=False)
 
 
@@ -258,7 +258,7 @@ def test_a_writer_that_is_slow_and_alive_is_waited_for(path):
         holds, may_go_on = threading.Event(), threading.Event()
 
         def write():
-            with slow._turn(), slow._tree.writing():
+            with slow._write_turn(), slow._tree.writing():
                 holds.set()
                 may_go_on.wait(60)
 
@@ -312,20 +312,22 @@ def cluster(tmp_path, monkeypatch):
 
 
 def test_a_cluster_elects_and_creates_while_its_controller_stands_inside_a_write(cluster, tmp_path):
-    first = view_of("127.0.0.1", cluster.children[0].port).controller
+    first = metadata_view("127.0.0.1", cluster.children[0].port).controller
     stopped, *others = sorted(cluster.children, key=lambda child: child.number != first)
     with Admin(f"127.0.0.1:{others[0].port}") as admin:
         (tmp_path / "order").write_text(str(stopped.pid))
         began = time.monotonic()
         create(admin, "asked-for-when-it-stopped")
-        wait_for(lambda: view_of("127.0.0.1", others[0].port).controller not in (first, -1), "another controller")
+        wait_for(lambda: metadata_view("127.0.0.1", others[0].port).controller not in (first, -1), "another controller")
         wait_for(lambda: create(admin, "afterwards") == ErrorCode.NONE, "a topic to be created")
         took = time.monotonic() - began
         assert is_stopped(stopped)
         stopped.signal(signal.SIGCONT)
         everybody = frozenset(child.number for child in cluster.children)
         for child in cluster.children:
-            wait_for(lambda child=child: is_complete(view_of("127.0.0.1", child.port), everybody), "all to know all")
+            wait_for(
+                lambda child=child: is_complete(metadata_view("127.0.0.1", child.port), everybody), "all to know all"
+            )
         wait_for(lambda: create(admin, "in-the-end", replicas=3) == ErrorCode.NONE, "a topic with replicas on all")
     assert took < BOUND_S, took
 

@@ -139,7 +139,7 @@ def test_a_killed_process_leaves_a_session_that_its_heir_ends_at_once(zookeeper,
 @pytest.mark.parametrize("content", ["", "{}", '{"boot":"another","hosts":"h:1","session":1,"password":"00"}', "\xff"])
 def test_what_stands_in_the_file_of_another_machine_or_none_is_left_alone(content, tmp_path):
     (tmp_path / zookeeper_session_file.FILE).write_text(content)
-    zookeeper_session_file.end(tmp_path)
+    zookeeper_session_file.end_session(tmp_path)
 
 
 def test_a_process_that_does_no_work_loses_its_session_although_kazoos_thread_runs(zookeeper, opened):
@@ -147,7 +147,7 @@ def test_a_process_that_does_no_work_loses_its_session_although_kazoos_thread_ru
     works.set()
     watcher = opened(zookeeper.hosts)
     watcher.apply(Watch("/brokers/ids"))
-    stuck = opened(zookeeper.hosts, 2_000, ticking=works.is_set)
+    stuck = opened(zookeeper.hosts, 2_000, is_alive=works.is_set)
     assert stuck.apply(Create("/brokers/ids/7", b"", ephemeral=True)).outcome == "ok"
     watcher.told("/brokers/ids")
     works.clear()

@@ -8,7 +8,7 @@ import pytest
 from tests.waiting import wait_for
 from tidelog.client.admin import ANY
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
-from tidelog.shell.log_dir_lock import Refusal
+from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -106,7 +106,7 @@ def test_a_wrong_option_is_refused_before_anything_starts():
 
 
 def test_a_broker_that_cannot_start_says_why(tmp_path):
-    with Cluster(brokers=1, folder=tmp_path), pytest.raises(Refusal, match="is used by another process"):
+    with Cluster(brokers=1, folder=tmp_path), pytest.raises(CannotStart, match="is used by another process"):
         Cluster(brokers=1, folder=tmp_path).start()
 
 

@@ -40,8 +40,8 @@ def store_options(function: Function) -> Function:
 @contextmanager
 def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataStore]:
     """A session with the store that the options name; what cannot be done with it is one sentence."""
-    from tidelog.shell.store.store_address import StoreClosed, open_store
-    from tidelog.shell.store.tree_export import TreeRefused
+    from tidelog.shell.store.store_address import StoreUnavailable, open_store
+    from tidelog.shell.store.tree_export import TreeError
 
     try:
         store = open_store(
@@ -50,11 +50,11 @@ def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[Met
             connection_timeout_ms=SESSION_TIMEOUT_MS,
             create=create,
         )
-    except StoreClosed as closed:
+    except StoreUnavailable as closed:
         raise CommandFailed(str(closed)) from None
     try:
         yield store
-    except TreeRefused as refused:
+    except TreeError as refused:
         raise CommandFailed(str(refused)) from None
     finally:
         store.close()
@@ -90,10 +90,10 @@ def check_path(path: str) -> str:
 @store_options
 def ls(path: str, recursive: bool, **given: Any) -> None:
     """List the names below the node PATH."""
-    from tidelog.shell.store.tree_export import ask, walk
+    from tidelog.shell.store.tree_export import apply, walk
 
     with open_session(given) as store:
-        (names,) = ask(store, [Children(check_path(path))])
+        (names,) = apply(store, [Children(check_path(path))])
         if names is None:
             raise CommandFailed(f"There is no node {path}.")
         for name in (entry.path for entry in walk(store, path)) if recursive else names:
@@ -106,10 +106,10 @@ def ls(path: str, recursive: bool, **given: Any) -> None:
 @store_options
 def get(path: str, stat: bool, **given: Any) -> None:
     """Print what the node PATH holds."""
-    from tidelog.shell.store.tree_export import ask
+    from tidelog.shell.store.tree_export import apply
 
     with open_session(given) as store:
-        (node,) = ask(store, [Read(check_path(path))])
+        (node,) = apply(store, [Read(check_path(path))])
     if not isinstance(node, Node):
         raise CommandFailed(f"There is no node {path}.")
     sys.stdout.buffer.write(node.data + b"\n")
@@ -143,20 +143,20 @@ def set_(path: str, content: str, version: int, **given: Any) -> None:
 @store_options
 def rm(path: str, recursive: bool, **given: Any) -> None:
     """Delete the node PATH."""
-    from tidelog.shell.store.tree_export import ask, remove
+    from tidelog.shell.store.tree_export import apply, delete_subtree
 
     if check_path(path) == "/":
         raise CommandFailed("The root cannot be deleted.")
     with open_session(given) as store:
-        node, names = ask(store, [Read(path), Children(path)])
+        node, names = apply(store, [Read(path), Children(path)])
         if node is None:
             raise CommandFailed(f"There is no node {path}.")
         if recursive:
-            remove(store, path)
+            delete_subtree(store, path)
         elif names:
             raise CommandFailed(f"Node {path} has nodes below it; -r deletes them, too.")
         else:
-            ask(store, [Delete(path)])
+            apply(store, [Delete(path)])
 
 
 @metadata.command()
@@ -168,10 +168,10 @@ def export(file: Path, **given: Any) -> None:
     Broker epochs are left out, because another store has numbers of its own. So after an import each partition waits
     until all brokers of its in-sync set are back.
     """
-    from tidelog.shell.store.tree_export import written_down
+    from tidelog.shell.store.tree_export import export_tree
 
     with open_session(given) as store:
-        lines = written_down(store)
+        lines = export_tree(store)
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     click.echo(f"{len(lines) - 1} nodes written to {file}.")
 
@@ -181,9 +181,9 @@ def export(file: Path, **given: Any) -> None:
 @store_options
 def import_(file: Path, **given: Any) -> None:
     """Fill a store that no cluster uses yet with what `export` wrote to FILE."""
-    from tidelog.shell.store.tree_export import read_back
+    from tidelog.shell.store.tree_export import import_tree
 
     lines = file.read_text(encoding="utf-8").splitlines()
     with open_session(given, create=True) as store:
-        count = read_back(store, lines)
+        count = import_tree(store, lines)
     click.echo(f"{count} nodes read from {file}.")

@@ -16,13 +16,13 @@ from tidelog.shell.broker import load_config
 from tidelog.shell.store.store_address import (
     SqliteAddress,
     StoreAddress,
-    StoreClosed,
+    StoreUnavailable,
     address_of,
     open_store,
     parse_address,
     parse_connect,
 )
-from tidelog.shell.supervisor import view_of
+from tidelog.shell.supervisor import metadata_view
 
 SESSION_MS = 10_000
 CONNECT_MS = 3000
@@ -35,7 +35,7 @@ def bootstrap_from_store(text: str) -> str:
     try:
         store_address = _parse_store(text)
         return _registered_brokers(store_address)
-    except (StoreClosed, InvalidOption) as error:
+    except (StoreUnavailable, InvalidOption) as error:
         raise CommandFailed(str(error)) from None
 
 
@@ -58,7 +58,7 @@ def store_address_in(folder: Path) -> StoreAddress:
 
 def _is_broker(text: str) -> bool:
     host, _, port = text.partition(",")[0].rpartition(":")
-    return bool(host) and port.isdigit() and 0 < int(port) <= 65_535 and bool(view_of(host, int(port)).brokers)
+    return bool(host) and port.isdigit() and 0 < int(port) <= 65_535 and bool(metadata_view(host, int(port)).brokers)
 
 
 def _registered_brokers(store_address: StoreAddress) -> str:

@@ -16,8 +16,8 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.model import Endpoint
 from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.hosting import Hosted
-from tidelog.shell.log_dir_lock import Refusal
+from tidelog.shell.hosting import HostedBroker
+from tidelog.shell.log_dir_lock import CannotStart
 
 EXIT_REFUSED = 1
 SUPERVISED = "--supervised"
@@ -44,18 +44,18 @@ class BrokerProcess:
         return f"BrokerProcess({self.config.node_id})"
 
     def run(self) -> int:
-        """Serve until stopped; the exit code. Refusal where it cannot start."""
+        """Serve until stopped; the exit code. CannotStart where it cannot start."""
         _raise_open_files()
-        return Hosted(self.config, self.logger, self._opened).run()
+        return HostedBroker(self.config, self.logger, self._on_open).run()
 
-    def _opened(self, hosted: Hosted) -> None:
-        self._listen_to_signals(hosted)
-        self._tell_of_vain_options()
+    def _on_open(self, hosted: HostedBroker) -> None:
+        self._handle_signals(hosted)
+        self._log_options_without_effect()
         self._ready(hosted.endpoints)
         gc.collect()
         gc.freeze()
 
-    def _tell_of_vain_options(self) -> None:
+    def _log_options_without_effect(self) -> None:
         """What was given and has no effect: Kafka's options of things done otherwise, and names that nobody knows."""
         given = self.config.properties
         for level, kind, names in (
@@ -65,14 +65,14 @@ class BrokerProcess:
             if names:
                 self.logger.write(level, kind, {"names": ",".join(names)})
 
-    def _listen_to_signals(self, hosted: Hosted) -> None:
+    def _handle_signals(self, hosted: HostedBroker) -> None:
         """The first wish to stop is carried out cleanly, the second at once."""
         loop, server = hosted.loop, hosted.server
         assert server is not None
 
-        def stop(why: str) -> None:
+        def stop(reason: str) -> None:
             self._signals += 1
-            self.logger.write("info", "broker.stopping", {"reason": why})
+            self.logger.write("info", "broker.stopping", {"reason": reason})
             if self._signals == 1:
                 hosted.stop_now()
             else:
@@ -99,7 +99,7 @@ def run_broker(
     """Run a broker in this process until it is stopped; the exit code. A refusal is one sentence on stderr."""
     try:
         return BrokerProcess(config, ready=ready, watch_stdin=watch_stdin).run()
-    except (Refusal, InvalidOption) as refusal:
+    except (CannotStart, InvalidOption) as refusal:
         sys.stderr.write(f"{refusal}\n")
         return EXIT_REFUSED
 

@@ -52,8 +52,8 @@ class Child:
         file = self.folder / "server.properties"
         file.write_text(properties.text(self._properties()), encoding="utf-8")
         command = [*self.prefix, sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
-        with ExitStack() as open_only_now:
-            log = None if self.log is None else open_only_now.enter_context(self.log.open("ab"))
+        with ExitStack() as stack:
+            log = None if self.log is None else stack.enter_context(self.log.open("ab"))
             # A group of its own: Ctrl-C in a terminal reaches the supervisor only, which then stops the brokers.
             self.process = subprocess.Popen(  # noqa: S603 (our own program)
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, process_group=0
@@ -92,7 +92,7 @@ class Child:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
 
-    def ended(self) -> str:
+    def reap(self) -> str:
         """How the process ended, in words; it is forgotten."""
         assert self.process is not None
         code = self.process.wait()
@@ -111,4 +111,4 @@ class Child:
                 self.process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-            self.ended()
+            self.reap()

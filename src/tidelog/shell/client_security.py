@@ -1,4 +1,4 @@
-"""TLS and SASL on a client's new connection, before anything else is said there. Tidelog's brokers know neither; its
+"""TLS and SASL on a client's new connection, before any other request. Tidelog's brokers know neither; its
 clients, and so Spark, use them to reach Kafka clusters that want them.
 
 Names are those of Kafka's Java clients. Certificates and keys are PEM; mechanisms are PLAIN and SCRAM.
@@ -62,13 +62,13 @@ class Security:
         return Stream(secured) if self.context is not None else sock
 
     def _authenticate(self, sock: socket.socket, host: str) -> None:
-        offered = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)
-        if offered.error_code:
-            known = ", ".join(offered.mechanisms)
-            raise ApiError(ErrorCode(offered.error_code), f"{host} knows {known}, not sasl.mechanism {self.mechanism}")
+        response = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)
+        if response.error_code:
+            known = ", ".join(response.mechanisms)
+            raise ApiError(ErrorCode(response.error_code), f"{host} knows {known}, not sasl.mechanism {self.mechanism}")
 
-        def exchange(said: bytes) -> bytes:
-            answer = _call(sock, AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=said), self.client_id)
+        def exchange(token: bytes) -> bytes:
+            answer = _call(sock, AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=token), self.client_id)
             if answer.error_code:
                 raise ApiError(
                     ErrorCode(answer.error_code), f"{host} refuses user {self.user!r}: {answer.error_message}"
@@ -147,11 +147,11 @@ def _context(options: ClientOptions) -> ssl.SSLContext:
 def scram(exchange: Exchange, digest: str, user: str, password: str, nonce: str) -> None:
     """RFC 5802 from the client's side; ApiError where the server cannot prove that it knows the password."""
     first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-    told = exchange(f"n,,{first}".encode()).decode()
-    fields = _fields(told)
+    challenge = exchange(f"n,,{first}".encode()).decode()
+    fields = _fields(challenge)
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), b64decode(fields["s"]), int(fields["i"]))
     without_proof = f"c=biws,r={fields['r']}"
-    everything = f"{first},{told},{without_proof}".encode()
+    everything = f"{first},{challenge},{without_proof}".encode()
     key = hmac.digest(salted, b"Client Key", digest)
     signature = hmac.digest(hashlib.new(digest, key).digest(), everything, digest)
     proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))

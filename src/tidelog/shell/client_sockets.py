@@ -25,7 +25,7 @@ TRUSTED_BYTES = 64 * 1024 * 1024
 """A broker's word for the length of an answer is taken up to here: consumers ask for that much."""
 SPARE_BYTES = 32 * 1024 * 1024
 
-_LONGEST_SLEEP_MS = 60_000
+_MAX_SLEEP_MS = 60_000
 
 
 def now() -> Time:
@@ -106,13 +106,13 @@ class Sockets:
             elif isinstance(effect, Connect):
                 pending.extend(self._connect(effect))
             elif isinstance(effect, Close):
-                self._drop(effect.connection)
+                self._remove(effect.connection)
 
     def run(self, until: int) -> None:
         """Wait for one thing to happen on the connections or to be due, at most until then (monotonic ms)."""
         moment = now().mono
         due = self.client.next_deadline
-        stop = min(until, moment + _LONGEST_SLEEP_MS, until if due is None else due)
+        stop = min(until, moment + _MAX_SLEEP_MS, until if due is None else due)
         if self._sockets:
             ready = self._selector.select(max(0, stop - moment) / 1000)
         else:
@@ -125,7 +125,7 @@ class Sockets:
 
     def close(self) -> None:
         for connection in list(self._sockets):
-            self._drop(connection)
+            self._remove(connection)
         self._selector.close()
 
     def _connect(self, effect: Connect) -> list[Effect]:
@@ -155,7 +155,7 @@ class Sockets:
         try:
             rest = found.write()
         except OSError:
-            return self._lost(found)
+            return self._connection_lost(found)
         self._selector.modify(found.sock, EVENT_READ | EVENT_WRITE if rest else EVENT_READ, found)
         return []
 
@@ -175,16 +175,16 @@ class Sockets:
     def _finish_connecting(self, found: _Socket) -> list[Effect]:
         error = found.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
-            self._drop(found.connection)
+            self._remove(found.connection)
             return self.client.connect_failed(found.connection, strerror(error), now())
         if self._security is not None:
             try:
                 found.sock = self._security.secure(found.sock, found.host)
             except OSError as reason:
-                self._drop(found.connection)
+                self._remove(found.connection)
                 return self.client.connect_failed(found.connection, str(reason), now())
             except (ApiError, InvalidOption):
-                self._drop(found.connection)
+                self._remove(found.connection)
                 raise  # to try again changes nothing
         found.is_connected = True
         self._selector.modify(found.sock, EVENT_READ, found)
@@ -197,16 +197,16 @@ class Sockets:
         except (BlockingIOError, InterruptedError):
             return []
         except (OSError, ProtocolViolation):
-            return self._lost(found)
+            return self._connection_lost(found)
         if not count:
-            return self._lost(found)
+            return self._connection_lost(found)
         return self.client.received(found.connection, frames, now()) if frames else []
 
-    def _lost(self, found: _Socket) -> list[Effect]:
-        self._drop(found.connection)
+    def _connection_lost(self, found: _Socket) -> list[Effect]:
+        self._remove(found.connection)
         return self.client.disconnected(found.connection, now())
 
-    def _drop(self, connection: int) -> None:
+    def _remove(self, connection: int) -> None:
         found = self._sockets.pop(connection, None)
         if found is not None:
             self._selector.unregister(found.sock)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tidelog.config.loggers import LEVELS, ROOT
 from tidelog.effects import Event
 
-HEIGHTS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+LEVEL_RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 """Levels of events beside those of `config.loggers.LEVELS`."""
 
 
@@ -18,22 +18,22 @@ class EventLogger:
     def __init__(self, who: str, *, as_json: bool = False) -> None:
         self.who = who
         self._as_json = as_json
-        self._heard: dict[str, int] = {}
-        self._by_default = HEIGHTS["info"]
+        self._levels: dict[str, int] = {}
+        self._default_level = LEVEL_RANKS["info"]
 
     def __repr__(self) -> str:
         return f"EventLogger({self.who})"
 
-    def hear(self, levels: Mapping[str, str]) -> None:
+    def set_levels(self, levels: Mapping[str, str]) -> None:
         """From now on a line is written where its level is at least that of its kind's family, or of root."""
-        self._heard = {logger: LEVELS[level] for logger, level in levels.items()}
-        self._by_default = self._heard.get(ROOT, HEIGHTS["info"])
+        self._levels = {logger: LEVELS[level] for logger, level in levels.items()}
+        self._default_level = self._levels.get(ROOT, LEVEL_RANKS["info"])
 
     def event(self, event: Event) -> None:
         self.write(event.level, event.kind, event.fields)
 
     def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
-        if HEIGHTS[level] < self._heard.get(kind.partition(".")[0], self._by_default):
+        if LEVEL_RANKS[level] < self._levels.get(kind.partition(".")[0], self._default_level):
             return
         now = time.time()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"

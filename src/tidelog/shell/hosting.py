@@ -24,23 +24,23 @@ from tidelog.shell.connections.tls import TlsListeners
 from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.log_dir_lock import LogDirLock, Refusal
+from tidelog.shell.log_dir_lock import CannotStart, LogDirLock
 from tidelog.shell.server import Server
-from tidelog.shell.store.store_address import StoreClosed, address_of, open_store, session_timeout_ms
+from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.store_thread import Session, StoreThread
-from tidelog.shell.thread_pool import UNAWAITED
+from tidelog.shell.thread_pool import NO_TOKEN
 
 SERVED = ("PLAINTEXT", "SSL")
 """The security protocols that a listener may have."""
 
 
-class Hosted:
+class HostedBroker:
     """A broker from its configuration to its end. `opened` is called on the loop once it serves.
 
     `endpoints` are then the bound listeners, `node` the broker itself, to be touched on the loop only.
     """
 
-    def __init__(self, config: BrokerConfig, logger: EventLogger, opened: Callable[["Hosted"], None]) -> None:
+    def __init__(self, config: BrokerConfig, logger: EventLogger, opened: Callable[["HostedBroker"], None]) -> None:
         self.config = config
         self.logger = logger
         self.endpoints: Sequence[Endpoint] = ()
@@ -48,13 +48,13 @@ class Hosted:
         self.server: Server | None = None
         self._opened = opened
         self._term_ms = 0
-        self._asked_at: int | None = None
+        self._pinged_at: int | None = None
 
     def __repr__(self) -> str:
         return f"Hosted({self.config.node_id})"
 
     def run(self) -> int:
-        """Serve until stopped; the exit code. Refusal where it cannot start."""
+        """Serve until stopped; the exit code. CannotStart where it cannot start."""
         with ExitStack() as stack:
             stack.callback(self.loop.close)
             server = self.server = self._open(stack)
@@ -71,7 +71,7 @@ class Hosted:
     def stop_now(self) -> None:
         """The same on the loop."""
         assert self.server is not None
-        self.server.tell(self.node.stop)
+        self.server.notify(self.node.stop)
 
     def kill(self) -> None:
         """From any thread: end `run` at once. What a killed process leaves behind is left behind."""
@@ -80,14 +80,14 @@ class Hosted:
 
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
-        self.place = address_of(config)
+        self.store_address = address_of(config)
         disk = OsDisk(config.folders)
         log_dir_lock = LogDirLock(disk)
         log_dir_lock.lock()
         stack.callback(log_dir_lock.release)
         tls = TlsListeners(config, self.logger)
         bound = _bind(config, stack)
-        reached = _reached(config, bound)
+        advertised = _advertised(config, bound)
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
@@ -96,7 +96,7 @@ class Hosted:
         node = self.node = Node(
             config,
             disk,
-            reached,
+            advertised,
             entropy=os.urandom,
             stopwatch=time.thread_time_ns,
             directories={
@@ -106,15 +106,15 @@ class Hosted:
         server = Server(self.loop, node, config, disk, logger=self.logger, tls=tls, submit=thread.submit)
         stack.callback(server.close)
         for folder, reason in log_dir_lock.offline.items():
-            server.tell(node.disk_failed, UNAWAITED, folder, reason)
-        server.tell(node.start)
-        brokers_own = listeners.inter_broker_listener(config)
+            server.notify(node.disk_failed, NO_TOKEN, folder, reason)
+        server.notify(node.start)
+        inter_broker = listeners.inter_broker_listener(config)
         for endpoint, sock in bound:
-            server.listen(endpoint.listener, sock, limited=endpoint.listener != brokers_own)
+            server.listen(endpoint.listener, sock, limited=endpoint.listener != inter_broker)
         self._open_metrics(node, server, stack)
-        thread.start(_ToLoop(node, server, thread))
-        told = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in reached)
-        fields = {"cluster": cluster_id, "listeners": told, "metadata": str(self.place)}
+        thread.start(_LoopForwarder(node, server, thread))
+        addresses = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in advertised)
+        fields = {"cluster": cluster_id, "listeners": addresses, "metadata": str(self.store_address)}
         self.logger.write("info", "broker.listening", fields)
         self.endpoints = [endpoint for endpoint, _ in bound]
         return server
@@ -129,45 +129,45 @@ class Hosted:
         try:
             listening = self.loop.run_until_complete(page.listen(host.strip("[]"), int(port)))
         except (OSError, ValueError) as error:
-            raise Refusal(f"Cannot serve metrics on {self.config.metrics_listener}: {error}.") from error
+            raise CannotStart(f"Cannot serve metrics on {self.config.metrics_listener}: {error}.") from error
         stack.callback(listening.close)
 
     def _store_opener(self) -> Callable[[Callable[[], None]], Session]:
-        place = self.place
-        self._term_ms = session_timeout_ms(self.config, place)
+        address = self.store_address
+        self._term_ms = session_timeout_ms(self.config, address)
 
         def open_session(notify: Callable[[], None]) -> Session:
             try:
                 return open_store(
-                    place,
+                    address,
                     session_timeout_ms=self._term_ms,
                     connection_timeout_ms=self.config.zookeeper_connection_timeout_ms,
                     folder=Path(self.config.folders[0]).absolute(),
                     notify=notify,
-                    ticking=self._is_ticking,
+                    is_alive=self._is_loop_responsive,
                 )
-            except StoreClosed as closed:
-                raise Refusal(str(closed)) from closed
+            except StoreUnavailable as closed:
+                raise CannotStart(str(closed)) from closed
 
         return open_session
 
-    def _is_ticking(self) -> bool:
+    def _is_loop_responsive(self) -> bool:
         """Whether the loop does its work: it is asked for a sign of life, and has half a term to give it."""
         server = self.server
         if server is None or not self.loop.is_running():
             return True
-        if self._asked_at is None:
-            self._asked_at = clock().mono
+        if self._pinged_at is None:
+            self._pinged_at = clock().mono
             with suppress(RuntimeError):  # the loop is closed: it has ended
-                server.call(self._ticked)
+                server.call(self._on_pong)
             return True
-        return clock().mono - self._asked_at < self._term_ms // 2
+        return clock().mono - self._pinged_at < self._term_ms // 2
 
-    def _ticked(self) -> None:
-        self._asked_at = None
+    def _on_pong(self) -> None:
+        self._pinged_at = None
 
 
-class _ToLoop:
+class _LoopForwarder:
     """Hands what happens on the store's thread to the node, on the loop."""
 
     def __init__(self, node: Node, server: Server, thread: StoreThread) -> None:
@@ -177,42 +177,46 @@ class _ToLoop:
 
     def session_started(self, session: int) -> None:
         self._server.call(self._thread.accept, session)
-        self._server.tell_later(self._node.session_started, session)
+        self._server.notify_threadsafe(self._node.session_started, session)
 
     def store_result(self, token: int, result: StoreResult) -> None:
-        self._server.tell_later(self._node.store_result, token, result)
+        self._server.notify_threadsafe(self._node.store_result, token, result)
 
     def store_event(self, path: str) -> None:
-        self._server.tell_later(self._node.store_event, path)
+        self._server.notify_threadsafe(self._node.store_event, path)
 
     def store_silent(self) -> None:
-        self._server.tell_later(self._node.store_silent)
+        self._server.notify_threadsafe(self._node.store_silent)
 
     def session_lost(self) -> None:
-        self._server.tell_later(self._node.session_lost)
+        self._server.notify_threadsafe(self._node.session_lost)
 
     def store_unreachable(self, reason: str) -> None:
-        self._server.call(self._server.complain, "store.unreachable", reason)
+        self._server.call(self._server.log_error, "store.unreachable", reason)
 
 
 def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket.socket]]:
     """Every listener with its socket, the port resolved."""
     bound: list[tuple[Endpoint, socket.socket]] = []
-    brokers_own = listeners.inter_broker_listener(config)
-    for wished in listeners.bound(config):
-        if wished.security not in SERVED:
-            raise Refusal(f"Listener {wished.listener} has protocol {wished.security}; expected {' or '.join(SERVED)}.")
+    inter_broker = listeners.inter_broker_listener(config)
+    for endpoint in listeners.bound(config):
+        if endpoint.security not in SERVED:
+            raise CannotStart(
+                f"Listener {endpoint.listener} has protocol {endpoint.security}; expected {' or '.join(SERVED)}."
+            )
         try:
-            sock = acceptor.bind(wished.host, wished.port, config.socket_listen_backlog_size)
+            sock = acceptor.bind(endpoint.host, endpoint.port, config.socket_listen_backlog_size)
         except OSError as error:
-            between = " between brokers" if wished.listener == brokers_own else ""
-            raise Refusal(f"Cannot listen{between} on {wished.host}:{wished.port}: {error.strerror}.") from error
+            between = " between brokers" if endpoint.listener == inter_broker else ""
+            raise CannotStart(
+                f"Cannot listen{between} on {endpoint.host}:{endpoint.port}: {error.strerror}."
+            ) from error
         stack.callback(sock.close)
-        bound.append((wished._replace(port=sock.getsockname()[1]), sock))
+        bound.append((endpoint._replace(port=sock.getsockname()[1]), sock))
     return bound
 
 
-def _reached(config: BrokerConfig, bound: Sequence[tuple[Endpoint, socket.socket]]) -> list[Endpoint]:
+def _advertised(config: BrokerConfig, bound: Sequence[tuple[Endpoint, socket.socket]]) -> list[Endpoint]:
     """Where others reach each listener: as advertised, else as bound, else by the machine's name."""
     advertised = {endpoint.listener: endpoint for endpoint in listeners.advertised(config)}
     return [advertised.get(endpoint.listener) or endpoint._replace(host=_name(endpoint.host)) for endpoint, _ in bound]
@@ -227,7 +231,7 @@ def _cluster_id(store: MetadataStore) -> str:
     while True:
         found = store.apply([Read(tree.CLUSTER_ID)])
         if found.outcome != "ok":
-            raise Refusal("The metadata store does not answer.")
+            raise CannotStart("The metadata store does not answer.")
         (node,) = found.values
         if isinstance(node, StoreNode):
             return tree.parse_cluster_id(node.data)

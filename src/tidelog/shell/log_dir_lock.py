@@ -11,7 +11,7 @@ from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 
 
-class Refusal(Exception):
+class CannotStart(Exception):
     """Why the broker does not start, as one sentence."""
 
 
@@ -31,8 +31,8 @@ class LogDirLock:
         """Make and lock every folder, until `release` or the process's end."""
         try:
             for folder in self._disk.folders:
-                self._unless_refused(folder, self._lock)
-        except Refusal:
+                self._or_mark_offline(folder, self._lock)
+        except CannotStart:
             self.release()
             raise
 
@@ -50,22 +50,22 @@ class LogDirLock:
             found = self._identity(folder, cluster_id, node_id, entropy)
             twin = ids.setdefault(found, folder)
             if twin != folder:
-                raise Refusal(f"Log folders {twin} and {folder} have the same directory.id.")
+                raise CannotStart(f"Log folders {twin} and {folder} have the same directory.id.")
             self.directories[folder] = found
 
         for folder in self._disk.folders:
             if folder not in self.offline:
-                self._unless_refused(folder, check)
+                self._or_mark_offline(folder, check)
 
-    def _unless_refused(self, folder: str, do: Callable[[str], None]) -> None:
+    def _or_mark_offline(self, folder: str, do: Callable[[str], None]) -> None:
         try:
             do(folder)
         except FolderLocked:
-            raise Refusal(f"Log folder {folder} is used by another process.") from None
+            raise CannotStart(f"Log folder {folder} is used by another process.") from None
         except (DiskFailed, OSError) as error:
             self.offline[folder] = str(error)
             if len(self.offline) == len(self._disk.folders):
-                raise Refusal(f"Log folder {folder} cannot be used: {error}.") from error
+                raise CannotStart(f"Log folder {folder} cannot be used: {error}.") from error
 
     def _lock(self, folder: str) -> None:
         self._disk.make_folder(folder)
@@ -76,9 +76,9 @@ class LogDirLock:
         path = f"{folder}/{META_PROPERTIES}"
         found = self._read(path) if self._disk.exists(path) else MetaProperties(cluster_id, node_id)
         if found.cluster_id != cluster_id:
-            raise Refusal(f"Log folder {folder} belongs to cluster {found.cluster_id}, not to {cluster_id}.")
+            raise CannotStart(f"Log folder {folder} belongs to cluster {found.cluster_id}, not to {cluster_id}.")
         if found.node_id != node_id:
-            raise Refusal(f"Log folder {folder} belongs to broker {found.node_id}, not to {node_id}.")
+            raise CannotStart(f"Log folder {folder} belongs to broker {found.node_id}, not to {node_id}.")
         if found.directory_id is not None:
             return found.directory_id
         drawn = entropy(16)
@@ -89,4 +89,4 @@ class LogDirLock:
         try:
             return read_meta_properties(self._disk.read(path), path)
         except CorruptLog as error:
-            raise Refusal(f"{error}.") from error
+            raise CannotStart(f"{error}.") from error

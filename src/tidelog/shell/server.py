@@ -41,10 +41,10 @@ from tidelog.shell.connections.handshakes import Handshake
 from tidelog.shell.connections.tls import TlsListeners, TlsStream
 from tidelog.shell.connections.traffic import Traffic, clock
 from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.thread_pool import ThreadPool, Upkeep
+from tidelog.shell.thread_pool import DiskWorker, ThreadPool
 
 
-class Actor(Protocol):
+class NodeInputs(Protocol):
     """What the server needs of a node: see `node.node.Node`. Every input returns the effects to carry out."""
 
     @property
@@ -78,7 +78,7 @@ class Server:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        node: Actor,
+        node: NodeInputs,
         config: BrokerConfig,
         disk: Disk,
         *,
@@ -95,7 +95,7 @@ class Server:
         self._logger = logger
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0
-        self._not_yet_served: list[tuple[str, socket.socket]] = []
+        self._waiting_listeners: list[tuple[str, socket.socket]] = []
         """Listeners of clients, whose connections wait in the kernel."""
         self._thread_pool = ThreadPool()
         self._traffic = Traffic(loop, config, logger, self._thread_pool, self, tls)
@@ -103,24 +103,24 @@ class Server:
         self._handshakes: dict[int, Handshake] = {}
         """With other brokers, by the number of their connection."""
         self._dialer = Dialer(loop, self._thread_pool, config.socket_connection_setup_timeout_ms)
-        upkeep = Upkeep(disk, self._thread_pool, self)
-        self._carriers: dict[type, Callable[[Any], None]] = {
+        disk_worker = DiskWorker(disk, self._thread_pool, self)
+        self._effect_handlers: dict[type, Callable[[Any], None]] = {
             Send: lambda send: self._traffic.put(send.connection, send.parts),
             Close: self._close,
             Pause: lambda pause: self._traffic.pause(pause.connection, paused=pause.paused),
-            SetConnectionLimits: self._traffic.acceptor.admit,
+            SetConnectionLimits: self._traffic.acceptor.set_limits,
             SetListenerOptions: lambda effect: tls.change(effect.options),
-            SetLogLevels: lambda effect: logger.hear(effect.levels),
+            SetLogLevels: lambda effect: logger.set_levels(effect.levels),
             Connect: self._connect,
-            Sync: upkeep.sync,
-            Examine: upkeep.examine,
-            Replace: upkeep.replace,
-            Remove: upkeep.remove,
+            Sync: disk_worker.sync,
+            Examine: disk_worker.examine,
+            Replace: disk_worker.replace,
+            Remove: disk_worker.remove,
             Store: lambda store: submit(store.token, store.operations),
             Stop: self._stop,
             Event: self._event,
         }
-        loop.set_exception_handler(self._crashed)
+        loop.set_exception_handler(self._on_loop_exception)
 
     def __repr__(self) -> str:
         return f"Server({self._traffic}, {self._thread_pool})"
@@ -132,31 +132,31 @@ class Server:
         are served once the node knows the cluster, as by Kafka (`SocketServer.enableRequestProcessing`): one that is
         told of a cluster without brokers may give up all that it knew, as librdkafka does, for good."""
         if limited:
-            self._not_yet_served.append((listener, sock))
+            self._waiting_listeners.append((listener, sock))
             self._serve_clients()
         else:
             self._traffic.acceptor.open(listener, sock, limited=False)
 
     def _serve_clients(self) -> None:
         if self._node.knows_cluster:
-            for listener, sock in self._not_yet_served:
+            for listener, sock in self._waiting_listeners:
                 self._traffic.acceptor.open(listener, sock, limited=True)
-            self._not_yet_served.clear()
+            self._waiting_listeners.clear()
 
-    def tell(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
+    def notify(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """Give the node an input, and carry out what it wishes. On the loop only."""
         if not self.stopping:
             self._carry_out(entry(*arguments, clock()))
 
-    def tell_later(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
+    def notify_threadsafe(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """The same from any thread, or while effects are being carried out."""
-        self._loop.call_soon_threadsafe(partial(self.tell, entry, *arguments))
+        self._loop.call_soon_threadsafe(partial(self.notify, entry, *arguments))
 
     def call(self, function: Callable[..., None], *arguments: object) -> None:
         """Run a function on the loop, from any thread."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    def complain(self, kind: str, reason: str) -> None:
+    def log_error(self, kind: str, reason: str) -> None:
         """An error line of the shell's own."""
         self._logger.write("error", kind, {"reason": reason})
 
@@ -166,46 +166,46 @@ class Server:
         self._traffic.close_all()
         self._thread_pool.stop()
 
-    # What connections tell (traffic.Upward), on the loop
+    # What connections tell (traffic.ConnectionObserver), on the loop
 
-    def entered(self, number: int, listener: str, host: str, principal: str) -> None:
-        self.tell(self._node.connected, number, listener, host, principal)
+    def connection_opened(self, number: int, listener: str, host: str, principal: str) -> None:
+        self.notify(self._node.connected, number, listener, host, principal)
 
-    def received(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
+    def frames_received(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
         if not self.stopping:
             self._carry_out(self._node.receive(number, frames, now))
 
-    def left(self, number: int) -> None:
-        self.tell(self._node.disconnected, number)
+    def connection_closed(self, number: int) -> None:
+        self.notify(self._node.disconnected, number)
 
-    # What the disk's threads tell (upkeep.Informed)
+    # What the disk's threads tell (disk_worker.DiskObserver)
 
     def synced(self, token: int) -> None:
-        self.tell_later(self._node.synced, token)
+        self.notify_threadsafe(self._node.synced, token)
 
     def disk_failed(self, token: int, folder: str, reason: str) -> None:
-        self.tell_later(self._node.disk_failed, token, folder, reason)
+        self.notify_threadsafe(self._node.disk_failed, token, folder, reason)
 
     def disk_full(self, folder: str, reason: str) -> None:
-        self.tell_later(self._node.disk_full, folder, reason)
+        self.notify_threadsafe(self._node.disk_full, folder, reason)
 
     def examined(self, token: int, verdict: Verdict) -> None:
-        self.tell_later(self._node.examined, token, verdict)
+        self.notify_threadsafe(self._node.examined, token, verdict)
 
-    def not_removed(self, reason: str) -> None:
-        self.call(self.complain, "disk.remove", reason)
+    def removal_failed(self, reason: str) -> None:
+        self.call(self.log_error, "disk.remove", reason)
 
-    def failed(self, error: BaseException) -> None:
+    def crashed(self, error: BaseException) -> None:
         self.call(self._fail, error)
 
     # Effects
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
-        carriers = self._carriers
+        effect_handlers = self._effect_handlers
         for effect in effects:
-            carriers[type(effect)](effect)
+            effect_handlers[type(effect)](effect)
         self._traffic.flush()
-        if self._not_yet_served:
+        if self._waiting_listeners:
             self._serve_clients()
         self._set_timer()
 
@@ -226,13 +226,13 @@ class Server:
     def _wake(self) -> None:
         """What was due when the timer was set is not asked for again."""
         self._timer = None
-        self.tell(self._node.wake)
+        self.notify(self._node.wake)
 
     def _timer_rang(self) -> None:
         self._timer = None
         deadline = self._node.next_deadline
         if deadline is not None and deadline <= clock().mono:
-            self.tell(self._node.wake)
+            self.notify(self._node.wake)
         else:
             self._set_timer()
 
@@ -244,7 +244,7 @@ class Server:
         if handshake is not None:
             self._traffic.handshakes.forget(handshake)
         else:
-            self._dialer.forget(number)
+            self._dialer.cancel(number)
 
     def _connect(self, effect: Connect) -> None:
         """Dial, and where brokers use TLS among themselves, shake hands."""
@@ -253,9 +253,9 @@ class Server:
 
         def dialed(sock: socket.socket | str) -> None:
             if isinstance(sock, str):
-                self.tell(self._node.connect_failed, number, sock)
+                self.notify(self._node.connect_failed, number, sock)
             elif context is None:
-                self._traffic.join(number, sock, "", effect.host, "")
+                self._traffic.add(number, sock, "", effect.host, "")
             else:
                 self._handshakes[number] = self._traffic.handshakes.begin(sock, context, effect.host, secured)
 
@@ -263,9 +263,9 @@ class Server:
             del self._handshakes[number]
             if isinstance(sock, str):
                 self._logger.write("warning", "connection.handshake_failed", {"peer": effect.host, "reason": sock})
-                self.tell(self._node.connect_failed, number, sock)
+                self.notify(self._node.connect_failed, number, sock)
             else:
-                self._traffic.join(number, TlsStream(sock), "", effect.host, "")
+                self._traffic.add(number, TlsStream(sock), "", effect.host, "")
 
         self._dialer.dial(number, effect.host, effect.port, dialed)
 
@@ -277,18 +277,18 @@ class Server:
         self.stopping = True
         if effect.reason:
             self.exit_code = 1
-            self.complain("broker.stopped", effect.reason)
+            self.log_error("broker.stopped", effect.reason)
         self._loop.stop()
 
     # Faults
 
-    def _crashed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Anything that escapes a callback is a fault of this program."""
         error = context.get("exception")
         self._fail(error if isinstance(error, BaseException) else RuntimeError(str(context.get("message"))))
 
     def _fail(self, error: BaseException) -> None:
         traceback.print_exception(error)
-        self.complain("broker.crashed", repr(error))
+        self.log_error("broker.crashed", repr(error))
         self.exit_code = 1
         self._loop.stop()

@@ -27,7 +27,7 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 READY_S = 60.0
 RETRY_S = 0.01
-CRASH_LOOP_S = 1.0
+RESTART_INTERVAL_S = 1.0
 """A broker that is restarted again and again is started at most so often."""
 
 METADATA, METADATA_VERSION = 3, 8
@@ -38,7 +38,7 @@ class NotReady(Exception):
     """The cluster did not come up; the message says why."""
 
 
-class Refused(NotReady):
+class BrokerRefused(NotReady):
     """A broker ended by itself before it listened, and has said why on stderr."""
 
 
@@ -122,14 +122,14 @@ class Supervisor:
             except TimeoutError:
                 raise NotReady(f"broker {child.number} does not listen after {within_s:g} s") from None
             if not listening:
-                ended = child.ended()
-                refused = ended == "with exit code 1"
-                raise (Refused if refused else NotReady)(f"broker {child.number} ended {ended}")
+                ended = child.reap()
+                is_refusal = ended == "with exit code 1"
+                raise (BrokerRefused if is_refusal else NotReady)(f"broker {child.number} ended {ended}")
         wanted = frozenset(child.number for child in running)
         for child in running:
-            while not is_complete(view_of(child.host, child.port), wanted):
+            while not is_complete(metadata_view(child.host, child.port), wanted):
                 if child.process is None or child.process.poll() is not None:
-                    raise NotReady(f"broker {child.number} ended {child.ended()}")
+                    raise NotReady(f"broker {child.number} ended {child.reap()}")
                 if time.monotonic() > deadline:
                     raise NotReady(f"broker {child.number} does not know all brokers after {within_s:g} s")
                 time.sleep(RETRY_S)
@@ -138,7 +138,7 @@ class Supervisor:
         """SIGKILL one broker; it stays down until `start_broker`."""
         child = self.children[number]
         child.signal(signal.SIGKILL)
-        child.ended()
+        child.reap()
 
     def watch(self, wake_fd: int) -> None:
         """Report, and restart if asked to, what ends, until `wake_fd` is readable."""
@@ -152,14 +152,14 @@ class Supervisor:
             if wake_fd in ready:
                 return
             for fd in ready:
-                self._ended(by_fd[fd], wake_fd)
+                self._handle_exit(by_fd[fd], wake_fd)
 
-    def _ended(self, child: Child, wake_fd: int) -> None:
+    def _handle_exit(self, child: Child, wake_fd: int) -> None:
         pid = child.pid
-        self._report(f"broker {child.number} (pid {pid}) ended {child.ended()}")
-        zookeeper_session_file.end(child.folder)
+        self._report(f"broker {child.number} (pid {pid}) ended {child.reap()}")
+        zookeeper_session_file.end_session(child.folder)
         if self.restart:
-            pause_s = self._started_at[child.number] + CRASH_LOOP_S - time.monotonic()
+            pause_s = self._started_at[child.number] + RESTART_INTERVAL_S - time.monotonic()
             if pause_s > 0 and select.select([wake_fd], [], [], pause_s)[0]:
                 return
             self.start_broker(child.number)
@@ -200,7 +200,7 @@ def up(
         try:
             supervisor.start()
         except NotReady as error:
-            if not isinstance(error, Refused):
+            if not isinstance(error, BrokerRefused):
                 sys.stderr.write(f"{error}\n")
             return 1
         try:
@@ -217,10 +217,10 @@ def _stop_signals() -> Iterator[int]:
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
 
-    def asked(*_: object) -> None:
+    def on_signal(*_: object) -> None:
         os.write(write_fd, b"x")
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield read_fd
     finally:
@@ -231,14 +231,14 @@ def _stop_signals() -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class MetadataView:
     """What one broker's metadata says: the brokers it lists, and who leads the cluster."""
 
     brokers: frozenset[int] = frozenset()
     controller: int = NO_CONTROLLER
 
 
-def view_of(host: str, port: int, timeout_s: float = 1.0) -> View:
+def metadata_view(host: str, port: int, timeout_s: float = 1.0) -> MetadataView:
     """The broker's view; an empty one where it does not answer yet."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as sock:
@@ -247,11 +247,11 @@ def view_of(host: str, port: int, timeout_s: float = 1.0) -> View:
             sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
             _, response = decode_response(METADATA, METADATA_VERSION, memoryview(_receive_frame(sock)))
     except (OSError, ProtocolViolation):
-        return View()
-    return View(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
+        return MetadataView()
+    return MetadataView(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
 
 
-def is_complete(view: View, brokers: frozenset[int]) -> bool:
+def is_complete(view: MetadataView, brokers: frozenset[int]) -> bool:
     return view.brokers >= brokers and view.controller in brokers
 
 

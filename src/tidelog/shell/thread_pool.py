@@ -1,7 +1,7 @@
 """Slow work off the event loop: each kind of work has a few threads, and equal keys keep their order.
 
-Threads start when first needed and sleep in the kernel between jobs. `Upkeep` is the disk's part of the work: fsyncs,
-replaced files, long removals.
+Threads start when first needed and sleep in the kernel between jobs. `DiskWorker` does the disk's part of the
+work: fsyncs, replaced files, long removals.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Job = Callable[[], None]
 KINDS = {"sync": 4, "remove": 1, "read": 2, "name": 1}
 """How many threads each kind of work has: fsyncs side by side share one commit of the file system's journal."""
 
-UNAWAITED = 0
+NO_TOKEN = 0
 """The token of disk work that nobody asked for."""
 
 
@@ -57,7 +57,7 @@ def _work(queue: "SimpleQueue[Job | None]") -> None:
         job()
 
 
-class Informed(Protocol):
+class DiskObserver(Protocol):
     """Who is told how it went; called on the threads."""
 
     def synced(self, token: int) -> None: ...
@@ -68,19 +68,19 @@ class Informed(Protocol):
 
     def examined(self, token: int, verdict: Verdict) -> None: ...
 
-    def not_removed(self, reason: str) -> None: ...
+    def removal_failed(self, reason: str) -> None: ...
 
-    def failed(self, error: BaseException) -> None:
+    def crashed(self, error: BaseException) -> None:
         """A fault of this program."""
 
 
-class Upkeep:
+class DiskWorker:
     """Work on one partition's folder keeps its order; different folders are worked on side by side."""
 
-    def __init__(self, disk: Disk, thread_pool: ThreadPool, informed: Informed) -> None:
+    def __init__(self, disk: Disk, thread_pool: ThreadPool, observer: DiskObserver) -> None:
         self._disk = disk
         self._thread_pool = thread_pool
-        self._informed = informed
+        self._observer = observer
 
     def sync(self, effect: Sync) -> None:
         def work() -> None:
@@ -104,11 +104,11 @@ class Upkeep:
 
         def work() -> None:
             try:
-                self._informed.examined(effect.token, examine(stretch))
+                self._observer.examined(effect.token, examine(stretch))
             except DiskFailed as failed:
-                self._informed.disk_failed(UNAWAITED, failed.folder, failed.reason)
+                self._observer.disk_failed(NO_TOKEN, failed.folder, failed.reason)
             except Exception as error:
-                self._informed.failed(error)
+                self._observer.crashed(error)
 
         self._thread_pool.submit("read", stretch.file.path, work)
 
@@ -117,7 +117,7 @@ class Upkeep:
             try:
                 self._disk.remove(effect.path)
             except DiskFailed as failed:
-                self._informed.not_removed(str(failed))
+                self._observer.removal_failed(str(failed))
 
         self._thread_pool.submit("remove", "", work)
 
@@ -128,10 +128,10 @@ class Upkeep:
         try:
             work()
         except DiskFull as full:
-            self._informed.disk_full(full.folder, full.reason)
+            self._observer.disk_full(full.folder, full.reason)
         except DiskFailed as failed:
-            self._informed.disk_failed(token, failed.folder, failed.reason)
+            self._observer.disk_failed(token, failed.folder, failed.reason)
         except Exception as error:
-            self._informed.failed(error)
+            self._observer.crashed(error)
         else:
-            self._informed.synced(token)
+            self._observer.synced(token)

@@ -11,7 +11,7 @@ from tidelog.client.transactional import TransactionalProducer as Client
 from tidelog.effects import Effect
 from tidelog.model import TopicPartition
 from tidelog.shell.client_sockets import addresses, now
-from tidelog.shell.transport import FOREVER, Answers, Consumer, Producer
+from tidelog.shell.transport import FOREVER, Consumer, Producer, Results
 
 
 class TransactionalProducer(Producer):
@@ -21,7 +21,7 @@ class TransactionalProducer(Producer):
     def __init__(self, bootstrap: str | Sequence[Address], transactional_id: str, **options: Any) -> None:
         chosen = ProducerOptions(transactional_id=transactional_id, **options)
         self._transactional = Client(addresses(bootstrap), chosen, os.urandom)
-        self._answers = Answers(self._transactional.take_results)
+        self._results = Results(self._transactional.take_results)
         super().__init__(bootstrap, client=self._transactional)
         try:
             self._wait(self._transactional.init_transactions(now()))
@@ -74,8 +74,8 @@ class TransactionalProducer(Producer):
             self.abort()
         super()._finish()
 
-    def _wait(self, asked: tuple[int, list[Effect]]) -> None:
-        ticket, effects = asked
+    def _wait(self, call: tuple[int, list[Effect]]) -> None:
+        ticket, effects = call
         self._sockets.carry_out(effects)
-        self._run_until(lambda: self._answers.has(ticket), FOREVER)
-        self._answers.value(ticket)
+        self._run_until(lambda: self._results.has(ticket), FOREVER)
+        self._results.value(ticket)

@@ -89,7 +89,7 @@ class _Blocking:
         self.close()
 
 
-class Answers:
+class Results:
     """The ends of asynchronous calls, by ticket."""
 
     def __init__(self, take: Callable[[], Iterable[Done]]) -> None:
@@ -116,7 +116,7 @@ class Admin(_Blocking):
         from tidelog.client.admin import Admin as AdminClient
 
         self._client = AdminClient(addresses(bootstrap), AdminOptions(**options), os.urandom)
-        self._answers = Answers(self._client.take_results)
+        self._results = Results(self._client.take_results)
         super().__init__(self._client)
 
     def ask(
@@ -132,24 +132,24 @@ class Admin(_Blocking):
         id, ANY, CONTROLLER, `Leader(topic, partition)` or `Coordinator(group)`."""
         ticket, effects = self._client.ask(request, to, now(), timeout_ms=timeout_ms, newest=newest, retries=retries)
         self._sockets.carry_out(effects)
-        self._run_until(lambda: self._answers.has(ticket), FOREVER)
-        return self._answers.value(ticket)
+        self._run_until(lambda: self._results.has(ticket), FOREVER)
+        return self._results.value(ticket)
 
     def ask_all(
-        self, asked: "Iterable[tuple[Any, Target]]", *, newest: int = 32767, timeout_ms: int | None = None
+        self, requests: "Iterable[tuple[Any, Target]]", *, newest: int = 32767, timeout_ms: int | None = None
     ) -> list[Any]:
         """The responses to requests that are under way at the same time, in their order; ApiError as `ask`."""
         tickets = []
-        for request, target in asked:
+        for request, target in requests:
             ticket, effects = self._client.ask(request, target, now(), newest=newest, timeout_ms=timeout_ms)
             self._sockets.carry_out(effects)
             tickets.append(ticket)
         for ticket in tickets:
-            self._run_until(partial(self._answers.has, ticket), FOREVER)
-        return [self._answers.value(ticket) for ticket in tickets]
+            self._run_until(partial(self._results.has, ticket), FOREVER)
+        return [self._results.value(ticket) for ticket in tickets]
 
     def feature(self, broker: int, name: str) -> int:
-        """The level of a feature, as a broker that was asked something told; 0 where it did not."""
+        """The level of a feature, as a broker reported it in its last answer; 0 where it reported none."""
         return self._client.network.feature(broker, name)
 
     def _finish(self) -> None:
@@ -258,7 +258,7 @@ class Consumer(_Blocking):
         from tidelog.client.consumer import Consumer as ConsumerClient
 
         self._client = ConsumerClient(addresses(bootstrap), ConsumerOptions(group_id=group, **options), os.urandom)
-        self._answers = Answers(self._client.take_results)
+        self._results = Results(self._client.take_results)
         self._on_event = on_event
         super().__init__(self._client)
 
@@ -291,7 +291,7 @@ class Consumer(_Blocking):
         until = moment.mono + int(timeout * 1000)
         self._sockets.run(moment.mono)  # the group must not wait while there are records
         while True:
-            self._tell_events()
+            self._deliver_events()
             taken, effects = take()
             self._sockets.carry_out(effects)
             if taken or now().mono >= until:
@@ -361,7 +361,7 @@ class Consumer(_Blocking):
         return [TopicPartition(topic, number) for number in sorted(self._topic(topic, timeout).partitions)]
 
     def topic_id(self, topic: str, *, anew: bool = False, timeout: float = 60) -> str:
-        """The id of a topic that was asked about before, "" where brokers tell none; `anew` asks them again."""
+        """The id of a topic that was looked up before, "" where brokers report none; `anew` requests it again."""
         metadata = self._client.metadata
         if anew:
             seen = metadata.updates
@@ -377,13 +377,13 @@ class Consumer(_Blocking):
     def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
         self._sockets.carry_out(self._client.resume([TopicPartition(*partition) for partition in partitions], now()))
 
-    def _wait(self, asked: tuple[int, list[Effect]]) -> Any:
-        ticket, effects = asked
+    def _wait(self, call: tuple[int, list[Effect]]) -> Any:
+        ticket, effects = call
         self._sockets.carry_out(effects)
-        self._run_until(lambda: self._answers.has(ticket), FOREVER)
-        return self._answers.value(ticket)
+        self._run_until(lambda: self._results.has(ticket), FOREVER)
+        return self._results.value(ticket)
 
-    def _tell_events(self) -> None:
+    def _deliver_events(self) -> None:
         for event in self._client.take_events():
             if self._on_event is not None:
                 self._on_event(event)

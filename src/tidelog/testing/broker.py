@@ -15,7 +15,7 @@ from threading import Thread
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.hosting import Hosted
+from tidelog.shell.hosting import HostedBroker
 
 START_S = 30.0
 STOP_S = 60.0
@@ -50,7 +50,7 @@ class Broker:
         self.crashed = False
         self.logger = KeptEvents(f"broker-{number}")
         self._options = options
-        self._hosted: Hosted | None = None
+        self._hosted: HostedBroker | None = None
         self._thread: Thread | None = None
 
     def __repr__(self) -> str:
@@ -73,12 +73,12 @@ class Broker:
         return began
 
     def _run(self, began: "SimpleQueue[BaseException | None]") -> None:
-        def opened(hosted: Hosted) -> None:
+        def opened(hosted: HostedBroker) -> None:
             self._remember(hosted.endpoints)
             began.put(None)
 
         try:
-            self._hosted = Hosted(BrokerConfig(self._properties()), self.logger, opened)
+            self._hosted = HostedBroker(BrokerConfig(self._properties()), self.logger, opened)
             self.crashed |= self._hosted.run() != 0
         except Exception as error:  # noqa: BLE001 (handed to whoever waits for the start)
             began.put(error)

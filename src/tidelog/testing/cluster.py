@@ -8,7 +8,7 @@ from typing import Self
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.shell.supervisor import cluster_options, is_complete, view_of
+from tidelog.shell.supervisor import cluster_options, is_complete, metadata_view
 from tidelog.shell.transport import Admin
 from tidelog.testing.broker import START_S, Broker, BrokerCrashed
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -95,7 +95,7 @@ class Cluster:
         wanted = frozenset(broker.id for broker in running)
         deadline = time.monotonic() + within_s
         for broker in running:
-            while not is_complete(view_of("127.0.0.1", broker.port), wanted):
+            while not is_complete(metadata_view("127.0.0.1", broker.port), wanted):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{broker} does not know all brokers after {within_s:g} s")
                 time.sleep(RETRY_S)

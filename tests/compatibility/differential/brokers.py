@@ -9,7 +9,7 @@ from tests.kafka_tools import FLAGS
 from tests.ports import free_ports
 from tests.processes import Processes
 from tests.waiting import wait_for
-from tidelog.shell.supervisor import is_complete, view_of
+from tidelog.shell.supervisor import is_complete, metadata_view
 
 OPTIONS = {
     "offsets.topic.num.partitions": "4",
@@ -68,7 +68,7 @@ def kafka(
 
             def serves() -> bool:
                 assert process.poll() is None, (folder / "kafka.log").read_text(encoding="utf-8")
-                return is_complete(view_of("127.0.0.1", port), frozenset({0}))
+                return is_complete(metadata_view("127.0.0.1", port), frozenset({0}))
 
             wait_for(serves, "Kafka to serve", 180)
             yield port

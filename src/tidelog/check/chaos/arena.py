@@ -115,7 +115,7 @@ class Arena:
             child.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             child.process.kill()
-        pid, ended = child.pid, child.ended()
+        pid, ended = child.pid, child.reap()
         if ended not in CLEANLY and child.number not in self._full:
             self.ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
 
@@ -180,7 +180,7 @@ class Arena:
         for child in self.supervisor.children:
             is_over = child.process is not None and child.process.poll() is not None
             if is_over and child.number not in self._full | self._asked:
-                self.ends.append(f"broker {child.number} (pid {child.pid}) ended {child.ended()}")
+                self.ends.append(f"broker {child.number} (pid {child.pid}) ended {child.reap()}")
                 self.supervisor.start_broker(child.number)
 
     def _runs(self, broker: int) -> bool:

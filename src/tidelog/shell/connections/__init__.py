@@ -1,5 +1,5 @@
 """Sockets on the event loop: accepted (`acceptor`), dialled (`dialer`), read and written (`traffic`,
 `connection`).
 
-Start at `traffic.Traffic`. Nothing here knows what a frame means; what a connection tells goes to `traffic.Upward`.
+Start at `traffic.Traffic`. Nothing here knows what a frame means; frames go to `traffic.ConnectionObserver`.
 """

@@ -22,49 +22,49 @@ from tidelog.shell.event_logger import EventLogger
 UNLIMITED = (1 << 31) - 1
 MOST_HOSTS = 10_000
 
-ACCEPTS_A_TURN = 32
-REST_S = 1.0
-SLACK_S = 0.005
+ACCEPTS_PER_TURN = 32
+PAUSE_S = 1.0
+TIMER_SLACK_S = 0.005
 """A timer may ring a little early."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-Enter = Callable[[int, socket.socket, str, str], None]
+OnAccept = Callable[[int, socket.socket, str, str], None]
 
 
-class Pace:
+class CreationRates:
     """Rates are measured over the windows of quota.window.num; no wait is longer than one of them."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._samples = config.quota_window_num
         self._window_ms = config.quota_window_size_seconds * 1000
-        self._all = WindowedRate(self._samples, self._window_ms)
+        self._overall = WindowedRate(self._samples, self._window_ms)
         self._hosts: dict[str, WindowedRate] = {}
-        self._rest_until = 0.0
+        self._paused_until = 0.0
 
     def __repr__(self) -> str:
-        return f"Pace({self._all!r}, {len(self._hosts)} addresses)"
+        return f"CreationRates({self._overall!r}, {len(self._hosts)} addresses)"
 
     @property
-    def is_resting(self) -> bool:
-        return time.monotonic() < self._rest_until
+    def is_paused(self) -> bool:
+        return time.monotonic() < self._paused_until
 
-    def of_host(self, host: str, rate: float) -> float:
+    def host_delay_s(self, host: str, rate: float) -> float:
         """Count a connection from this address; seconds that it waits before it is closed, 0 where it may come in."""
         meter = self._hosts.get(host)
         if meter is None:
             if len(self._hosts) >= MOST_HOSTS:
                 del self._hosts[next(iter(self._hosts))]
             meter = self._hosts[host] = WindowedRate(self._samples, self._window_ms)
-        return self._wait(meter, rate, refused=True)
+        return self._delay_s(meter, rate, refused=True)
 
-    def of_all(self, rate: float) -> float:
+    def overall_delay_s(self, rate: float) -> float:
         """Count one that came in; seconds for which nothing more is accepted."""
         if rate >= UNLIMITED:
             return 0.0
-        wait_s = self._wait(self._all, rate, refused=False)
-        self._rest_until = time.monotonic() + wait_s
+        wait_s = self._delay_s(self._overall, rate, refused=False)
+        self._paused_until = time.monotonic() + wait_s
         return wait_s
 
-    def _wait(self, meter: WindowedRate, rate: float, *, refused: bool) -> float:
+    def _delay_s(self, meter: WindowedRate, rate: float, *, refused: bool) -> float:
         """One that is refused does not count: it never came."""
         now = time.monotonic_ns() // 1_000_000
         meter.record(1, now)
@@ -75,87 +75,87 @@ class Pace:
 
 
 class Acceptor:
-    """`enter(number, socket, listener, peer address)` takes over what was accepted, until `left`."""
+    """`on_accept(number, socket, listener, peer address)` takes over what was accepted, until `connection_closed`."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, config: BrokerConfig, logger: EventLogger, enter: Enter
+        self, loop: asyncio.AbstractEventLoop, config: BrokerConfig, logger: EventLogger, on_accept: OnAccept
     ) -> None:
         self._loop = loop
         self._logger = logger
-        self._enter = enter
-        self._allowed = SetConnectionLimits(
+        self._on_accept = on_accept
+        self._limits = SetConnectionLimits(
             config.max_connections,
             config.max_connections_per_ip,
             connections_by_address(config.max_connections_per_ip_overrides),
             config.max_connection_creation_rate,
             {},
         )
-        self._pace = Pace(config)
-        self._doors: dict[socket.socket, tuple[str, bool]] = {}
-        self._shut: set[socket.socket] = set()
+        self._rates = CreationRates(config)
+        self._listeners: dict[socket.socket, tuple[str, bool]] = {}
+        self._paused: set[socket.socket] = set()
         self._hosts: Counter[str] = Counter()
         self._last_number = 0
         self._sizes = _buffer_sizes(config)
 
     def __repr__(self) -> str:
-        return f"Acceptor({len(self._doors)} listeners, {self._hosts.total()} inside)"
+        return f"Acceptor({len(self._listeners)} listeners, {self._hosts.total()} inside)"
 
     def open(self, listener: str, sock: socket.socket, *, limited: bool) -> None:
-        self._doors[sock] = (listener, limited)
-        self._shut.add(sock)
-        self._open_or_shut()
+        self._listeners[sock] = (listener, limited)
+        self._paused.add(sock)
+        self._update_accepting()
 
     def close(self) -> None:
-        for sock in self._doors:
-            if sock not in self._shut:
+        for sock in self._listeners:
+            if sock not in self._paused:
                 self._loop.remove_reader(sock.fileno())
             sock.close()
-        self._doors.clear()
+        self._listeners.clear()
 
-    def admit(self, allowed: SetConnectionLimits) -> None:
+    def set_limits(self, limits: SetConnectionLimits) -> None:
         """Other limits from now on; who is inside stays."""
-        self._allowed = allowed
-        self._open_or_shut()
+        self._limits = limits
+        self._update_accepting()
 
-    def left(self, host: str) -> None:
+    def connection_closed(self, host: str) -> None:
         """A connection from this address is gone."""
         self._hosts[host] -= 1
         if self._hosts[host] <= 0:
             del self._hosts[host]
-        if self._shut:
-            self._open_or_shut()
+        if self._paused:
+            self._update_accepting()
 
-    def _open_or_shut(self) -> None:
-        full = self._hosts.total() >= self._allowed.most or self._pace.is_resting
-        for sock, (_, limited) in self._doors.items():
-            if full and limited and sock not in self._shut:
-                self._shut.add(sock)
+    def _update_accepting(self) -> None:
+        full = self._hosts.total() >= self._limits.most or self._rates.is_paused
+        for sock, (_, limited) in self._listeners.items():
+            if full and limited and sock not in self._paused:
+                self._paused.add(sock)
                 self._loop.remove_reader(sock.fileno())
-            elif sock in self._shut and not (full and limited):
-                self._shut.discard(sock)
+            elif sock in self._paused and not (full and limited):
+                self._paused.discard(sock)
                 self._loop.add_reader(sock.fileno(), self._accept, sock)
 
-    def _accept(self, door: socket.socket) -> None:
-        listener, limited = self._doors[door]
-        for _ in range(ACCEPTS_A_TURN):
-            if door in self._shut:
+    def _accept(self, listening: socket.socket) -> None:
+        listener, limited = self._listeners[listening]
+        for _ in range(ACCEPTS_PER_TURN):
+            if listening in self._paused:
                 return
             try:
-                sock, address = door.accept()
+                sock, address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._rest(door, error)
+                self._pause_after_error(listening, error)
                 return
-            self._welcome(sock, listener, address[0], limited=limited)
+            self._admit(sock, listener, address[0], limited=limited)
 
-    def _welcome(self, sock: socket.socket, listener: str, host: str, *, limited: bool) -> None:
-        most = self._allowed.overrides.get(host, self._allowed.per_host)
+    def _admit(self, sock: socket.socket, listener: str, host: str, *, limited: bool) -> None:
+        most = self._limits.overrides.get(host, self._limits.per_host)
         if self._hosts[host] >= most:
             self._refuse(listener, host, f"max.connections.per.ip is {most}")
             sock.close()
             return
-        if limited and self._is_too_fast(sock, listener, host):
+        if limited and self._exceeds_rate(sock, listener, host):
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -163,42 +163,42 @@ class Acceptor:
             sock.setsockopt(socket.SOL_SOCKET, option, size)
         self._hosts[host] += 1
         self._last_number += 1
-        self._enter(self._last_number, sock, listener, host)
-        self._open_or_shut()
+        self._on_accept(self._last_number, sock, listener, host)
+        self._update_accepting()
 
     def _refuse(self, listener: str, host: str, reason: str) -> None:
         self._logger.write("info", "connection.refused", {"listener": listener, "peer": host, "reason": reason})
 
-    def _is_too_fast(self, sock: socket.socket, listener: str, host: str) -> bool:
+    def _exceeds_rate(self, sock: socket.socket, listener: str, host: str) -> bool:
         """An address that comes too often is kept waiting, then closed; if all do together, nothing is accepted for a
         while behind this one."""
-        rate = self._allowed.host_rates.get(host, self._allowed.host_rates.get(None))
-        if rate is not None and (wait_s := self._pace.of_host(host, rate)) > 0:
+        rate = self._limits.host_rates.get(host, self._limits.host_rates.get(None))
+        if rate is not None and (wait_s := self._rates.host_delay_s(host, rate)) > 0:
             self._refuse(listener, host, f"connection_creation_rate is {rate:g}")
             self._loop.call_later(wait_s, sock.close)
             return True
-        wait_s = self._pace.of_all(self._allowed.rate)
+        wait_s = self._rates.overall_delay_s(self._limits.rate)
         if wait_s > 0:
-            self._loop.call_later(wait_s + SLACK_S, self._open_or_shut)
+            self._loop.call_later(wait_s + TIMER_SLACK_S, self._update_accepting)
         return False
 
-    def _rest(self, door: socket.socket, error: OSError) -> None:
+    def _pause_after_error(self, listening: socket.socket, error: OSError) -> None:
         """Out of descriptors or memory: stop accepting for a moment instead of spinning."""
         if error.errno not in _FULL:
             return
         self._logger.write("error", "connection.accept", {"reason": error.strerror})
-        self._shut.add(door)
-        self._loop.remove_reader(door.fileno())
-        self._loop.call_later(REST_S, self._open_or_shut)
+        self._paused.add(listening)
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(PAUSE_S, self._update_accepting)
 
 
 def _buffer_sizes(config: BrokerConfig) -> list[tuple[int, int]]:
     """The sizes that were asked for. Kafka's default of 100 KiB is not set: the system tunes better."""
-    wished = (
+    requested = (
         ("socket.send.buffer.bytes", socket.SO_SNDBUF, config.socket_send_buffer_bytes),
         ("socket.receive.buffer.bytes", socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
     )
-    return [(option, size) for name, option, size in wished if name in config.explicit and size > 0]
+    return [(option, size) for name, option, size in requested if name in config.explicit and size > 0]
 
 
 def try_bind(host: str, port: int) -> None:

@@ -61,7 +61,7 @@ class Outgoing:
                 self.unsent += length
                 self._parts.append(part)
 
-    def brought_in(self) -> None:
+    def cold_loaded(self) -> None:
         """The cold slice was read on a thread."""
         self.cold = None
         self._cached = True
@@ -212,7 +212,7 @@ def _rest(part: Part, sent: int) -> Part:
     return memoryview(part)[sent:]
 
 
-def bring_in(part: FileSlice) -> None:
+def load_slice(part: FileSlice) -> None:
     """Read the slice into the page cache; for a thread. An error shows when the slice is sent."""
     position, end = part.position, part.position + part.length
     while position < end:
@@ -222,22 +222,22 @@ def bring_in(part: FileSlice) -> None:
         position += count
 
 
-class Link:
+class Connection:
     """`number` is positive for clients that connected, negative for brokers that the node connected to."""
 
     __slots__ = (
-        "asked_to_pause",
         "closing",
         "congested",
+        "delivery_scheduled",
         "encrypted",
         "fd",
-        "going_on",
         "held",
         "host",
         "last_used",
         "listener",
         "number",
         "outgoing",
+        "paused",
         "reader",
         "reading",
         "sock",
@@ -256,27 +256,29 @@ class Link:
         self.last_used = 0
         self.reading = False
         self.writing = False
-        self.asked_to_pause = False
+        self.paused = False
         self.congested = False
         self.closing = False
         self.held: list[bytes] = []  # frames that came with others in one read, and wait for their turn
-        self.going_on = False
+        self.delivery_scheduled = False
 
     def __repr__(self) -> str:
-        state = "".join(f", {word}" for word in ("closing", "congested", "asked_to_pause") if getattr(self, word))
-        return f"Link({self.number} {self.listener or 'outbound'} {self.host}{state}, {self.outgoing.unsent} unsent)"
+        state = "".join(f", {word}" for word in ("closing", "congested", "paused") if getattr(self, word))
+        return (
+            f"Connection({self.number} {self.listener or 'outbound'} {self.host}{state}, {self.outgoing.unsent} unsent)"
+        )
 
-    def judge_congestion(self) -> None:
+    def update_congestion(self) -> None:
         self.congested = self.outgoing.unsent > (UNSENT_BOUND // 2 if self.congested else UNSENT_BOUND)
 
     @property
     def may_read(self) -> bool:
-        return not (self.asked_to_pause or self.congested or self.closing or self.held)
+        return not (self.paused or self.congested or self.closing or self.held)
 
     @property
-    def may_go_on(self) -> bool:
+    def may_deliver_held(self) -> bool:
         """Whether held frames are due, and nothing has arranged for it."""
-        return bool(self.held) and not (self.asked_to_pause or self.congested or self.closing or self.going_on)
+        return bool(self.held) and not (self.paused or self.congested or self.closing or self.delivery_scheduled)
 
     @property
     def may_flush(self) -> bool:

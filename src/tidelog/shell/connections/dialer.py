@@ -15,7 +15,7 @@ Address = tuple[Any, Any]
 
 
 @dataclass(eq=False, slots=True)
-class Attempt:
+class DialAttempt:
     """`done` gets the connected socket, or the reason why there is none; never within the call that dialled."""
 
     number: int
@@ -34,21 +34,21 @@ class Dialer:
         self._loop = loop
         self._thread_pool = thread_pool
         self._timeout_ms = timeout_ms
-        self._attempts: dict[int, Attempt] = {}
+        self._attempts: dict[int, DialAttempt] = {}
 
     def __repr__(self) -> str:
         return f"Dialer({len(self._attempts)} attempts)"
 
     def dial(self, number: int, host: str, port: int, done: Done) -> None:
-        attempt = self._attempts[number] = Attempt(number, host, port, done)
-        attempt.timer = self._loop.call_later(self._timeout_ms / 1000, self._end, attempt, "timed out")
-        numeric = _numeric(host, port)
+        attempt = self._attempts[number] = DialAttempt(number, host, port, done)
+        attempt.timer = self._loop.call_later(self._timeout_ms / 1000, self._complete, attempt, "timed out")
+        numeric = _numeric_address(host, port)
         if numeric:
-            self._found(attempt, numeric)
+            self._resolved(attempt, numeric)
         else:
             self._thread_pool.submit("name", host, lambda: self._look_up(attempt))
 
-    def forget(self, number: int) -> None:
+    def cancel(self, number: int) -> None:
         """The node no longer wants this connection."""
         attempt = self._attempts.pop(number, None)
         if attempt is not None:
@@ -56,23 +56,23 @@ class Dialer:
 
     def close(self) -> None:
         for number in list(self._attempts):
-            self.forget(number)
+            self.cancel(number)
 
-    def _look_up(self, attempt: Attempt) -> None:
+    def _look_up(self, attempt: DialAttempt) -> None:
         """On a thread: names are resolved by the operating system, which may take its time."""
         try:
             found = socket.getaddrinfo(attempt.host, attempt.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            self._loop.call_soon_threadsafe(self._end, attempt, f"{attempt.host}: {error.strerror}")
+            self._loop.call_soon_threadsafe(self._complete, attempt, f"{attempt.host}: {error.strerror}")
             return
         addresses = [(each[0], each[4]) for each in found]
-        self._loop.call_soon_threadsafe(self._found, attempt, addresses)
+        self._loop.call_soon_threadsafe(self._resolved, attempt, addresses)
 
-    def _found(self, attempt: Attempt, addresses: list[Address]) -> None:
+    def _resolved(self, attempt: DialAttempt, addresses: list[Address]) -> None:
         attempt.addresses = addresses
         self._try_next(attempt)
 
-    def _try_next(self, attempt: Attempt) -> None:
+    def _try_next(self, attempt: DialAttempt) -> None:
         if attempt.number not in self._attempts:
             return
         family, address = attempt.addresses.pop(0)
@@ -81,11 +81,11 @@ class Dialer:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(address)
         if code in (0, errno.EINPROGRESS):
-            self._loop.add_writer(sock.fileno(), self._answered, attempt)
+            self._loop.add_writer(sock.fileno(), self._on_writable, attempt)
         else:
             self._loop.call_soon(self._failed, attempt, code)
 
-    def _answered(self, attempt: Attempt) -> None:
+    def _on_writable(self, attempt: DialAttempt) -> None:
         sock = attempt.sock
         assert sock is not None
         self._loop.remove_writer(sock.fileno())
@@ -94,33 +94,33 @@ class Dialer:
             self._failed(attempt, code)
         else:
             attempt.sock = None
-            self._end(attempt, sock)
+            self._complete(attempt, sock)
 
-    def _failed(self, attempt: Attempt, code: int) -> None:
+    def _failed(self, attempt: DialAttempt, code: int) -> None:
         if attempt.addresses:
             self._close_socket(attempt)
             self._try_next(attempt)
         else:
-            self._end(attempt, os.strerror(code))
+            self._complete(attempt, os.strerror(code))
 
-    def _end(self, attempt: Attempt, result: socket.socket | str) -> None:
+    def _complete(self, attempt: DialAttempt, result: socket.socket | str) -> None:
         if self._attempts.pop(attempt.number, None) is attempt:
             self._release(attempt)
             attempt.done(result)
 
-    def _release(self, attempt: Attempt) -> None:
+    def _release(self, attempt: DialAttempt) -> None:
         if attempt.timer is not None:
             attempt.timer.cancel()
         self._close_socket(attempt)
 
-    def _close_socket(self, attempt: Attempt) -> None:
+    def _close_socket(self, attempt: DialAttempt) -> None:
         if attempt.sock is not None:
             self._loop.remove_writer(attempt.sock.fileno())
             attempt.sock.close()
             attempt.sock = None
 
 
-def _numeric(host: str, port: int) -> list[Address]:
+def _numeric_address(host: str, port: int) -> list[Address]:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)

@@ -18,15 +18,15 @@ from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.shell.connections.acceptor import Acceptor
-from tidelog.shell.connections.connection import Link, ShortSlice, bring_in
+from tidelog.shell.connections.connection import Connection, ShortSlice, load_slice
 from tidelog.shell.connections.handshakes import Handshakes
 from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, TlsStream, principal_of
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
 from tidelog.wire.frames import Buffers, FrameReader
 
-READS_A_TURN = 8
-FRAMES_A_TURN = 64
+READS_PER_TURN = 8
+FRAMES_PER_TURN = 64
 """Of one connection. A small request may ask for much: thousands in one read would hold up everybody else."""
 
 
@@ -34,19 +34,19 @@ def clock() -> Time:
     return Time(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
-class Upward(Protocol):
+class ConnectionObserver(Protocol):
     """Who is told what happens on connections. `listener` is empty for those that this broker opened."""
 
-    def entered(self, number: int, listener: str, host: str, principal: str) -> None: ...
+    def connection_opened(self, number: int, listener: str, host: str, principal: str) -> None: ...
 
-    def received(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
+    def frames_received(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
         """Complete frames, which are views that die on return."""
 
-    def left(self, number: int) -> None: ...
+    def connection_closed(self, number: int) -> None: ...
 
 
 class Traffic:
-    """Connections by number: positive ones came in by the acceptor, negative ones are added by `join`."""
+    """Connections by number: positive ones came in by the acceptor, negative ones are added by `add`."""
 
     def __init__(
         self,
@@ -54,81 +54,83 @@ class Traffic:
         config: BrokerConfig,
         logger: EventLogger,
         thread_pool: ThreadPool,
-        up: Upward,
+        observer: ConnectionObserver,
         tls: TlsListeners,
     ) -> None:
-        self.links: dict[int, Link] = {}
-        self.acceptor = Acceptor(loop, config, logger, self._enter)
+        self.connections: dict[int, Connection] = {}
+        self.acceptor = Acceptor(loop, config, logger, self._accepted)
         self._loop = loop
         self._frame_limit = config.socket_request_max_bytes
         self._idle_ms = config.connections_max_idle_ms
         self._logger = logger
         self._thread_pool = thread_pool
-        self._up = up
+        self._observer = observer
         self._tls = tls
         self.handshakes = Handshakes(loop)
         self._buffers = Buffers()
-        self._touched: list[Link] = []
-        self._sweep_idle()
+        self._changed: list[Connection] = []
+        self._close_idle()
 
     def __repr__(self) -> str:
-        return f"Traffic({len(self.links)} connections)"
+        return f"Traffic({len(self.connections)} connections)"
 
     # From above
 
-    def join(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
+    def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
-        link = self.links[number] = Link(number, sock, listener, host, FrameReader(self._frame_limit, self._buffers))
-        link.last_used = clock().mono
-        self._read_or_not(link)
-        self._up.entered(number, listener, host, principal)
+        connection = self.connections[number] = Connection(
+            number, sock, listener, host, FrameReader(self._frame_limit, self._buffers)
+        )
+        connection.last_used = clock().mono
+        self._update_reading(connection)
+        self._observer.connection_opened(number, listener, host, principal)
 
     def put(self, number: int, parts: Sequence[Part]) -> None:
         """Send the parts with the next `flush`."""
-        link = self.links.get(number)
-        if link is not None and not link.closing:
-            link.outgoing.put(parts)
-            self._touched.append(link)
+        connection = self.connections.get(number)
+        if connection is not None and not connection.closing:
+            connection.outgoing.put(parts)
+            self._changed.append(connection)
 
     def flush(self) -> None:
-        for link in self._touched:
-            if link.may_flush:
-                self._flush(link)
+        for connection in self._changed:
+            if connection.may_flush:
+                self._flush(connection)
             else:
-                self._judge(link)
-        self._touched.clear()
+                self._update_congestion(connection)
+        self._changed.clear()
 
     def pause(self, number: int, *, paused: bool) -> None:
-        link = self.links.get(number)
-        if link is not None:
-            link.asked_to_pause = paused
-            self._read_or_not(link)
+        connection = self.connections.get(number)
+        if connection is not None:
+            connection.paused = paused
+            self._update_reading(connection)
 
     def close(self, number: int) -> bool:
         """Close the connection once what was put on it is sent; False where there is none."""
-        link = self.links.get(number)
-        if link is None:
+        connection = self.connections.get(number)
+        if connection is None:
             return False
-        if link.may_flush:
-            self._flush(link)
-        if link.number in self.links:
-            link.closing = True
-            self._finish(link)
+        if connection.may_flush:
+            self._flush(connection)
+        if connection.number in self.connections:
+            connection.closing = True
+            self._close_when_sent(connection)
         return True
 
     def close_all(self) -> None:
         """The loop has ended: let go of every socket."""
         self.acceptor.close()
         self.handshakes.close()
-        for link in list(self.links.values()):
-            self._drop(link)
+        for connection in list(self.connections.values()):
+            self._remove(connection)
 
     # Coming in
 
-    def _enter(self, number: int, sock: socket, listener: str, host: str) -> None:
+    def _accepted(self, number: int, sock: socket, listener: str, host: str) -> None:
         served = self._tls.server(listener)
         if served is None:
-            self.join(number, sock, listener, host, ANONYMOUS)
+            self.add(number, sock, listener, host, ANONYMOUS)
             return
 
         def done(secured: ssl.SSLSocket | str) -> None:
@@ -136,169 +138,171 @@ class Traffic:
             if not isinstance(secured, str):
                 principal = principal_of(secured, served.rules)
                 if principal is not None:
-                    self.join(number, TlsStream(secured), listener, host, principal)
+                    self.add(number, TlsStream(secured), listener, host, principal)
                     return
                 secured.close()
                 reason = "no rule of ssl.principal.mapping.rules matches the certificate's subject"
-            self.acceptor.left(host)
+            self.acceptor.connection_closed(host)
             fields = {"listener": listener, "peer": host, "reason": reason}
             self._logger.write("info", "connection.handshake_failed", fields)
 
         self.handshakes.begin(sock, served.context, None, done)
 
-    def _read_or_not(self, link: Link) -> None:
-        if link.may_read != link.reading:
-            link.reading = not link.reading
-            if link.reading:
-                self._loop.add_reader(link.fd, self._readable, link)
-                self._read_decrypted(link)
+    def _update_reading(self, connection: Connection) -> None:
+        if connection.may_read != connection.reading:
+            connection.reading = not connection.reading
+            if connection.reading:
+                self._loop.add_reader(connection.fd, self._readable, connection)
+                self._read_decrypted(connection)
             else:
-                self._loop.remove_reader(link.fd)
-        if link.may_go_on:
-            link.going_on = True
-            self._loop.call_soon(self._go_on, link)
+                self._loop.remove_reader(connection.fd)
+        if connection.may_deliver_held:
+            connection.delivery_scheduled = True
+            self._loop.call_soon(self._deliver_held, connection)
 
-    def _go_on(self, link: Link) -> None:
+    def _deliver_held(self, connection: Connection) -> None:
         """Hand up the next frames that wait, unless the connection was paused or closed meanwhile."""
-        link.going_on = False
-        if link.may_go_on and self.links.get(link.number) is link:
-            due, link.held = link.held[:FRAMES_A_TURN], link.held[FRAMES_A_TURN:]
-            self._up.received(link.number, [memoryview(frame) for frame in due], clock())
-            if self.links.get(link.number) is link:
-                self._read_or_not(link)
+        connection.delivery_scheduled = False
+        if connection.may_deliver_held and self.connections.get(connection.number) is connection:
+            due, connection.held = connection.held[:FRAMES_PER_TURN], connection.held[FRAMES_PER_TURN:]
+            self._observer.frames_received(connection.number, [memoryview(frame) for frame in due], clock())
+            if self.connections.get(connection.number) is connection:
+                self._update_reading(connection)
 
-    def _hand_up(self, link: Link, frames: Sequence[memoryview], now: Time) -> None:
-        if len(frames) > FRAMES_A_TURN:
-            link.held = [bytes(frame) for frame in frames[FRAMES_A_TURN:]]
-            self._read_or_not(link)
-            frames = frames[:FRAMES_A_TURN]
-        self._up.received(link.number, frames, now)
+    def _deliver(self, connection: Connection, frames: Sequence[memoryview], now: Time) -> None:
+        if len(frames) > FRAMES_PER_TURN:
+            connection.held = [bytes(frame) for frame in frames[FRAMES_PER_TURN:]]
+            self._update_reading(connection)
+            frames = frames[:FRAMES_PER_TURN]
+        self._observer.frames_received(connection.number, frames, now)
 
-    def _read_decrypted(self, link: Link) -> None:
+    def _read_decrypted(self, connection: Connection) -> None:
         """TLS may hold bytes that the socket no longer has: nothing else would tell of them."""
-        if link.encrypted and link.sock.pending():
-            self._loop.call_soon(self._readable_still, link)
+        if connection.encrypted and connection.sock.pending():
+            self._loop.call_soon(self._readable_still, connection)
 
-    def _readable_still(self, link: Link) -> None:
-        if link.reading and self.links.get(link.number) is link:
-            self._readable(link)
+    def _readable_still(self, connection: Connection) -> None:
+        if connection.reading and self.connections.get(connection.number) is connection:
+            self._readable(connection)
 
-    def _readable(self, link: Link) -> None:
+    def _readable(self, connection: Connection) -> None:
         """Read what has come, a bounded number of times, and let the node answer each time."""
         now = clock()
-        link.last_used = now.mono
-        reader = link.reader
-        for _ in range(READS_A_TURN):
+        connection.last_used = now.mono
+        reader = connection.reader
+        for _ in range(READS_PER_TURN):
             space = reader.buffer()
             try:
-                count = link.sock.recv_into(space)
+                count = connection.sock.recv_into(space)
             except BlockingIOError:
                 return None
             except OSError:
-                return self._lost(link)
+                return self._connection_lost(connection)
             if count == 0:
-                return self._lost(link)
+                return self._connection_lost(connection)
             try:
                 frames = reader.received(count)
                 if frames:
-                    self._hand_up(link, frames, now)
+                    self._deliver(connection, frames, now)
             except ProtocolViolation as violation:
-                return self._violated(link, violation)
-            if (count < len(space) and not link.encrypted) or not link.reading:
+                return self._violated(connection, violation)
+            if (count < len(space) and not connection.encrypted) or not connection.reading:
                 return None
             del space, frames  # a buffer that is viewed is not used again
-        return self._read_decrypted(link)
+        return self._read_decrypted(connection)
 
-    def _violated(self, link: Link, violation: ProtocolViolation) -> None:
-        fields = {"listener": link.listener, "peer": link.host, "reason": violation}
+    def _violated(self, connection: Connection, violation: ProtocolViolation) -> None:
+        fields = {"listener": connection.listener, "peer": connection.host, "reason": violation}
         self._logger.write("warning", "connection.violation", fields)
-        self._lost(link)
+        self._connection_lost(connection)
 
     # Going out
 
-    def _flush(self, link: Link) -> None:
-        outgoing = link.outgoing
+    def _flush(self, connection: Connection) -> None:
+        outgoing = connection.outgoing
         try:
             done = outgoing.flush()
         except (ShortSlice, DiskFailed) as failure:
             kind = "connection.short_slice" if isinstance(failure, ShortSlice) else "disk.read"
-            self._logger.write("error", kind, {"peer": link.host, "reason": failure})
-            return self._lost_later(link)
+            self._logger.write("error", kind, {"peer": connection.host, "reason": failure})
+            return self._close_soon(connection)
         except OSError:
-            return self._lost_later(link)
-        self._write_or_not(link, waits=not done and outgoing.cold is None)
+            return self._close_soon(connection)
+        self._update_writing(connection, waits=not done and outgoing.cold is None)
         if outgoing.cold is not None:
-            self._bring_in(link)
-        return self._finish(link) if link.closing else self._judge(link)
+            self._load_cold(connection)
+        return self._close_when_sent(connection) if connection.closing else self._update_congestion(connection)
 
-    def _judge(self, link: Link) -> None:
+    def _update_congestion(self, connection: Connection) -> None:
         """Who does not read what it is sent is not read from."""
-        link.judge_congestion()
-        self._read_or_not(link)
+        connection.update_congestion()
+        self._update_reading(connection)
 
-    def _finish(self, link: Link) -> None:
+    def _close_when_sent(self, connection: Connection) -> None:
         """A closing connection goes once its last bytes are sent."""
-        self._read_or_not(link)
-        if not link.outgoing.unsent:
-            self._drop(link)
+        self._update_reading(connection)
+        if not connection.outgoing.unsent:
+            self._remove(connection)
 
-    def _write_or_not(self, link: Link, *, waits: bool) -> None:
-        if waits != link.writing:
-            link.writing = waits
+    def _update_writing(self, connection: Connection, *, waits: bool) -> None:
+        if waits != connection.writing:
+            connection.writing = waits
             if waits:
-                self._loop.add_writer(link.fd, self._flush, link)
+                self._loop.add_writer(connection.fd, self._flush, connection)
             else:
-                self._loop.remove_writer(link.fd)
+                self._loop.remove_writer(connection.fd)
 
-    def _bring_in(self, link: Link) -> None:
+    def _load_cold(self, connection: Connection) -> None:
         """Read the cold slice on a thread, then go on sending."""
-        cold = link.outgoing.cold
+        cold = connection.outgoing.cold
         assert cold is not None
 
-        def back() -> None:
-            link.outgoing.brought_in()
-            if self.links.get(link.number) is link:
-                self._flush(link)
+        def continue_sending() -> None:
+            connection.outgoing.cold_loaded()
+            if self.connections.get(connection.number) is connection:
+                self._flush(connection)
 
         def work() -> None:
             try:
-                bring_in(cold)
+                load_slice(cold)
             except DiskFailed:
                 """Sending it meets the same failure, and closes the connection."""
-            self._loop.call_soon_threadsafe(back)
+            self._loop.call_soon_threadsafe(continue_sending)
 
         self._thread_pool.submit("read", cold.file.path, work)
 
     # Ends
 
-    def _lost_later(self, link: Link) -> None:
+    def _close_soon(self, connection: Connection) -> None:
         """The socket failed while the node's wishes were carried out: the node learns it when it is at rest."""
-        link.closing = True
-        self._read_or_not(link)
-        self._write_or_not(link, waits=False)
-        self._loop.call_soon(self._lost, link)
+        connection.closing = True
+        self._update_reading(connection)
+        self._update_writing(connection, waits=False)
+        self._loop.call_soon(self._connection_lost, connection)
 
-    def _lost(self, link: Link) -> None:
-        if self.links.get(link.number) is link:
-            self._drop(link)
-            self._up.left(link.number)
+    def _connection_lost(self, connection: Connection) -> None:
+        if self.connections.get(connection.number) is connection:
+            self._remove(connection)
+            self._observer.connection_closed(connection.number)
 
-    def _drop(self, link: Link) -> None:
-        del self.links[link.number]
-        link.closing = True
-        self._read_or_not(link)
-        self._write_or_not(link, waits=False)
-        link.sock.close()
-        if link.number > 0:
-            self.acceptor.left(link.host)
+    def _remove(self, connection: Connection) -> None:
+        del self.connections[connection.number]
+        connection.closing = True
+        self._update_reading(connection)
+        self._update_writing(connection, waits=False)
+        connection.sock.close()
+        if connection.number > 0:
+            self.acceptor.connection_closed(connection.host)
 
-    def _sweep_idle(self) -> None:
+    def _close_idle(self) -> None:
         """Close clients that were silent for too long, and look again when the next may be."""
         if self._idle_ms <= 0:
             return
         now = clock().mono
-        for link in [link for link in self.links.values() if link.number > 0]:
-            if now - link.last_used >= self._idle_ms:
-                self._lost(link)
-        oldest = min((link.last_used for link in self.links.values() if link.number > 0), default=now)
-        self._loop.call_later((oldest + self._idle_ms - now + 1) / 1000, self._sweep_idle)
+        for connection in [connection for connection in self.connections.values() if connection.number > 0]:
+            if now - connection.last_used >= self._idle_ms:
+                self._connection_lost(connection)
+        oldest = min(
+            (connection.last_used for connection in self.connections.values() if connection.number > 0), default=now
+        )
+        self._loop.call_later((oldest + self._idle_ms - now + 1) / 1000, self._close_idle)

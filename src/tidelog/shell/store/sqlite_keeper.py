@@ -16,10 +16,10 @@ from tidelog.shell.store.sqlite_sessions import SessionFile, boot_ms, read_lease
 from tidelog.shell.store.sqlite_tree import open_existing
 from tidelog.shell.store.sqlite_turns import newest_database
 
-RENEWALS_A_TERM = 6
+RENEWALS_PER_TERM = 6
 
 
-class Kept(Protocol):
+class KeeperOwner(Protocol):
     """What the keeper needs of its store."""
 
     session: int
@@ -29,53 +29,53 @@ class Kept(Protocol):
 
     def address_of(self, session: int) -> str: ...
 
-    def ticking(self) -> bool: ...
+    def is_alive(self) -> bool: ...
 
-    def committed(self) -> None:
+    def tree_changed(self) -> None:
         """Somebody committed something."""
 
-    def ended(self) -> None:
+    def session_ended(self) -> None:
         """Others have ended this session."""
 
-    def end(self, session: int) -> None:
+    def end_session(self, session: int) -> None:
         """Another's session seems to be over."""
 
 
 class Keeper:
     """Runs from `start` to `stop`."""
 
-    def __init__(self, store: Kept, own: SessionFile) -> None:
+    def __init__(self, store: KeeperOwner, own: SessionFile) -> None:
         self._store = store
         self._own = own
-        self._guarded: set[int] = set()
+        self._watched_sessions: set[int] = set()
         self._stopping = False
-        self._seen = -1
+        self._seen_version = -1
         self._database: Path | None = None
-        self._bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._bell.bind(store.address_of(store.session))
-        self._bell.settimeout(own.term_ms / RENEWALS_A_TERM / 1000)
-        self._hammer = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._hammer.setblocking(False)
+        self._receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._receiver.bind(store.address_of(store.session))
+        self._receiver.settimeout(own.term_ms / RENEWALS_PER_TERM / 1000)
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
         self._thread = Thread(target=self._run, name="store-keeper", daemon=True)
 
     def __repr__(self) -> str:
-        return f"Keeper(session {self._store.session}, guards {sorted(self._guarded)})"
+        return f"Keeper(session {self._store.session}, guards {sorted(self._watched_sessions)})"
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         self._stopping = True
-        self.ring([self._store.session])
+        self.notify([self._store.session])
         self._thread.join()
-        self._bell.close()
-        self._hammer.close()
+        self._receiver.close()
+        self._sender.close()
 
-    def ring(self, sessions: list[int]) -> None:
+    def notify(self, sessions: list[int]) -> None:
         """Wake the keepers of these sessions. A full socket has rings enough, a missing one nobody to hear."""
         for session in sessions:
             with suppress(OSError):
-                self._hammer.sendto(b"", self._store.address_of(session))
+                self._sender.sendto(b"", self._store.address_of(session))
 
     def _run(self) -> None:
         self._db = sqlite3.connect(":memory:")
@@ -83,47 +83,47 @@ class Keeper:
             due = boot_ms()
             while not self._stopping:
                 if boot_ms() >= due:
-                    due = boot_ms() + self._own.term_ms // RENEWALS_A_TERM
+                    due = boot_ms() + self._own.term_ms // RENEWALS_PER_TERM
                     self._renew()
                 with suppress(sqlite3.Error):
-                    self._look()
+                    self._check_for_changes()
                 with suppress(TimeoutError):
-                    self._bell.recv(1)
+                    self._receiver.recv(1)
         finally:
             self._db.close()
 
     def _renew(self) -> None:
-        if not self._store.ticking():
+        if not self._store.is_alive():
             return
         with suppress(OSError):
             self._own.renew()
-        for other in self._guarded:
-            if self._own.outlived(read_lease(self._store.file_of(other))):
-                Thread(target=self._store.end, args=(other,), daemon=True).start()
+        for other in self._watched_sessions:
+            if self._own.has_expired(read_lease(self._store.file_of(other))):
+                Thread(target=self._store.end_session, args=(other,), daemon=True).start()
 
-    def _look(self) -> None:
+    def _check_for_changes(self) -> None:
         """Whatever was committed since the last look, by a ring heard or lost."""
-        self._follow()
+        self._switch_to_newest()
         version = self._db.execute("PRAGMA data_version").fetchone()[0]
-        if version == self._seen:
+        if version == self._seen_version:
             return
         sessions = {row[0] for row in self._db.execute("SELECT session FROM sessions")}
         if newest_database(self._store.path) != self._database:
             return  # what was read may not count; the next look is into the next database
-        self._seen = version
+        self._seen_version = version
         if self._store.session not in sessions:
-            self._store.ended()
+            self._store.session_ended()
             return
         sessions.discard(self._store.session)
-        for other in sessions - self._guarded:
-            when_dead(self._store.file_of(other), partial(self._store.end, other))
-        self._guarded = sessions
-        self._store.committed()
+        for other in sessions - self._watched_sessions:
+            when_dead(self._store.file_of(other), partial(self._store.end_session, other))
+        self._watched_sessions = sessions
+        self._store.tree_changed()
 
-    def _follow(self) -> None:
+    def _switch_to_newest(self) -> None:
         """Look into the database that counts (`sqlite_turns`)."""
         newest = newest_database(self._store.path)
         if newest is not None and newest != self._database:
             there = open_existing(newest)
             self._db.close()
-            self._db, self._database, self._seen = there, newest, -1
+            self._db, self._database, self._seen_version = there, newest, -1

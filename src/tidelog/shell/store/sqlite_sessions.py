@@ -53,7 +53,7 @@ class SessionFile:
     def close(self) -> None:
         os.close(self._fd)
 
-    def outlived(self, lease: tuple[int, int] | None) -> bool:
+    def has_expired(self, lease: tuple[int, int] | None) -> bool:
         """Whether this process may judge that the other's lease ran out."""
         if lease is None:
             return False
@@ -77,8 +77,8 @@ def is_dead(path: Path) -> bool:
         return True
 
 
-def when_dead(path: Path, tell: Callable[[], None]) -> None:
-    """Call `tell` from a thread of its own as soon as nobody holds the session's lock."""
+def when_dead(path: Path, callback: Callable[[], None]) -> None:
+    """Call `callback` from a thread of its own as soon as nobody holds the session's lock."""
 
     def wait() -> None:
         with suppress(FileNotFoundError):
@@ -87,6 +87,6 @@ def when_dead(path: Path, tell: Callable[[], None]) -> None:
                 fcntl.flock(fd, fcntl.LOCK_SH)
             finally:
                 os.close(fd)
-        tell()
+        callback()
 
     Thread(target=wait, name=f"session-{path.name}", daemon=True).start()

@@ -22,11 +22,11 @@ from tidelog.controller.tree import SKELETON
 from tidelog.ports import Operation, Query, StoreResult, Watch
 from tidelog.shell.store.sqlite_keeper import Keeper
 from tidelog.shell.store.sqlite_sessions import SessionFile, is_dead, read_lease
-from tidelog.shell.store.sqlite_tree import Refused, SqliteTree, StoreDamaged, copy_tree, remove_database
+from tidelog.shell.store.sqlite_tree import OperationConflict, SqliteTree, StoreDamaged, copy_tree, remove_database
 from tidelog.shell.store.sqlite_turns import Turns, numbered, numbers
 
 SESSION_TIMEOUT_MS = 9000
-_TROUBLE = (sqlite3.Error, OSError, StoreDamaged)
+_ERRORS = (sqlite3.Error, OSError, StoreDamaged)
 
 
 class _SessionEnded(Exception):
@@ -37,7 +37,7 @@ class SqliteStore:
     """One session with the tree in the file at `path`.
 
     `notify` is called, from any thread, when `events` may have something new or the session is `lost`; it only wakes
-    somebody. `ticking` tells whether the process does its work; while it does not, the lease is not renewed.
+    somebody. `is_alive` tells whether the process does its work; while it does not, the lease is not renewed.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class SqliteStore:
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         skeleton: Iterable[str] = SKELETON,
         notify: Callable[[], None] = lambda: None,
-        ticking: Callable[[], bool] = lambda: True,
+        is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
         self.path = Path(path).absolute()
         self.lost = False
         self.silent = False  # a file is always there
         self.closed = False
-        self.ticking = ticking
+        self.is_alive = is_alive
         self._notify = notify
         self._folder = self.path.with_name(self.path.name + "-sessions")
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class SqliteStore:
         self._tree: SqliteTree
         self._database: Path | None = None
         self._watched: dict[str, int] = {}
-        self._judge: SessionFile | None = None
+        self._own_lease: SessionFile | None = None
         self.session = 0
         try:
             while not self._begin_session(session_timeout_ms):
@@ -73,7 +73,7 @@ class SqliteStore:
             raise
         self._keeper = Keeper(self, self._own)
         self._keeper.start()
-        self._keeper.ring(self._tree.sessions())
+        self._keeper.notify(self._tree.sessions())
 
     def __repr__(self) -> str:
         return f"SqliteStore({self.path}, session {self.session}{', lost' if self.lost else ''})"
@@ -82,7 +82,7 @@ class SqliteStore:
         """The lock is taken inside the transaction: nobody ever sees a session without it."""
         own = None
         try:
-            with self._turn(), self._tree.writing():
+            with self._write_turn(), self._tree.writing():
                 for other in self._tree.sessions():
                     if is_dead(self.file_of(other)):
                         self._tree.end_session(other)
@@ -97,7 +97,7 @@ class SqliteStore:
                 own.close()
             return False
         assert own is not None
-        self.session, self._own, self._judge, self._moved = session, own, own, False
+        self.session, self._own, self._own_lease, self._database_switched = session, own, own, False
         return True
 
     def _remove_files_without_session(self, newest: int) -> None:
@@ -115,18 +115,18 @@ class SqliteStore:
         return f"\0tidelog-{self._tree.name}-{session}"
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _write_turn(self) -> Iterator[None]:
         """This process's turn to write, in the database that counts. _SessionEnded where it was left behind meanwhile:
         what it committed may count or not."""
-        with self._turns.taken(self.session, self._judge):
+        with self._turns.taken(self.session, self._own_lease):
             try:
-                self._settle()
+                self._switch_database()
                 yield
             finally:
                 if not self._turns.is_current():
                     raise _SessionEnded
 
-    def _settle(self) -> None:
+    def _switch_database(self) -> None:
         """Go to the database of this turn; who has its first turn makes it, of what was committed in the one before."""
         database = self._turns.database()
         if database == self._database:
@@ -134,7 +134,7 @@ class SqliteStore:
         found = numbers(self.path)
         older = [number for number in found if number < self._turns.number]
         if older and older == found:
-            ended = self._turns.left_behind(older[-1])
+            ended = self._turns.skipped_sessions(older[-1])
             copy_tree(numbered(self.path, older[-1]), database, ended, self._turns.number - older[-1])
             for session in ended:
                 self.file_of(session).unlink(missing_ok=True)
@@ -143,7 +143,7 @@ class SqliteStore:
         tree = SqliteTree(str(database), self._skeleton)
         if self._database is not None:
             self._tree.close()
-        self._tree, self._database, self._moved = tree, database, True
+        self._tree, self._database, self._database_switched = tree, database, True
 
     # The port
 
@@ -156,20 +156,20 @@ class SqliteStore:
                     return self._answer(operations)
                 return self._change(operations)
         except _SessionEnded:
-            self.ended()
+            self.session_ended()
             return StoreResult("unknown")
-        except _TROUBLE:
+        except _ERRORS:
             return StoreResult("unknown")
 
     def _answer(self, operations: Sequence[Operation]) -> StoreResult:
         """What was read counts where the database did so afterwards: no commit that does not count was seen."""
-        result = self._look_up(operations)
+        result = self._query(operations)
         if not self._turns.is_current():
-            with self._turn():
-                result = self._look_up(operations)
+            with self._write_turn():
+                result = self._query(operations)
         return result
 
-    def _look_up(self, operations: Sequence[Operation]) -> StoreResult:
+    def _query(self, operations: Sequence[Operation]) -> StoreResult:
         with self._tree.reading():
             self._check_session()
             for operation in operations:
@@ -179,12 +179,12 @@ class SqliteStore:
 
     def _change(self, operations: Sequence[Operation]) -> StoreResult:
         try:
-            with self._turn(), self._tree.writing():
+            with self._write_turn(), self._tree.writing():
                 self._check_session()
                 values = self._tree.change(operations, self.session)
-        except Refused as refused:
-            return StoreResult("conflict", failed=refused.index)
-        self._keeper.ring(self._tree.sessions())
+        except OperationConflict as conflict:
+            return StoreResult("conflict", failed=conflict.index)
+        self._keeper.notify(self._tree.sessions())
         return StoreResult("ok", tuple(values))
 
     def _check_session(self) -> None:
@@ -196,9 +196,9 @@ class SqliteStore:
             if self.closed or self.lost:
                 return ()
             if not self._turns.is_current():
-                self._follow()
-            if self._moved:
-                self._moved = False
+                self._switch_to_newest()
+            if self._database_switched:
+                self._database_switched = False
                 self._seen = self._tree.last_change()
                 self._watched = dict.fromkeys(self._watched, self._seen)
                 return tuple(self._watched)
@@ -209,9 +209,9 @@ class SqliteStore:
         changes = list(enumerate(paths, self._seen - len(paths) + 1))
         return tuple(watched for watched, since in self._watched.items() if _touched(watched, since, changes))
 
-    def _follow(self) -> None:
+    def _switch_to_newest(self) -> None:
         """Others left this database behind; in the next one the numbers of changes are others."""
-        with suppress(*_TROUBLE, _SessionEnded), self._turn():
+        with suppress(*_ERRORS, _SessionEnded), self._write_turn():
             """Being there is all."""
 
     def close(self) -> None:
@@ -219,10 +219,10 @@ class SqliteStore:
             if self.closed:
                 return
             self.closed = True
-            with suppress(*_TROUBLE, _SessionEnded):
-                with self._turn(), self._tree.writing():
+            with suppress(*_ERRORS, _SessionEnded):
+                with self._write_turn(), self._tree.writing():
                     self._tree.end_session(self.session)
-                self._keeper.ring(self._tree.sessions())
+                self._keeper.notify(self._tree.sessions())
         self._keeper.stop()
         self.file_of(self.session).unlink(missing_ok=True)
         self._tree.close()
@@ -231,32 +231,32 @@ class SqliteStore:
 
     # What the keeper tells
 
-    def committed(self) -> None:
+    def tree_changed(self) -> None:
         self._notify()
 
-    def ended(self) -> None:
+    def session_ended(self) -> None:
         self.lost = True
         self._notify()
 
-    def end(self, session: int) -> None:
+    def end_session(self, session: int) -> None:
         """End another's session if it is over, whoever notices first."""
-        with self._lock, suppress(*_TROUBLE):
+        with self._lock, suppress(*_ERRORS):
             if self.closed or self.lost or not self._tree.has_session(session):
                 return
             try:
-                with self._turn(), self._tree.writing():
+                with self._write_turn(), self._tree.writing():
                     ended = self._is_over(session) and self._tree.end_session(session)
             except _SessionEnded:
-                self.ended()
+                self.session_ended()
                 return
             if ended:
                 self.file_of(session).unlink(missing_ok=True)
-                self._keeper.ring(self._tree.sessions())
+                self._keeper.notify(self._tree.sessions())
 
     def _is_over(self, session: int) -> bool:
         """Judged inside the transaction, since the turn to write may have come late."""
         file = self.file_of(session)
-        return is_dead(file) or self._own.outlived(read_lease(file))
+        return is_dead(file) or self._own.has_expired(read_lease(file))
 
 
 def _touched(watched: str, since: int, changes: Sequence[tuple[int, str]]) -> bool:

@@ -36,7 +36,7 @@ _CHANGED = "INSERT INTO changes (path) VALUES (?)"
 Value = Node | Sequence[str] | None
 
 
-class _Conflict(Exception):
+class _Unmet(Exception):
     pass
 
 
@@ -44,7 +44,7 @@ class StoreDamaged(Exception):
     """The store's file is not what it must be: damaged, or of another program or a newer version."""
 
 
-class Refused(Exception):
+class OperationConflict(Exception):
     """The operation at `index` met a conflict; nothing was changed."""
 
     def __init__(self, index: int) -> None:
@@ -176,8 +176,8 @@ class SqliteTree:
         for index, operation in enumerate(operations):
             try:
                 values.append(self._change(operation, session))
-            except _Conflict:
-                raise Refused(index) from None
+            except _Unmet:
+                raise OperationConflict(index) from None
         self._forget_old_changes()
         return values
 
@@ -194,7 +194,7 @@ class SqliteTree:
             case Delete(path, version):
                 self._at_version(path, version)
                 if self._one("SELECT 1 FROM nodes WHERE parent = ? LIMIT 1", path) is not None:
-                    raise _Conflict
+                    raise _Unmet
                 self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
                 self._db.execute(_CHANGED, (path,))
                 return None
@@ -206,14 +206,14 @@ class SqliteTree:
     def _at_version(self, path: str, version: int) -> Node:
         node = self.read(path)
         if node is None or version not in (ANY_VERSION, node.version):
-            raise _Conflict
+            raise _Unmet
         return node
 
     def _create(self, operation: Create, session: int) -> Node:
         path = operation.path
         parent = path.rpartition("/")[0]
         if self.read(path) is not None or (parent and self.read(parent) is None):
-            raise _Conflict
+            raise _Unmet
         node = Node(bytes(operation.data), 0, self._count("created"), session if operation.ephemeral else 0)
         self._db.execute(
             "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)",

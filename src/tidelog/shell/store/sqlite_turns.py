@@ -24,7 +24,7 @@ from threading import Event, Lock, Thread
 
 from tidelog.shell.store.sqlite_sessions import SessionFile, read_lease
 
-LOOKS_A_TERM = 6
+CHECKS_PER_TERM = 6
 _STAMP = struct.Struct("<qq")
 _NOBODY = _STAMP.pack(0, 0)
 
@@ -58,68 +58,68 @@ class Turns:
     def is_current(self) -> bool:
         return not self._file(self.number + 1).exists()
 
-    def left_behind(self, since: int) -> set[int]:
+    def skipped_sessions(self, since: int) -> set[int]:
         """The sessions that held the turns from `since` on when these were taken over."""
         files = [self._file(number) for number in range(since, self.number)]
         return {_holder(file.read_bytes()) for file in files if file.exists()} - {0}
 
-    def signs(self) -> tuple[bytes, tuple[int, int] | None]:
+    def holder_state(self) -> tuple[bytes, tuple[int, int] | None]:
         """What changes while the holder lives: whose turn it is and since when, and the holder's lease."""
         stamp = os.pread(self._fd, _STAMP.size, 0)
         session = _holder(stamp)
         return stamp, read_lease(self._locks.with_name(str(session))) if session else None
 
     @contextmanager
-    def taken(self, session: int, judge: SessionFile | None) -> Iterator[None]:
-        """This process's turn, first come, first served; `session` is 0 while it has none. `judge` is its own lease."""
-        self._take(judge)
+    def taken(self, session: int, own_lease: SessionFile | None) -> Iterator[None]:
+        """This process's turn, first come, first served; `session` is 0 while it has none."""
+        self._take(own_lease)
         try:
-            self._sign(_STAMP.pack(session, time.monotonic_ns()))
+            self._write_stamp(_STAMP.pack(session, time.monotonic_ns()))
             yield
         finally:
-            self._sign(_NOBODY)  # else the next one would be taken for this one until it has signed
+            self._write_stamp(_NOBODY)  # else the next one would be taken for this one until it has signed
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def _sign(self, stamp: bytes) -> None:
+    def _write_stamp(self, stamp: bytes) -> None:
         """On a full disk the turn is nobody's: who waits then counts the looks of a term."""
         with suppress(OSError):
             os.pwrite(self._fd, stamp, 0)
 
-    def _take(self, judge: SessionFile | None) -> None:
+    def _take(self, own_lease: SessionFile | None) -> None:
         while True:
-            if (self._is_free() or self._wait(judge)) and self.is_current():
+            if (self._try_lock() or self._wait(own_lease)) and self.is_current():
                 return
             number = self._highest()
-            self._hold(_open(self._file(number)))
+            self._replace_fd(_open(self._file(number)))
             self.number = number
 
-    def _is_free(self) -> bool:
+    def _try_lock(self) -> bool:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    def _hold(self, fd: int) -> None:
+    def _replace_fd(self, fd: int) -> None:
         """This file in place of the one before, whose lock goes with it."""
         before, self._fd = self._fd, fd
         os.close(before)
 
-    def _wait(self, judge: SessionFile | None) -> bool:
+    def _wait(self, own_lease: SessionFile | None) -> bool:
         """True with the lock, False where there is a newer turn: it is made where the holder's session is over."""
-        patience = _Patience(self, judge, self._term_ms)
+        holder_watch = _HolderWatch(self, own_lease, self._term_ms)
         waiter = _Waiter(_open(self._file(self.number)))
         try:
-            while not waiter.got.wait(self._term_ms / LOOKS_A_TERM / 1000) and self.is_current():
-                if patience.is_over():
-                    self._make_next()
+            while not waiter.got.wait(self._term_ms / CHECKS_PER_TERM / 1000) and self.is_current():
+                if holder_watch.is_over():
+                    self._create_next()
         finally:
             fd = waiter.stop()
             if fd is not None:
-                self._hold(fd)
+                self._replace_fd(fd)
         return fd is not None
 
-    def _make_next(self) -> None:
+    def _create_next(self) -> None:
         os.close(_open(self._file(self.number + 1)))
 
 
@@ -157,30 +157,30 @@ class _Waiter:
             return self._fd if self.got.is_set() else None
 
 
-class _Patience:
+class _HolderWatch:
     """Whether the holder's session is over: it gave no sign for a term, or its lease ran out.
 
     A term is so many looks, not a span of time: a waiter that was itself stopped has not waited meanwhile.
     """
 
-    def __init__(self, turns: Turns, judge: SessionFile | None, term_ms: int) -> None:
+    def __init__(self, turns: Turns, own_lease: SessionFile | None, term_ms: int) -> None:
         self._turns = turns
-        self._judge = judge
+        self._own_lease = own_lease
         self._term_ms = term_ms
-        self._signs = turns.signs()
-        self._silent_looks = 0
+        self._holder_state = turns.holder_state()
+        self._unchanged_checks = 0
 
     def is_over(self) -> bool:
-        signs = self._turns.signs()
-        if signs != self._signs:
-            self._signs, self._silent_looks = signs, 0
+        holder_state = self._turns.holder_state()
+        if holder_state != self._holder_state:
+            self._holder_state, self._unchanged_checks = holder_state, 0
             return False
-        self._silent_looks += 1
-        lease = signs[1]
-        if self._judge is not None and self._judge.outlived(lease):
+        self._unchanged_checks += 1
+        lease = holder_state[1]
+        if self._own_lease is not None and self._own_lease.has_expired(lease):
             return True
         term_ms = max(self._term_ms, lease[1]) if lease else self._term_ms
-        return self._silent_looks * self._term_ms >= term_ms * LOOKS_A_TERM
+        return self._unchanged_checks * self._term_ms >= term_ms * CHECKS_PER_TERM
 
 
 def numbered(path: Path, number: int) -> Path:

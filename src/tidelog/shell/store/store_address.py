@@ -41,12 +41,12 @@ class ZookeeperAddress(NamedTuple):
 StoreAddress = SqliteAddress | ZookeeperAddress
 
 
-class StoreClosed(Exception):
+class StoreUnavailable(Exception):
     """Why a store cannot be opened, as one sentence."""
 
 
 def parse_address(text: str, option: str = "metadata.store") -> StoreAddress:
-    """InvalidOption names the `option` where the text is neither kind of place."""
+    """InvalidOption names the `option` where the text is neither kind of address."""
     if text.startswith(ZOOKEEPER):
         return parse_connect(text.removeprefix(ZOOKEEPER), option)
     kind, _, path = text.partition(":")
@@ -85,52 +85,52 @@ def address_of(config: BrokerConfig) -> StoreAddress:
     return SqliteAddress(first.absolute().with_name(first.name + "-metadata") / "metadata.sqlite")
 
 
-def session_timeout_ms(config: BrokerConfig, place: StoreAddress) -> int:
+def session_timeout_ms(config: BrokerConfig, address: StoreAddress) -> int:
     """The term of a broker's session; ZooKeeper's servers may grant another one."""
-    if isinstance(place, SqliteAddress):
+    if isinstance(address, SqliteAddress):
         return config.broker_session_timeout_ms
     return config.zookeeper_session_timeout_ms
 
 
 def open_store(
-    place: StoreAddress,
+    address: StoreAddress,
     *,
     session_timeout_ms: int,
     connection_timeout_ms: int | None = None,
     create: bool = True,
     folder: Path | None = None,
     notify: Callable[[], None] = lambda: None,
-    ticking: Callable[[], bool] = lambda: True,
+    is_alive: Callable[[], bool] = lambda: True,
 ) -> Session:
-    """A session with the store; StoreClosed where there can be none. `create`: it may be a new one. `folder` is the
-    broker's own and locked: the session that it left in ZooKeeper when it was killed is ended now
+    """A session with the store; StoreUnavailable if none can be opened. `create`: create a store that is missing.
+    `folder` is the broker's own and locked: the session that it left in ZooKeeper when it was killed is ended now
     (`zookeeper_session_file`)."""
-    if isinstance(place, ZookeeperAddress):
+    if isinstance(address, ZookeeperAddress):
         zookeeper_store, store_refused = _zookeeper()
         try:
             return zookeeper_store(
-                place.hosts,
-                place.chroot,
+                address.hosts,
+                address.chroot,
                 session_timeout_ms=session_timeout_ms,
                 connection_timeout_ms=connection_timeout_ms,
                 create=create,
                 folder=folder,
                 notify=notify,
-                ticking=ticking,
+                is_alive=is_alive,
             )
         except store_refused as refused:
-            raise StoreClosed(str(refused)) from None
-    if not create and newest_database(place.path) is None:
-        raise StoreClosed(f"There is no metadata store at {place.path}.")
+            raise StoreUnavailable(str(refused)) from None
+    if not create and newest_database(address.path) is None:
+        raise StoreUnavailable(f"There is no metadata store at {address.path}.")
     try:
-        return SqliteStore(place.path, session_timeout_ms=session_timeout_ms, notify=notify, ticking=ticking)
+        return SqliteStore(address.path, session_timeout_ms=session_timeout_ms, notify=notify, is_alive=is_alive)
     except (StoreDamaged, sqlite3.Error, OSError) as error:
-        raise StoreClosed(f"The metadata store {place.path} cannot be opened: {error}.") from error
+        raise StoreUnavailable(f"The metadata store {address.path} cannot be opened: {error}.") from error
 
 
 def _zookeeper() -> "tuple[type[ZookeeperStore], type[StoreRefused]]":
     try:
         from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
     except ImportError:
-        raise StoreClosed("ZooKeeper needs the package kazoo: pip install 'tidelog[zookeeper]'.") from None
+        raise StoreUnavailable("ZooKeeper needs the package kazoo: pip install 'tidelog[zookeeper]'.") from None
     return ZookeeperStore, StoreRefused

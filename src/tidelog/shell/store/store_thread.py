@@ -84,20 +84,22 @@ class StoreThread:
             item = self._queue.get()
             if item is not None:
                 session, token, operations = item
-                meant = session == self.store.session
-                self._listener.store_result(token, self.store.apply(operations) if meant else StoreResult("unknown"))
+                is_current = session == self.store.session
+                self._listener.store_result(
+                    token, self.store.apply(operations) if is_current else StoreResult("unknown")
+                )
             for path in self.store.events():
                 self._listener.store_event(path)
-            self._look_for_silence()
+            self._report_silence()
             if self.store.lost and not self._stopping.is_set():
-                self._begin_anew()
+                self._open_new_session()
 
-    def _look_for_silence(self) -> None:
+    def _report_silence(self) -> None:
         if self.store.silent and not self._silent:
             self._listener.store_silent()
         self._silent = self.store.silent
 
-    def _begin_anew(self) -> None:
+    def _open_new_session(self) -> None:
         self._listener.session_lost()
         self.store.close()
         while not self._stopping.is_set():

@@ -25,7 +25,7 @@ ZOOKEEPERS_OWN = "/zookeeper"
 _STATE = re.compile(rf"{tree.TOPICS}/[^/]+/partitions/\d+/state")
 
 
-class TreeRefused(Exception):
+class TreeError(Exception):
     """Why something was not done with a tree, as one sentence."""
 
 
@@ -34,13 +34,13 @@ class StoredNode(NamedTuple):
     node: Node
 
 
-def ask(store: MetadataStore, operations: Sequence[Operation]) -> Sequence[Any]:
-    """The values; TreeRefused where the store does not answer, or refuses."""
+def apply(store: MetadataStore, operations: Sequence[Operation]) -> Sequence[Any]:
+    """The values; TreeError where the store does not answer, or refuses."""
     result = store.apply(operations)
     if result.outcome == "conflict":
-        raise TreeRefused(f"{operations[result.failed].path} has changed meanwhile; nothing was done.")
+        raise TreeError(f"{operations[result.failed].path} has changed meanwhile; nothing was done.")
     if result.outcome != "ok":
-        raise TreeRefused("The metadata store did not answer, so what was asked may or may not have been done.")
+        raise TreeError("The metadata store did not answer, so what was asked may or may not have been done.")
     return result.values
 
 
@@ -51,7 +51,7 @@ def walk(store: MetadataStore, path: str) -> Iterator[StoredNode]:
         below: list[str] = []
         for start in range(0, len(level), READS):
             paths = level[start : start + READS]
-            values = ask(store, [*(Read(each) for each in paths), *(Children(each) for each in paths)])
+            values = apply(store, [*(Read(each) for each in paths), *(Children(each) for each in paths)])
             for each, node, names in zip(paths, values[: len(paths)], values[len(paths) :], strict=True):
                 if each != "/" and node is not None:
                     yield StoredNode(each, node)
@@ -59,32 +59,32 @@ def walk(store: MetadataStore, path: str) -> Iterator[StoredNode]:
         level = [each for each in below if each != ZOOKEEPERS_OWN]
 
 
-def remove(store: MetadataStore, path: str) -> int:
+def delete_subtree(store: MetadataStore, path: str) -> int:
     """Delete the node and all below it; how many nodes that were."""
     paths = [entry.path for entry in walk(store, path)]
     for start in range(0, len(paths), CHANGES):
-        ask(store, [Delete(each) for each in paths[::-1][start : start + CHANGES]])
+        apply(store, [Delete(each) for each in paths[::-1][start : start + CHANGES]])
     return len(paths)
 
 
 def brokers(store: MetadataStore) -> list[int]:
     """The brokers that are registered now."""
-    (names,) = ask(store, [Children(tree.BROKER_IDS)])
+    (names,) = apply(store, [Children(tree.BROKER_IDS)])
     return sorted(int(name) for name in names or ())
 
 
 def check_stopped(store: MetadataStore) -> None:
-    """TreeRefused while a broker is registered: it would go on writing."""
+    """TreeError while a broker is registered: it would go on writing."""
     if registered := brokers(store):
-        raise TreeRefused(f"Broker {registered[0]} is registered: stop the cluster first.")
+        raise TreeError(f"Broker {registered[0]} is registered: stop the cluster first.")
 
 
-def written_down(store: MetadataStore) -> list[str]:
+def export_tree(store: MetadataStore) -> list[str]:
     """The whole tree as lines."""
     check_stopped(store)
     entries = [entry for entry in walk(store, "/") if not entry.node.session]
     if all(entry.path != tree.CLUSTER_ID for entry in entries):
-        raise TreeRefused("No cluster ever used this metadata store.")
+        raise TreeError("No cluster ever used this metadata store.")
     head = {"format": FORMAT, "version": VERSION, "nodes": len(entries)}
     return [json.dumps(head), *(json.dumps(_line(entry)) for entry in entries)]
 
@@ -108,22 +108,22 @@ def _without_epochs(entry: StoredNode) -> bytes:
     return tree.format_state(state._replace(isr_epochs=(NO_EPOCH,) * len(state.isr)))
 
 
-def read_back(store: MetadataStore, lines: Iterable[str]) -> int:
+def import_tree(store: MetadataStore, lines: Iterable[str]) -> int:
     """Write what stands in the lines into a tree that no cluster uses yet; how many nodes that are.
 
     The cluster's id is written last: a tree without it may be written again, one with it is refused.
     """
     nodes = _parsed(lines)
     check_stopped(store)
-    (found,) = ask(store, [Read(tree.CLUSTER_ID)])
+    (found,) = apply(store, [Read(tree.CLUSTER_ID)])
     if found is not None:
-        raise TreeRefused(f"This metadata store has a cluster already, {tree.parse_cluster_id(found.data)}.")
+        raise TreeError(f"This metadata store has a cluster already, {tree.parse_cluster_id(found.data)}.")
     there = {entry.path for entry in walk(store, "/")}
     last = nodes.pop(tree.CLUSTER_ID)
     changes: list[Change] = [Write(path, data) if path in there else Create(path, data) for path, data in nodes.items()]
     for start in range(0, len(changes), CHANGES):
-        ask(store, changes[start : start + CHANGES])
-    ask(store, [Create(tree.CLUSTER_ID, last)])
+        apply(store, changes[start : start + CHANGES])
+    apply(store, [Create(tree.CLUSTER_ID, last)])
     return len(nodes) + 1
 
 
@@ -134,11 +134,11 @@ def _parsed(lines: Iterable[str]) -> dict[str, bytes]:
         known = head["format"] == FORMAT and head["version"] == VERSION
         nodes = {each["path"]: _content(each) for each in map(json.loads, given[1:])} if known else {}
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise TreeRefused(f"This is no metadata that `tidelog metadata export` wrote: {error!r}.") from None
+        raise TreeError(f"This is no metadata that `tidelog metadata export` wrote: {error!r}.") from None
     if not known:
-        raise TreeRefused(f"This is no metadata that `tidelog metadata export` wrote in its version {VERSION}.")
+        raise TreeError(f"This is no metadata that `tidelog metadata export` wrote in its version {VERSION}.")
     if len(nodes) != head["nodes"] or tree.CLUSTER_ID not in nodes:
-        raise TreeRefused(f"The metadata is not whole: {len(nodes)} nodes of {head['nodes']}.")
+        raise TreeError(f"The metadata is not whole: {len(nodes)} nodes of {head['nodes']}.")
     return nodes
 
 

@@ -4,7 +4,7 @@ kazoo keeps the connection on threads of its own. Four of its ways are changed h
 
 - a session that has expired stays expired: kazoo would begin a new one by itself, and what was meant for the old one
   could run in the new one;
-- the session is kept only while the process does its work (`ticking`), as the SQLite store keeps its lease: a broker
+- the session is kept only while the process does its work (`is_alive`), as the SQLite store keeps its lease: a broker
   that hangs is soon none, although kazoo's own thread runs on;
 - an attempt to connect that is not answered is given up soon: kazoo would wait for a whole term, after which the
   session is over, and a server that has only just started may take a connection and never answer on it;
@@ -26,7 +26,7 @@ from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
-GONE = (KazooException, KazooTimeoutError)
+UNANSWERED = (KazooException, KazooTimeoutError)
 """What a request raises that was not answered, or not carried out for another reason than what the tree holds."""
 
 READ_SHARE = 2 / 3
@@ -60,21 +60,21 @@ class _Connection(ConnectionHandler):
     """kazoo's connection, with the ways changed."""
 
     def __init__(
-        self, client: KazooClient, attempt_s: float, changed: Callable[[str], None], ticking: Callable[[], bool]
+        self, client: KazooClient, attempt_s: float, changed: Callable[[str], None], is_alive: Callable[[], bool]
     ) -> None:
         super().__init__(client, client._conn_retry.copy(), logger=_log)  # noqa: SLF001 (see the head of this file)
         self.term_s = 0.0
         self.heard_at = time.monotonic()
         self._attempt_s = attempt_s
         self._changed = changed
-        self._ticking = ticking
+        self._is_alive = is_alive
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """The requests that begin a connection."""
         return super()._invoke(min(timeout, self._attempt_s), request, xid)
 
     def _connect_attempt(self, host: str, address: str, port: int, retry: KazooRetry) -> Any:
-        if not self._ticking():
+        if not self._is_alive():
             return None
         status = super()._connect_attempt(host, address, port, retry)
         expired = self.client.client_state == KeeperState.EXPIRED_SESSION
@@ -91,7 +91,7 @@ class _Connection(ConnectionHandler):
         return response
 
     def _send_ping(self, connect_timeout: float) -> None:
-        if self._ticking():
+        if self._is_alive():
             super()._send_ping(connect_timeout)
 
     def _read_watch_event(self, data: bytes, offset: int) -> None:
@@ -112,14 +112,14 @@ class Client:
         connected: Callable[[], None],
         suspended: Callable[[], None],
         lost: Callable[[], None],
-        ticking: Callable[[], bool],
+        is_alive: Callable[[], bool],
     ) -> None:
         patience = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0, max_jitter=0.1)
         attempt_s = max(LEAST_ATTEMPT_S, term_ms / 1000 * ATTEMPT_SHARE)
         self._kazoo = KazooClient(
             hosts, timeout=term_ms / 1000, connection_retry=patience, handler=_Handler(attempt_s), logger=_log
         )
-        self._connection = self._kazoo._connection = _Connection(self._kazoo, attempt_s, changed, ticking)  # noqa: SLF001
+        self._connection = self._kazoo._connection = _Connection(self._kazoo, attempt_s, changed, is_alive)  # noqa: SLF001
         tell = {KazooState.CONNECTED: connected, KazooState.SUSPENDED: suspended, KazooState.LOST: lost}
         self._kazoo.add_listener(lambda state: tell[state]())
 
@@ -152,7 +152,7 @@ class Client:
             raise Unreachable
 
     def send(self, request: Any) -> Any:
-        """kazoo's AsyncResult: `get(timeout)` gives the answer, or raises one of GONE."""
+        """kazoo's AsyncResult: `get(timeout)` gives the answer, or raises one of UNANSWERED."""
         result = self._kazoo.handler.async_result()
         self._kazoo._call(request, result)  # noqa: SLF001 (kazoo has no public way for a request of one's own)
         return result
@@ -165,7 +165,7 @@ class Client:
             Thread(target=self._stop, name="zookeeper-close", daemon=True).start()
 
     def _stop(self) -> None:
-        with suppress(*GONE, OSError):
+        with suppress(*UNANSWERED, OSError):
             self._kazoo.stop()
             self._kazoo.close()
 
@@ -174,7 +174,7 @@ def end_session(hosts: str, identity: tuple[int, bytes], within_s: float) -> Non
     """End the session of another, of whom its password is known, if the servers can be reached in time."""
     kazoo = KazooClient(hosts, client_id=identity, logger=_log)
     if kazoo.start_async().wait(within_s):
-        with suppress(*GONE, OSError):
+        with suppress(*UNANSWERED, OSError):
             kazoo.stop()
             kazoo.close()
     else:

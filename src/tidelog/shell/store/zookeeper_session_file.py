@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 FILE = "zookeeper-session"
-PATIENCE_S = 3.0
+CONNECT_TIMEOUT_S = 3.0
 
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def remember(folder: Path, hosts: str, identity: tuple[int, bytes]) -> None:
+def write(folder: Path, hosts: str, identity: tuple[int, bytes]) -> None:
     """Write the session down, for the user of this process only: who knows the password may end it."""
     session, password = identity
     text = json.dumps({"boot": _boot(), "hosts": hosts, "session": session, "password": password.hex()})
@@ -29,24 +29,24 @@ def remember(folder: Path, hosts: str, identity: tuple[int, bytes]) -> None:
             file.write(text)
 
 
-def forget(folder: Path) -> None:
+def remove(folder: Path) -> None:
     """The session ended in order."""
     with suppress(OSError):
         (folder / FILE).unlink(missing_ok=True)
 
 
-def end(folder: Path) -> None:
+def end_session(folder: Path) -> None:
     """End the session that a dead process wrote down there, if there is one and the servers can be reached."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="ascii"))
         identity = int(found["session"]), bytes.fromhex(found["password"])
-        known = found["boot"] == _boot()
+        is_same_boot = found["boot"] == _boot()
         hosts = str(found["hosts"])
     except (OSError, ValueError, KeyError, TypeError):
         return
-    forget(folder)
-    if not known:
+    remove(folder)
+    if not is_same_boot:
         return
-    from tidelog.shell.store.zookeeper_client import end_session
+    from tidelog.shell.store.zookeeper_client import end_session as end_at_servers
 
-    end_session(hosts, identity, PATIENCE_S)
+    end_at_servers(hosts, identity, CONNECT_TIMEOUT_S)

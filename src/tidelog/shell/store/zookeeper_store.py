@@ -20,7 +20,7 @@ from typing import Any
 from tidelog.controller.tree import SKELETON
 from tidelog.ports import Change, Children, Create, Node, Operation, Query, Read, StoreResult, Watch, Write
 from tidelog.shell.store import zookeeper_session_file
-from tidelog.shell.store.zookeeper_client import GONE, Client, Unreachable
+from tidelog.shell.store.zookeeper_client import UNANSWERED, Client, Unreachable
 from tidelog.shell.store.zookeeper_wire import (
     CONFLICTS,
     NOT_TRIED,
@@ -29,12 +29,12 @@ from tidelog.shell.store.zookeeper_wire import (
     Failed,
     Multi,
     MultiRead,
-    place,
     sync,
+    znode_path,
 )
 
 SESSION_TIMEOUT_MS = 18_000
-PATIENCE_S = 1.0
+RECONNECT_WAIT_S = 1.0
 """So long an operation waits for a connection to come back before its outcome is unknown: whoever asks again and again
 does so at this pace."""
 
@@ -52,7 +52,7 @@ class ZookeeperStore:
 
     `create`: a chroot that is missing is created, as Kafka's brokers do; else it is refused, as is one without a tree.
     `folder`: where the session is written down while it lasts; one that a dead process left there is ended first.
-    `notify` and `ticking` are `SqliteStore`'s.
+    `notify` and `is_alive` are `SqliteStore`'s.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class ZookeeperStore:
         create: bool = True,
         folder: Path | None = None,
         notify: Callable[[], None] = lambda: None,
-        ticking: Callable[[], bool] = lambda: True,
+        is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
         self.lost = self.closed = self.silent = False
-        self.place = f"zookeeper://{hosts}{chroot}"
+        self.address = f"zookeeper://{hosts}{chroot}"
         self._root = chroot
         self._notify = notify
         self._lock = Lock()
-        self._reached = Event()
+        self._is_connected = Event()
         self._timer: Timer | None = None
-        self._began = self._moved = self._doubtful = False
+        self._started = self._reconnected = self._must_sync = False
         self._watched: dict[str, None] = {}
         self._pending: dict[str, None] = {}
         self._client = Client(
@@ -85,11 +85,11 @@ class ZookeeperStore:
             connected=self._connected,
             suspended=self._suspended,
             lost=self._ended,
-            ticking=ticking,
+            is_alive=is_alive,
         )
         self._folder = folder
         if folder is not None:
-            zookeeper_session_file.end(folder)
+            zookeeper_session_file.end_session(folder)
         within_ms = connection_timeout_ms or session_timeout_ms
         until = time.monotonic() + within_ms / 1000
         try:
@@ -101,14 +101,14 @@ class ZookeeperStore:
         except BaseException:
             self.close()
             raise
-        self._began = True
+        self._started = True
         self.session: int = self._client.identity[0]
         if folder is not None:
-            zookeeper_session_file.remember(folder, hosts, self._client.identity)
+            zookeeper_session_file.write(folder, hosts, self._client.identity)
 
     def __repr__(self) -> str:
         how = "lost" if self.lost else "silent" if self.silent else "connected" if self._client.connected else "waiting"
-        return f"ZookeeperStore({self.place}, session {self._client.identity[0] or 0:#x}, {how})"
+        return f"ZookeeperStore({self.address}, session {self._client.identity[0] or 0:#x}, {how})"
 
     @property
     def identity(self) -> tuple[int, bytes]:
@@ -123,20 +123,20 @@ class ZookeeperStore:
     # The port
 
     def apply(self, operations: Sequence[Operation]) -> StoreResult:
-        if not self._reached.wait(PATIENCE_S) or self.closed or self.lost:
+        if not self._is_connected.wait(RECONNECT_WAIT_S) or self.closed or self.lost:
             return UNKNOWN
         try:
             if operations and isinstance(operations[0], Query):
                 return self._answer(operations)
             return self._change([each for each in operations if not isinstance(each, Query)])
-        except GONE:
-            self._doubtful = True
+        except UNANSWERED:
+            self._must_sync = True
             return UNKNOWN
 
     def events(self) -> Sequence[str]:
         if self.closed or self.lost:
             return ()
-        if self._moved:
+        if self._reconnected:
             self._watch_again()
         with self._lock:
             changed, self._pending = self._pending, {}
@@ -145,23 +145,23 @@ class ZookeeperStore:
     def close(self) -> None:
         """End the session. Nothing waits for servers that cannot be reached: they end it after its term."""
         self.closed = True
-        self._reached.set()
+        self._is_connected.set()
         self._set_timer(None)
         if self._folder is not None and (self._client.connected or self.lost):
-            zookeeper_session_file.forget(self._folder)
+            zookeeper_session_file.remove(self._folder)
         self._client.close()
 
     # Carrying out
 
     def _answer(self, queries: Sequence[Operation]) -> StoreResult:
         """All requests are under way before the first answer is awaited; one connection keeps their order."""
-        doubtful, self._doubtful = self._doubtful, False
-        waited = [self._client.send(sync(self._root))] if doubtful else []
+        must_sync, self._must_sync = self._must_sync, False
+        waited = [self._client.send(sync(self._root))] if must_sync else []
         for query in queries:
             if isinstance(query, Watch) and query.path not in self._watched:
                 with self._lock:
                     self._watched[query.path] = None
-                waited.append(self._client.send(AddWatch(place(self._root, query.path))))
+                waited.append(self._client.send(AddWatch(znode_path(self._root, query.path))))
         asked = [query for query in queries if isinstance(query, Read | Children)]
         read = self._client.send(MultiRead(asked, self._root)) if asked else None
         try:
@@ -169,7 +169,7 @@ class ZookeeperStore:
                 self._get(each)
             answers = iter(self._get(read) if read else ())
         except BaseException:
-            self._doubtful = doubtful
+            self._must_sync = must_sync
             raise
         return StoreResult(
             "ok", tuple(None if isinstance(query, Watch) else _value(next(answers)) for query in queries)
@@ -190,13 +190,13 @@ class ZookeeperStore:
 
     def _watch_again(self) -> None:
         """On another connection: nobody told what changed since the last one, so all of it may have."""
-        self._moved = False
+        self._reconnected = False
         with self._lock:
             watched = list(self._watched)
         try:
-            for each in [self._client.send(AddWatch(place(self._root, path))) for path in watched]:
+            for each in [self._client.send(AddWatch(znode_path(self._root, path))) for path in watched]:
                 self._get(each)
-        except GONE:
+        except UNANSWERED:
             return  # the next connection tells
         with self._lock:
             self._pending.update(dict.fromkeys(watched))
@@ -212,11 +212,11 @@ class ZookeeperStore:
                     self._make_tree(skeleton)
                 else:
                     self._check_there(skeleton)
-            except GONE as error:
+            except UNANSWERED as error:
                 left = until - time.monotonic()
-                if left <= 0 or not self._reached.wait(left) or self.lost:
+                if left <= 0 or not self._is_connected.wait(left) or self.lost:
                     reason = str(error) or type(error).__name__
-                    raise StoreRefused(f"ZooKeeper at {self.place} does not serve: {reason}.") from None
+                    raise StoreRefused(f"ZooKeeper at {self.address} does not serve: {reason}.") from None
             else:
                 return
 
@@ -228,9 +228,9 @@ class ZookeeperStore:
     def _check_there(self, skeleton: Sequence[str]) -> None:
         root, *nodes = self._get(self._client.send(MultiRead([Read(path) for path in ("/", *skeleton)], self._root)))
         if isinstance(root, Failed):
-            raise StoreRefused(f"ZooKeeper has no node {self._root}, the chroot of {self.place}.")
+            raise StoreRefused(f"ZooKeeper has no node {self._root}, the chroot of {self.address}.")
         if all(isinstance(node, Failed) for node in nodes):
-            raise StoreRefused(f"There is no cluster at {self.place}.")
+            raise StoreRefused(f"There is no cluster at {self.address}.")
 
     def _make_missing(self, paths: Sequence[str], root: str) -> None:
         """One after the other: another broker may be doing the same."""
@@ -241,7 +241,7 @@ class ZookeeperStore:
         for path in missing:
             (made,) = self._get(self._client.send(Multi([Create(path)], root)))
             if isinstance(made, Failed) and made.code not in CONFLICTS:
-                raise StoreRefused(f"ZooKeeper does not let {place(root, path)} be created (error {made.code}).")
+                raise StoreRefused(f"ZooKeeper does not let {znode_path(root, path)} be created (error {made.code}).")
 
     # What kazoo's threads tell
 
@@ -257,14 +257,14 @@ class ZookeeperStore:
         self._set_timer(None)
         with self._lock:
             self.silent = False
-            self._moved = self._doubtful = self._began
-            self._reached.set()
+            self._reconnected = self._must_sync = self._started
+            self._is_connected.set()
         self._notify()
 
     def _suspended(self) -> None:
         if self.closed:
             return
-        self._reached.clear()
+        self._is_connected.clear()
         timer = Timer(self._client.silent_in_s, self._fall_silent)
         timer.daemon = True
         self._set_timer(timer)
@@ -273,13 +273,13 @@ class ZookeeperStore:
     def _fall_silent(self) -> None:
         """Unless the servers were reached while the timer went off: nobody would take it back."""
         with self._lock:
-            self.silent = not self._reached.is_set()
+            self.silent = not self._is_connected.is_set()
         self._notify()
 
     def _ended(self) -> None:
         self._set_timer(None)
         self.lost = not self.closed
-        self._reached.set()
+        self._is_connected.set()
         self._notify()
 
     def _set_timer(self, timer: Timer | None) -> None:

@@ -110,7 +110,7 @@ def sync(root: str) -> Any:
 
 
 def _change(change: Change, root: str) -> Any:
-    path = place(root, change.path)
+    path = znode_path(root, change.path)
     match change:
         case Create(_, data, ephemeral):
             return kazoo.Create2(path, bytes(data), OPEN_ACL_UNSAFE, _EPHEMERAL if ephemeral else 0)
@@ -123,11 +123,11 @@ def _change(change: Change, root: str) -> Any:
 
 
 def _query(query: Read | Children, root: str) -> Any:
-    path = place(root, query.path)
+    path = znode_path(root, query.path)
     return kazoo.GetData(path, None) if isinstance(query, Read) else kazoo.GetChildren(path, None)
 
 
-def place(root: str, path: str) -> str:
+def znode_path(root: str, path: str) -> str:
     """Where a path of the tree stands in ZooKeeper; `root` is the chroot, without a slash at its end."""
     return root + path if path != "/" else root or "/"
 
