@@ -15,7 +15,7 @@ from bench.sides import Side
 from bench.wire import NotYet, fresh_topic, patiently
 from tidelog.audit.core.report import Report
 from tidelog.audit.io import folders, plan
-from tidelog.audit.io.run import Run, audit, here
+from tidelog.audit.io.run import Run, audit, run_locally
 
 BROKERS = 3
 PARTITIONS = 4
@@ -34,7 +34,7 @@ def replicas(scale: float) -> Iterator[Measure]:
             fresh_topic(side.ports[0], TOPIC, PARTITIONS, BROKERS)
             Librdkafka(records, SIZE).run(side.bootstrap, TOPIC)
             patiently(_copied, side)
-        local = _measured(sides, here, time.process_time)
+        local = _measured(sides, run_locally, time.process_time)
         on_cores = {cores: _on_spark(sides, cores) for cores in CORES}
     one, two = on_cores[1], on_cores[2]
     growth = {side: [high / low for low, high in zip(one[side], two[side], strict=True)] for side in one}
@@ -55,7 +55,7 @@ def _report(side: Side, run: Run) -> Report:
 
 def _copied(side: Side) -> None:
     """Every replica has everything."""
-    for partition in _report(side, here).partitions:
+    for partition in _report(side, run_locally).partitions:
         if len({(each.end, each.bytes) for each in partition.replicas}) > 1 or len(partition.replicas) < BROKERS:
             raise NotYet(f"{partition.name} is not copied yet")
 

@@ -59,7 +59,7 @@ def busy():
 
 
 def audited(bootstrap, **way):
-    reached = cluster.Way(bootstrap, **way)
+    reached = cluster.ClusterAccess(bootstrap, **way)
     try:
         with Admin(bootstrap) as admin:
 

@@ -92,7 +92,7 @@ def test_a_broker_that_does_not_answer_costs_its_time_once(capsys, tides, monkey
     def hangs(source, *others, **more):
         if source.broker == 2:
             asked.append(source.broker)
-            raise fetching.Silent("broker 2 does not answer (REQUEST_TIMED_OUT)")
+            raise fetching.NoAnswer("broker 2 does not answer (REQUEST_TIMED_OUT)")
         return fetch(source, *others, **more)
 
     monkeypatch.setattr(fetching, "fetch", hangs)

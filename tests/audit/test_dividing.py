@@ -38,12 +38,12 @@ class Counted:
         self.bytes = {}
 
     def __call__(self, function, items, sizes):
-        answers = run.here(function, items, sizes)
+        answers = run.run_locally(function, items, sizes)
         self.bytes[function.__name__] = self.bytes.get(function.__name__, 0) + len(pickle.dumps(answers))
         return answers
 
 
-def told(*homes, runner=run.here, **asked):
+def told(*homes, runner=run.run_locally, **asked):
     return run.audit(plan.of_folders(folders.find(homes), **asked), runner)
 
 

@@ -40,7 +40,7 @@ def produce(tides, *values):
 def audited(tides, *given):
     with Admin(tides.bootstrap) as admin:
         found = folders.find(given) if given else []
-        made = cluster.plan(admin, cluster.Way(tides.bootstrap), topics=[TOPIC], given=found, acknowledged={})
+        made = cluster.plan(admin, cluster.ClusterAccess(tides.bootstrap), topics=[TOPIC], given=found, acknowledged={})
     try:
         return run.audit(made)
     finally:

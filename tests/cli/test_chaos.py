@@ -6,7 +6,7 @@ import pytest
 
 from tests.check.history.made import Made
 from tidelog.check.chaos import run
-from tidelog.check.chaos.report import Late, Report
+from tidelog.check.chaos.report import LateArrival, Report
 from tidelog.check.history.verdict import verify
 
 
@@ -21,7 +21,7 @@ def test_what_came_late_is_printed(tidelog, monkeypatch, tmp_path):
 
     def ran(*_, late_s, **__):
         report = Report(seed=0, brokers=3, seconds=1, skipped={}, verdict=verify(read.history))
-        report.late = [Late("LeaderAndIsr", 0, 1, 2.0, 2.0 + late_s, answer) for answer in ("NONE", None, None)]
+        report.late = [LateArrival("LeaderAndIsr", 0, 1, 2.0, 2.0 + late_s, answer) for answer in ("NONE", None, None)]
         return report
 
     monkeypatch.setattr(run, "run", ran)
@@ -53,9 +53,9 @@ def test_an_answer_after_the_last_cure_may_take_a_while(monkeypatch, answers_at_
             return int(passed[0] >= answers_at_s)
 
     supervisor = SimpleNamespace(wait_ready=lambda: None)
-    arena = SimpleNamespace(supervisor=supervisor, look=lambda: None, deliver=lambda: None)
+    cluster = SimpleNamespace(supervisor=supervisor, restart_ended=lambda: None, deliver=lambda: None)
     workload = SimpleNamespace(recorder=Recorder(), tick=lambda: None)
     report = Report(seed=0, brokers=3, seconds=1, skipped={})
-    run._Runner(arena, workload, report, lambda _line: None).heal()
+    run._Runner(cluster, workload, report, lambda _line: None).heal()
     assert len(report.problems) == problems
     assert passed[0] >= min(run.RECOVERY_S, answers_at_s)

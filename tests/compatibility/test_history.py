@@ -5,7 +5,7 @@ import pytest
 from tests.waiting import wait_for
 from tidelog.check.history.text import parse
 from tidelog.check.history.verdict import verify
-from tidelog.check.workload import ground
+from tidelog.check.workload import target
 from tidelog.check.workload.workload import Plan, Workload
 
 pytestmark = pytest.mark.timeout(900)
@@ -30,7 +30,7 @@ def await_more(workload, count):
 
 
 def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):
-    place = ground.prepare(cluster.bootstrap, topics=2, partitions=3)
+    place = target.create_topics(cluster.bootstrap, topics=2, partitions=3)
     workload = Workload(place, Plan(seconds=20, seed=3, rate=400), tmp_path / "h.jsonl")
     workload.start()
     for kill in range(KILLS):
@@ -46,7 +46,7 @@ def test_brokers_that_are_killed_lose_nothing(cluster, tmp_path):
 
 
 def test_apache_kafka_passes_the_same_checks(real_kafka, tmp_path):
-    place = ground.prepare(real_kafka, topics=2, partitions=2)
+    place = target.create_topics(real_kafka, topics=2, partitions=2)
     workload = Workload(place, Plan(seconds=8, seed=4), tmp_path / "h.jsonl")
     workload.start()
     await_more(workload, 300)

@@ -72,9 +72,9 @@ class Hosts:
         self.network.cut(one, other)
         self.network.cut(other, one)
 
-    def mend(self, one, other):
-        self.network.mend(one, other)
-        self.network.mend(other, one)
+    def restore(self, one, other):
+        self.network.restore(one, other)
+        self.network.restore(other, one)
 
     def said(self, broker, what):
         return what in (self.folder / f"log-{broker}").read_text("utf-8")
@@ -106,7 +106,7 @@ def mended(hosts):
     yield
     if hosts is not None:
         for one, other in permutations(range(ZOOKEEPER + 1), 2):
-            hosts.network.mend(one, other)
+            hosts.network.restore(one, other)
         for host in range(ZOOKEEPER + 1):
             hosts.network.plug(host)
 
@@ -157,7 +157,7 @@ def test_a_controller_cut_off_from_zookeeper_stops_and_another_leads(hosts):
         wait_for(lambda: hosts.said(old, "controller.resigned"), "the old one's resignation, although it heard nothing")
         wait_for(lambda: all(state(hosts, topic, index)["leader"] != old for index in range(3)), "leaders elsewhere")
         load.await_more(200)
-        hosts.mend(old, ZOOKEEPER)
+        hosts.restore(old, ZOOKEEPER)
         wait_for(lambda: registered(hosts) == [0, 1, 2], "its registration")
         wait_for(lambda: all_in_sync(hosts, topic), "all replicas in sync")
         load.await_more(200)
@@ -192,7 +192,7 @@ def test_two_brokers_cut_off_from_each_other_but_not_from_zookeeper(hosts):
         hosts.cut(leader, follower)
         wait_for(lambda: follower not in state(hosts, topic)["isr"], "a smaller in-sync set")
         load.await_more(200)
-        hosts.mend(leader, follower)
+        hosts.restore(leader, follower)
         wait_for(lambda: all_in_sync(hosts, topic), "all replicas in sync")
         if life(hosts, leader) == before:  # else its machine was so slow that its session ended
             assert state(hosts, topic)["leader_epoch"] == 0

@@ -70,9 +70,11 @@ def test_a_running_cluster_is_fetched_by_the_executors(spark, tides):
             producer.send(topic, b"v%d" % number, partition=number % 2)
         producer.flush()
     reports = []
-    for runner in (run.here, on(spark.sparkContext)):
+    for runner in (run.run_locally, on(spark.sparkContext)):
         with Admin(tides.bootstrap) as admin:
-            made = cluster.plan(admin, cluster.Way(tides.bootstrap, piece_bytes=1), topics=[topic], acknowledged={})
+            made = cluster.plan(
+                admin, cluster.ClusterAccess(tides.bootstrap, piece_bytes=1), topics=[topic], acknowledged={}
+            )
         reports.append(run.audit(made, runner))
     fetching.close()
     here, there = reports
@@ -168,14 +170,16 @@ def test_nothing_is_found_after_chaos(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # as root brokers get disks of their own, which go with them
     files, said = chaos.Files(tmp_path), []
     kinds = [schedule.KILL, schedule.PAUSE, schedule.RESTART]
-    told = chaos.run(files, brokers=3, seconds=CHAOS_SECONDS, seed=CHAOS_SEED, rate=100, kinds=kinds, tell=said.append)
+    told = chaos.run(
+        files, brokers=3, seconds=CHAOS_SECONDS, seed=CHAOS_SEED, rate=100, kinds=kinds, report_line=said.append
+    )
     assert told.is_good, told.problems
     with files.history.open(encoding="utf-8") as lines:
         acknowledged = acknowledged_records(parse(lines))
     asked = {"acknowledged": acknowledged, "piece_bytes": 100_000}
     reports = [
         run.audit(plan.of_folders(folders.find([files.data]), **asked), runner)
-        for runner in (run.here, on(spark.sparkContext))
+        for runner in (run.run_locally, on(spark.sparkContext))
     ]
     assert reports[0] == reports[1]
     assert [each for each in reports[0].findings if each.is_broken] == []

@@ -47,7 +47,7 @@ class SqliteWorld:
         os.dup2(os.open(os.devnull, os.O_RDWR), store._own._fd)
         for other in self.stores:
             if not other.closed:
-                other.end(store.session)
+                other.end_session(store.session)
 
     def restart(self) -> None:
         for store in self.stores:

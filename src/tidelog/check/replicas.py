@@ -36,7 +36,7 @@ def audit(bootstrap: str, history: Path) -> Report:
         acknowledged = acknowledged_records(parse(lines))
     try:
         with Admin(bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
-            way = cluster.Way(bootstrap, from_folders=True)
+            way = cluster.ClusterAccess(bootstrap, from_folders=True)
 
             def look(topics: list[str]) -> Report:
                 return run.audit(cluster.plan(admin, way, topics=topics, acknowledged=acknowledged))

@@ -65,7 +65,7 @@ def chaos(
         try:
             report = chaos_run.run(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
-                late_s=late_seconds, tell=lambda line: click.echo(f"chaos: {line}", err=True),
+                late_s=late_seconds, report_line=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except NotReady as reason:
             raise CommandFailed(f"The cluster does not start: {reason}.") from None

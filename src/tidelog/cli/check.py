@@ -14,8 +14,8 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, fla
 
 if TYPE_CHECKING:
     from tidelog.check.history.verdict import Verdict
-    from tidelog.check.workload.ground import Ground
     from tidelog.check.workload.recorder import Recorder
+    from tidelog.check.workload.target import WorkloadTarget
     from tidelog.check.workload.workload import Workload
 
 TICK_S = 0.25
@@ -69,7 +69,7 @@ def run(
 
     The exit code is 1 where something happened that Kafka's promises rule out.
     """
-    from tidelog.check.workload import ground
+    from tidelog.check.workload import target
     from tidelog.check.workload.workload import Plan, Workload
     from tidelog.cli.admin_requests import check_reachable
 
@@ -78,7 +78,7 @@ def run(
         seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed,
         transactions=transactions,
     )  # fmt: skip
-    prepared = ground.prepare(bootstrap, topics, partitions)
+    prepared = target.create_topics(bootstrap, topics, partitions)
     workload = Workload(prepared, plan, out)
     _run_workload(workload, seconds)
     verdict = _verdict_on(out)
@@ -88,12 +88,12 @@ def run(
     click.get_current_context().exit(0 if verdict.is_good else 1)
 
 
-def _delete_topics(prepared: "Ground") -> None:
-    from tidelog.check.workload import ground
+def _delete_topics(prepared: "WorkloadTarget") -> None:
+    from tidelog.check.workload import target
     from tidelog.errors import ApiError
 
     try:
-        ground.remove(prepared)
+        target.delete_topics(prepared)
     except ApiError as error:
         click.echo(f"The topics {', '.join(prepared.topics)} are left: {error}.", err=True)
 

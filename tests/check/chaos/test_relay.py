@@ -92,23 +92,23 @@ def ask(sock, number, source=ONE, epoch=0):
 
 def hold_next(relay, at_most_s):
     relay.hold(ONE, at_most_s)
-    wait_for(lambda: any(each.hold_s is not None for each in list(relay._passages)), "the relay holds")
+    wait_for(lambda: any(each.hold_s is not None for each in list(relay._connections)), "the relay holds")
 
 
 def hold(relay, sock, number, source=ONE):
     """A request that is held now."""
     hold_next(relay, LONG_S)
     sock.sendall(frame(number, source))
-    wait_for(lambda: number in [header.correlation_id for header, _ in asked(relay)], "the request is held")
+    wait_for(lambda: number in [header.correlation_id for header, _ in held_requests(relay)], "the request is held")
 
 
-def asked(relay):
-    return [each for passage in list(relay._passages) for each in passage.asked]
+def held_requests(relay):
+    return [each for connection in list(relay._connections) for each in connection.held_requests]
 
 
-def given_up(relay, sock):
+def sender_closed(relay, sock):
     sock.close()
-    wait_for(lambda: any(each.given_up for each in list(relay._passages)), "the relay sees the end")
+    wait_for(lambda: any(each.sender_closed for each in list(relay._connections)), "the relay sees the end")
 
 
 def test_what_is_not_held_passes_both_ways(exits, relay, broker):
@@ -120,7 +120,7 @@ def test_what_is_not_held_passes_both_ways(exits, relay, broker):
 def test_a_held_request_arrives_after_its_connection_is_closed_and_behind_what_was_sent_later(exits, relay, broker):
     sock = dial(exits, relay)
     hold(relay, sock, 1)
-    given_up(relay, sock)
+    sender_closed(relay, sock)
     ask(dial(exits, relay, 2), 3, epoch=1)
     assert broker.got == [0, 2, 3]
     relay.deliver()
@@ -162,10 +162,10 @@ def test_only_the_connections_of_the_source_are_held(exits, relay, broker):
 def test_after_the_fault_nothing_more_is_held_but_what_is_held_stays_so(exits, relay, broker):
     idle, busy = dial(exits, relay), dial(exits, relay, 1)
     hold(relay, busy, 2)
-    relay.let_pass(ONE)
+    relay.stop_holding(ONE)
     ask(idle, 3)
     assert broker.got == [0, 1, 3]
-    given_up(relay, busy)
+    sender_closed(relay, busy)
     relay.deliver()
     wait_for(lambda: broker.got == [0, 1, 3, 2], "it arrives")
 
@@ -174,7 +174,7 @@ def test_half_a_request_that_was_cut_off_arrives_and_is_not_counted(exits, relay
     sock = dial(exits, relay)
     hold(relay, sock, 1)
     sock.sendall(frame(2)[:7])
-    given_up(relay, sock)
+    sender_closed(relay, sock)
     relay.deliver()
     wait_for(lambda: broker.ends == 1, "its connection ends")
     assert broker.got == [0, 1]
@@ -186,7 +186,7 @@ def test_what_nobody_answers_is_told_so(exits, relay, broker, monkeypatch):
     sock = dial(exits, relay)
     hold(relay, sock, 1)
     broker.is_silent = True
-    given_up(relay, sock)
+    sender_closed(relay, sock)
     relay.deliver()
     wait_for(lambda: broker.ends == 1, "its connection ends")
     assert [each.answer for each in relay.late] == [None]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.check.history.made import Made
 from tidelog.check.chaos.page import page
-from tidelog.check.chaos.report import Happened, Late, Report, longest_silence, timeline
+from tidelog.check.chaos.report import FaultRecord, LateArrival, Report, longest_silence, timeline
 from tidelog.check.history.verdict import verify
 
 
@@ -23,7 +23,7 @@ def report_of(history, **changes):
     found = Report(seed=7, brokers=3, seconds=60, skipped={"cut": "no network namespaces: it needs root"})
     found.verdict = verify(history)
     found.timeline = timeline(history)
-    found.faults = [Happened("kill", (0,), 0.1, 0.9), Happened("pause", (1, 2), 0.2)]
+    found.faults = [FaultRecord("kill", (0,), 0.1, 0.9), FaultRecord("pause", (1, 2), 0.2)]
     for name, value in changes.items():
         setattr(found, name, value)
     return found
@@ -65,8 +65,8 @@ def test_the_page_tells_verdict_faults_and_seed_and_loads_nothing(history, outco
 
 
 def test_the_page_counts_late_requests_by_their_answers():
-    late = [Late("StopReplica", 0, 1, 3.0, 43.0, "STALE_CONTROLLER_EPOCH") for _ in range(2)]
-    text = page(report_of(made().history, late=[*late, Late("Fetch", 2, 1, 3.5, 41.0, None)]))
+    late = [LateArrival("StopReplica", 0, 1, 3.0, 43.0, "STALE_CONTROLLER_EPOCH") for _ in range(2)]
+    text = page(report_of(made().history, late=[*late, LateArrival("Fetch", 2, 1, 3.5, 41.0, None)]))
     assert '<td>StopReplica</td><td class="number">2</td><td>STALE_CONTROLLER_EPOCH</td>' in text
     assert '<td>Fetch</td><td class="number">1</td><td>no answer</td>' in text
     assert "Late requests" not in page(report_of(made().history))

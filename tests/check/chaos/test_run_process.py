@@ -61,7 +61,13 @@ def left_behind(networks, folder):
 
 def test_faults_break_nothing_and_leave_nothing(tmp_path, told, networks):
     report = run.run(
-        run.Files(tmp_path), brokers=3, seconds=SECONDS, seed=11, rate=150, kinds=schedule.KINDS, tell=told.append
+        run.Files(tmp_path),
+        brokers=3,
+        seconds=SECONDS,
+        seed=11,
+        rate=150,
+        kinds=schedule.KINDS,
+        report_line=told.append,
     )
     assert report.is_good, (report.problems, report.verdict.as_json()["anomalies"])
     assert report.faults

@@ -7,8 +7,8 @@ from tidelog.check.history.facts import Facts
 from tidelog.check.history.operation import FAIL, INFO, OK, SEND, TXN, Header
 from tidelog.check.history.text import NotAHistory, parse
 from tidelog.check.history.verdict import verify
-from tidelog.check.workload import ground, process, worker
-from tidelog.check.workload.recorder import Knowledge, Recorder
+from tidelog.check.workload import process, target, worker
+from tidelog.check.workload.recorder import Recorder, SharedState
 from tidelog.check.workload.workload import Plan, Workload
 from tidelog.client.admin import Leader
 from tidelog.errors import ApiError, ErrorCode
@@ -48,7 +48,7 @@ def read(file):
 
 
 def test_a_history_of_a_healthy_cluster_is_clean(cluster, tmp_path):
-    place = ground.prepare(cluster.bootstrap, topics=2, partitions=2)
+    place = target.create_topics(cluster.bootstrap, topics=2, partitions=2)
     workload = Workload(place, Plan(seconds=4, seed=5, rate=400), tmp_path / "h.jsonl")
     run_until(workload, 300, txn_ok=1, send_ok=1, commit_ok=1)
     history = read(tmp_path / "h.jsonl")
@@ -59,7 +59,7 @@ def test_a_history_of_a_healthy_cluster_is_clean(cluster, tmp_path):
     assert 300 < certain <= verdict.figures["values_read"] <= certain + perhaps
     assert history.header.about["seed"] == 5
     assert {"txn ok", "send ok", "commit ok"} <= set(verdict.figures["calls"])
-    ground.remove(place)
+    target.delete_topics(place)
 
 
 def test_a_record_that_a_consumer_leaves_out_is_found(cluster, tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_a_record_that_a_consumer_leaves_out_is_found(cluster, tmp_path, monkeyp
         return [record for record in poll(self, timeout, most) if record.value != b"7"]
 
     monkeypatch.setattr(transport.Consumer, "poll", lying)
-    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    place = target.create_topics(cluster.bootstrap, topics=1, partitions=1)
     run_until(Workload(place, Plan(seconds=4, rate=400, workers=2), tmp_path / "h.jsonl"), 40)
     verdict = verify(read(tmp_path / "h.jsonl"))
     lost = verdict.anomalies["lost-write"]
@@ -79,8 +79,8 @@ def test_a_record_that_a_consumer_leaves_out_is_found(cluster, tmp_path, monkeyp
 
 def test_a_consumer_that_reads_what_was_aborted_is_found(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(process, "ISOLATION", "read_uncommitted")
-    monkeypatch.setattr(worker, "ABORTS", 0.5)
-    place = ground.prepare(cluster.bootstrap, topics=1, partitions=2)
+    monkeypatch.setattr(worker, "ABORT_SHARE", 0.5)
+    place = target.create_topics(cluster.bootstrap, topics=1, partitions=2)
     run_until(Workload(place, Plan(seconds=4, rate=400), tmp_path / "h.jsonl"), 60, txn_fail=5)
     verdict = verify(read(tmp_path / "h.jsonl"))
     assert not verdict.is_good
@@ -89,7 +89,7 @@ def test_a_consumer_that_reads_what_was_aborted_is_found(cluster, tmp_path, monk
 
 def test_records_that_are_gone_at_the_end_are_missed(cluster, tmp_path):
     """A real loss: the broker is told to forget what it acknowledged."""
-    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    place = target.create_topics(cluster.bootstrap, topics=1, partitions=1)
     workload = Workload(place, Plan(seconds=4, rate=400, workers=2), tmp_path / "h.jsonl")
     workload.start()
     wait_for(lambda: workload.recorder.acknowledged >= 20, "20 acknowledgements")
@@ -107,7 +107,7 @@ def test_records_that_are_gone_at_the_end_are_missed(cluster, tmp_path):
 
 
 def test_a_history_that_was_not_finished_is_refused(cluster, tmp_path):
-    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    place = target.create_topics(cluster.bootstrap, topics=1, partitions=1)
     workload = Workload(place, Plan(seconds=4), tmp_path / "h.jsonl")
     workload.start()
     workload.stop()
@@ -136,9 +136,9 @@ def test_only_what_is_certain_is_a_success_or_a_failure(outcomes, expected):
 
 def test_a_process_without_a_clear_answer_is_retired(tmp_path, free_ports):
     (port,) = free_ports(1)
-    place = ground.Ground(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
+    place = target.WorkloadTarget(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
     recorder = Recorder(tmp_path / "h.jsonl", Header([("t", 0)]))
-    asked = process.Process(place, recorder, Knowledge(1), subscribes=False, delivery_ms=300)
+    asked = process.Process(place, recorder, SharedState(1), subscribes=False, delivery_ms=300)
     asked.send([0])
     assert asked.is_retired
     assert recorder.outcomes[SEND, INFO] == 1
@@ -148,19 +148,19 @@ def test_a_process_without_a_clear_answer_is_retired(tmp_path, free_ports):
 
 def test_a_process_that_cannot_take_its_transactional_id_over_does_not_begin(tmp_path, free_ports):
     (port,) = free_ports(1)
-    place = ground.Ground(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
+    place = target.WorkloadTarget(f"127.0.0.1:{port}", [TopicPartition("t", 0)], "g")
     recorder = Recorder(tmp_path / "h.jsonl", Header([("t", 0)]))
     with pytest.raises(ApiError):
-        process.Process(place, recorder, Knowledge(1), subscribes=False, delivery_ms=300, transactional_id="x")
+        process.Process(place, recorder, SharedState(1), subscribes=False, delivery_ms=300, transactional_id="x")
     recorder.close()
 
 
 def test_a_fenced_process_has_failed_for_certain_and_is_retired(cluster, tmp_path):
-    place = ground.prepare(cluster.bootstrap, topics=1, partitions=1)
+    place = target.create_topics(cluster.bootstrap, topics=1, partitions=1)
     recorder = Recorder(tmp_path / "h.jsonl", Header([tuple(place.partitions[0])]))
-    knowledge = Knowledge(1)
+    shared = SharedState(1)
     first, second = (
-        process.Process(place, recorder, knowledge, subscribes=False, transactional_id="taken-over") for _ in range(2)
+        process.Process(place, recorder, shared, subscribes=False, transactional_id="taken-over") for _ in range(2)
     )
     first.transact([0, 0], polls=False, aborts=False)
     assert (first.is_retired, recorder.outcomes[TXN, FAIL]) == (True, 1)

@@ -75,8 +75,8 @@ def _epochs(case: Case) -> Iterator[Finding]:
             if UNKNOWN < case.leader_epoch < epoch and not log.known.is_growing:
                 sentence = f"holds records of epoch {epoch}, and the partition is in {case.leader_epoch}"
                 yield _found(case, finding.EPOCHS, [log.broker], sentence, start)
-        if log.kept_epochs is not None and not log.is_empty:
-            yield from _kept(case, log, log.kept_epochs)
+        if log.checkpointed_epochs is not None and not log.is_empty:
+            yield from _kept(case, log, log.checkpointed_epochs)
 
 
 def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Iterator[Finding]:
@@ -277,7 +277,7 @@ def _state(case: Case, log: ReplicaLog, each: Acknowledged) -> str:
     if log.start <= each.offset < log.end and each not in log.missing:
         return _HAS
     is_behind = log.known.ends_at_watermark and not log.known.is_leader and each.offset >= log.end
-    is_blank = log.is_empty and not log.kept_epochs and case.leader == UNKNOWN
+    is_blank = log.is_empty and not log.checkpointed_epochs and case.leader == UNKNOWN
     if log.trouble or is_behind or is_blank:
         return _UNKNOWN
     begins = log.known.log_start if log.start == UNKNOWN else log.start

@@ -12,8 +12,8 @@ HIDING = frozenset({finding.CHECKSUM, finding.DAMAGED, finding.TORN, finding.GAP
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the plan knows of a replica before its log is read. Offsets are UNKNOWN where nobody told. `kept_epochs` is
-    its leader-epoch-checkpoint, None where that was not read. `source`: fetch, folder, or both."""
+    """What the plan knows of a replica before its log is read. Offsets are UNKNOWN where nothing reports them.
+    `source`: fetch, folder, or both."""
 
     broker: int
     source: str = "folder"
@@ -43,7 +43,7 @@ class ReplicaLog:
     bytes: int = 0
     chunks: dict[int, Chunk] = field(default_factory=dict)
     epochs: list[tuple[int, int]] = field(default_factory=list)
-    kept_epochs: list[tuple[int, int]] | None = None
+    checkpointed_epochs: list[tuple[int, int]] | None = None
     faults: list[Fault] = field(default_factory=list)
     uncounted: int = 0
     missing: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class ReplicaLog:
     @property
     def latest_epoch(self) -> int:
         """Also of an epoch that it led, or followed, without a record."""
-        kept = self.kept_epochs[-1][0] if self.kept_epochs else UNKNOWN
+        kept = self.checkpointed_epochs[-1][0] if self.checkpointed_epochs else UNKNOWN
         return max(kept, self.epochs[-1][0] if self.epochs else UNKNOWN)
 
     def epoch_at(self, offset: int) -> int:

@@ -72,7 +72,7 @@ class Scan:
             self.uncounted += 1
 
 
-class NoBatch(Exception):
+class NotABatch(Exception):
     """Bytes that cannot be a batch, so many behind what was fed."""
 
     def __init__(self, used: int) -> None:
@@ -110,7 +110,7 @@ class Scanner:
 
     def feed(self, data: Buffer, position: int = 0) -> int:
         """Take the whole batches at the beginning; how many bytes they are. `position` is where the data lies in its
-        file. NoBatch where there can be none."""
+        file. NotABatch where there can be none."""
         view = memoryview(data)
         unpack, width, start, limit = ROW.unpack_from, self._width, self._start, self._end
         size, at, scan = len(view), 0, self.scan
@@ -121,7 +121,7 @@ class Scanner:
             if magic != MAGIC or length < LEAST_LENGTH:
                 self._close(number, batches, total, digest)
                 self.expected = expected
-                raise NoBatch(at)
+                raise NotABatch(at)
             stop = at + PREFIX_BYTES + length
             if stop > size:
                 break

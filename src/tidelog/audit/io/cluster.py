@@ -19,7 +19,7 @@ from tidelog.audit.core.scanning import UNKNOWN
 from tidelog.audit.io import fetching, folders
 from tidelog.audit.io.folders import Expected, LogFolder
 from tidelog.audit.io.pieces import Piece
-from tidelog.audit.io.plan import PIECE_BYTES, Plan, Replica, Subject, Wanted, of_folder, width_of
+from tidelog.audit.io.plan import PIECE_BYTES, AcknowledgedRecords, Plan, Replica, Subject, of_folder, width_of
 from tidelog.audit.io.unclean_elections import unclean_elections
 from tidelog.client.admin import ANY, Leader
 from tidelog.client.results import code_of
@@ -38,7 +38,7 @@ POLICY = "cleanup.policy"
 
 
 @dataclass(slots=True)
-class Way:
+class ClusterAccess:
     """How the cluster is reached and read."""
 
     bootstrap: str
@@ -52,26 +52,31 @@ class NotFound(Exception):
 
 
 def plan(
-    admin: Admin, way: Way, *, topics: Iterable[str] = (), given: Sequence[LogFolder] = (), acknowledged: Wanted
+    admin: Admin,
+    access: ClusterAccess,
+    *,
+    topics: Iterable[str] = (),
+    given: Sequence[LogFolder] = (),
+    acknowledged: AcknowledgedRecords,
 ) -> Plan:
     """Of all topics where none is named. `given` are log folders that were named; those that brokers tell of are found
     where they are on this machine. NotFound, or ApiError where the cluster does not answer."""
-    told = _metadata(admin, sorted(topics))
-    held = {broker.node_id: _held(admin, broker.node_id) for broker in told.brokers}
-    found = _reachable(told.cluster_id or "", held, given)
-    every = told if not topics else _metadata(admin, ())
-    result = Plan(findings=_strangers(every, found, held, set(topics)))
-    compacted = _compacted(admin, [topic.name or "" for topic in told.topics])
-    for topic in sorted(told.topics, key=lambda each: each.name or ""):
+    metadata = _metadata(admin, sorted(topics))
+    by_broker = {broker.node_id: _replicas_of(admin, broker.node_id) for broker in metadata.brokers}
+    found = _reachable(metadata.cluster_id or "", by_broker, given)
+    every = metadata if not topics else _metadata(admin, ())
+    result = Plan(findings=_stray_replicas(every, found, by_broker, set(topics)))
+    compacted = _compacted(admin, [topic.name or "" for topic in metadata.topics])
+    for topic in sorted(metadata.topics, key=lambda each: each.name or ""):
         for each in sorted(topic.partitions, key=lambda one: one.partition_index):
             name = TopicPartition(topic.name or "", each.partition_index)
             subject = Subject(name, is_compacted=name.topic in compacted, leader=each.leader_id)
             subject.leader_epoch = each.leader_epoch
             subject.acknowledged = acknowledged.get(name, ())
-            _replicas(admin, way, subject, each, topic.topic_id, held, found)
+            _replicas(admin, access, subject, each, topic.topic_id, by_broker, found)
             result.subjects.append(subject)
     result.findings += unclean_elections(
-        admin, [broker.node_id for broker in told.brokers], {s.name for s in result.subjects}
+        admin, [broker.node_id for broker in metadata.brokers], {s.name for s in result.subjects}
     )
     return result
 
@@ -87,7 +92,7 @@ def _metadata(admin: Admin, topics: Sequence[str]) -> MetadataResponse:
 
 
 @dataclass(slots=True)
-class _Held:
+class _BrokerReplicas:
     """A broker's log folders: partition → (folder, bytes). `silent` says why nothing more is asked of it."""
 
     replicas: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
@@ -95,8 +100,8 @@ class _Held:
     silent: str = ""
 
 
-def _held(admin: Admin, broker: int) -> _Held:
-    found = _Held()
+def _replicas_of(admin: Admin, broker: int) -> _BrokerReplicas:
+    found = _BrokerReplicas()
     try:
         response = admin.ask(DescribeLogDirsRequest(topics=None), broker, timeout_ms=ANSWER_MS)
     except ApiError as error:
@@ -112,10 +117,12 @@ def _held(admin: Admin, broker: int) -> _Held:
     return found
 
 
-def _reachable(cluster_id: str, held: Mapping[int, _Held], given: Sequence[LogFolder]) -> list[LogFolder]:
+def _reachable(
+    cluster_id: str, by_broker: Mapping[int, _BrokerReplicas], given: Sequence[LogFolder]
+) -> list[LogFolder]:
     """Folders on this machine that are really those of the cluster's brokers, and those that were named."""
     found = {folder.path: folder for folder in given}
-    for broker, each in held.items():
+    for broker, each in by_broker.items():
         for text in each.folders:
             path = Path(text)
             if path.resolve() in found or not path.is_dir():
@@ -129,18 +136,18 @@ def _reachable(cluster_id: str, held: Mapping[int, _Held], given: Sequence[LogFo
     return list(found.values())
 
 
-def _strangers(
-    told: MetadataResponse, found: Sequence[LogFolder], held: Mapping[int, _Held], wanted: set[str]
+def _stray_replicas(
+    metadata: MetadataResponse, found: Sequence[LogFolder], by_broker: Mapping[int, _BrokerReplicas], wanted: set[str]
 ) -> list[Finding]:
-    ids = {topic.name or "": topic.topic_id for topic in told.topics}
+    ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
     brokers = {
         TopicPartition(topic.name or "", each.partition_index): each.replica_nodes
-        for topic in told.topics
+        for topic in metadata.topics
         for each in topic.partitions
     }
-    findings = list(folders.strangers(found, Expected(ids, brokers)))
+    findings = list(folders.stray_replicas(found, Expected(ids, brokers)))
     read = {folder.broker for folder in found}
-    for broker, each in sorted(held.items()):
+    for broker, each in sorted(by_broker.items()):
         for name, (folder, _) in sorted(each.replicas.items() if broker not in read else ()):
             if broker not in brokers.get(name, ()):
                 sentence = f"{folder} holds a replica that is none of the partition's"
@@ -166,17 +173,17 @@ def _compacted(admin: Admin, names: Sequence[str]) -> set[str]:
 
 def _replicas(
     admin: Admin,
-    way: Way,
+    access: ClusterAccess,
     subject: Subject,
-    told: Any,
+    metadata: Any,
     topic_id: bytes,
-    held: Mapping[int, _Held],
+    by_broker: Mapping[int, _BrokerReplicas],
     found: Sequence[LogFolder],
 ) -> None:
     probes = {}
-    for broker in told.replica_nodes:
-        source = fetching.Source(way.bootstrap, broker, topic_id, way.options)
-        probes[broker] = (source, _probed(admin, source, subject.name, held.get(broker)))
+    for broker in metadata.replica_nodes:
+        source = fetching.Source(access.bootstrap, broker, topic_id, access.options)
+        probes[broker] = (source, _probed(admin, source, subject.name, by_broker.get(broker)))
     bounds = [probe for _, probe in probes.values() if not probe.trouble]
     span = max((probe.end for probe in bounds), default=0) - min((probe.start for probe in bounds), default=0)
     subject.width = width_of(span)
@@ -186,15 +193,15 @@ def _replicas(
             source="fetch",
             high_watermark=probe.end,
             log_start=probe.start,
-            in_sync=broker in told.isr_nodes,
+            in_sync=broker in metadata.isr_nodes,
             is_leader=broker == subject.leader,
-            is_growing=broker in held,
+            is_growing=broker in by_broker,
             trouble=probe.trouble,
         )
         folder = next((f for f in found if f.broker == broker and subject.name in f.replicas), None)
-        size = held[broker].replicas.get(subject.name, ("", 0))[1] if broker in held else 0
+        size = by_broker[broker].replicas.get(subject.name, ("", 0))[1] if broker in by_broker else 0
         try:
-            subject.replicas.append(_replica(way, subject, known, source, folder, size))
+            subject.replicas.append(_replica(access, subject, known, source, folder, size))
         except OSError as error:  # it went while we looked
             subject.replicas.append(Replica(replace(known, trouble=str(error)), []))
 
@@ -208,7 +215,7 @@ class _Probe:
     end: int = UNKNOWN
 
 
-def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _Held | None) -> _Probe:
+def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _BrokerReplicas | None) -> _Probe:
     """A broker that once did not answer is not asked again: of a thousand partitions each would take its time."""
     if held is None:
         return _Probe(f"broker {source.broker} does not run")
@@ -216,7 +223,7 @@ def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _
         return _Probe(held.silent)
     try:
         return _probe(admin, source, name)
-    except fetching.Silent as error:
+    except fetching.NoAnswer as error:
         held.silent = str(error)
         return _Probe(held.silent)
 
@@ -227,7 +234,7 @@ def _probe(admin: Admin, source: fetching.Source, name: TopicPartition) -> _Prob
         data = fetching.fetch(source, name, 0, max_bytes=1, timeout_ms=ANSWER_MS)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             data = fetching.fetch(source, name, _beginning(admin, name), max_bytes=1, timeout_ms=ANSWER_MS)
-    except fetching.Silent:
+    except fetching.NoAnswer:
         raise
     except (fetching.NotReadable, ApiError) as error:
         return _Probe(str(error))
@@ -244,11 +251,11 @@ def _beginning(admin: Admin, name: TopicPartition) -> int:
 
 
 def _replica(
-    way: Way, subject: Subject, known: Known, source: fetching.Source, folder: LogFolder | None, size: int
+    access: ClusterAccess, subject: Subject, known: Known, source: fetching.Source, folder: LogFolder | None, size: int
 ) -> Replica:
     path = folder.replicas[subject.name] if folder is not None else None
-    if folder is not None and path is not None and (way.from_folders or known.trouble):
-        own = of_folder(folder, path, subject, is_growing=known.is_growing, piece_bytes=way.piece_bytes)
+    if folder is not None and path is not None and (access.from_folders or known.trouble):
+        own = of_folder(folder, path, subject, is_growing=known.is_growing, piece_bytes=access.piece_bytes)
         marks = max(known.high_watermark, own.known.high_watermark)
         start = max(known.log_start, own.known.log_start)
         seen = replace(
@@ -257,7 +264,7 @@ def _replica(
         return Replica(seen, own.pieces, path)
     if known.trouble:
         return Replica(known, [])
-    pieces = _fetched(way, subject, known, source, size)
+    pieces = _fetched(access, subject, known, source, size)
     if folder is None or path is None:
         return Replica(replace(known, ends_at_watermark=True), pieces)
     tail = of_folder(folder, path, subject, start=known.high_watermark, number=len(pieces), is_growing=True)
@@ -272,10 +279,10 @@ def _replica(
     return Replica(seen, pieces + tail.pieces, path)
 
 
-def _fetched(way: Way, subject: Subject, known: Known, source: fetching.Source, size: int) -> list[Piece]:
+def _fetched(access: ClusterAccess, subject: Subject, known: Known, source: fetching.Source, size: int) -> list[Piece]:
     """[log start, high watermark) in pieces of about the same size, bounds at those of chunks."""
     start, end = known.log_start, known.high_watermark
-    count = max(1, -(-size // way.piece_bytes))
+    count = max(1, -(-size // access.piece_bytes))
     step = max(subject.width, -(-(end - start) // count // subject.width) * subject.width)
     bounds = [start, *range((start // step + 1) * step, end, step), end]
     return [

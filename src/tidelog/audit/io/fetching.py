@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidelog.audit.core.scanning import NoBatch, Scanner
+from tidelog.audit.core.scanning import NotABatch, Scanner
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
@@ -13,14 +13,16 @@ from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, Fe
 from tidelog.wire.records import HEADER_BYTES
 
 STEP_BYTES = 8 * 1024 * 1024
-PATIENCE_S = 20.0
+NO_PROGRESS_TIMEOUT_S = 20.0
 RETRY_S = 0.2
 ANSWER_MS = 30_000
 
-_PASSING = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH})
+_RETRIABLE = frozenset(
+    {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH}
+)
 """A broker that mends a batch, or has not opened the replica yet."""
 
-_kept: dict[tuple[str, tuple[tuple[str, object], ...]], Admin] = {}
+_admins: dict[tuple[str, tuple[tuple[str, object], ...]], Admin] = {}
 """Connections of this process: a worker carries out many tasks."""
 
 
@@ -28,7 +30,7 @@ class NotReadable(Exception):
     """A replica that its broker does not give out."""
 
 
-class Silent(NotReadable):
+class NoAnswer(NotReadable):
     """A broker that does not answer at all."""
 
 
@@ -45,62 +47,62 @@ class Source:
 def admin(source: Source) -> Admin:
     """A connection that this process keeps."""
     key = (source.bootstrap, tuple(sorted(source.options.items())))
-    if key not in _kept:
-        _kept[key] = Admin(source.bootstrap, **source.options)
-    return _kept[key]
+    if key not in _admins:
+        _admins[key] = Admin(source.bootstrap, **source.options)
+    return _admins[key]
 
 
 def close() -> None:
     """Give up what this process keeps."""
-    while _kept:
-        _kept.popitem()[1].close()
+    while _admins:
+        _admins.popitem()[1].close()
 
 
 def read(source: Source, name: TopicPartition, start: int, end: int, scanner: Scanner) -> None:
     """Feed the batches that begin in [start, end). NotReadable where the broker does not give them out in time."""
-    place, until = start, time.monotonic() + PATIENCE_S
-    while place < end:
-        data = fetch(source, name, place)
+    position, until = start, time.monotonic() + NO_PROGRESS_TIMEOUT_S
+    while position < end:
+        data = fetch(source, name, position)
         code = code_of(data.error_code)
-        if code in _PASSING and time.monotonic() < until:
+        if code in _RETRIABLE and time.monotonic() < until:
             time.sleep(RETRY_S)
             continue
         if code:
-            raise NotReadable(f"broker {source.broker} answers {code.name} at offset {place}")
-        before = place
-        place = _fed(data, scanner, place)
-        if place > before:
-            until = time.monotonic() + PATIENCE_S
+            raise NotReadable(f"broker {source.broker} answers {code.name} at offset {position}")
+        before = position
+        position = _feed(data, scanner, position)
+        if position > before:
+            until = time.monotonic() + NO_PROGRESS_TIMEOUT_S
         elif time.monotonic() >= until:
-            raise NotReadable(f"broker {source.broker} gives nothing at offset {place}, below {end}")
+            raise NotReadable(f"broker {source.broker} gives nothing at offset {position}, below {end}")
         else:
             time.sleep(RETRY_S)
 
 
-def _fed(data: PartitionData, scanner: Scanner, place: int) -> int:
-    """Where to go on. What begins before `place` was read already, or belongs to another piece."""
+def _feed(data: PartitionData, scanner: Scanner, position: int) -> int:
+    """Where to go on. What begins before `position` was read already, or belongs to another piece."""
     content = data.records
     if content is None or len(content) < HEADER_BYTES:
-        return place
+        return position
     assert isinstance(content, bytes | bytearray | memoryview)
     try:
         scanner.feed(content)
-    except NoBatch as where:
-        raise NotReadable(f"what was fetched at offset {place} holds no batch at byte {where.used}") from None
-    return max(place, scanner.passed)
+    except NotABatch as where:
+        raise NotReadable(f"what was fetched at offset {position} holds no batch at byte {where.used}") from None
+    return max(position, scanner.passed)
 
 
 def fetch(
     source: Source, name: TopicPartition, offset: int, *, max_bytes: int = STEP_BYTES, timeout_ms: int = ANSWER_MS
 ) -> PartitionData:
-    """One answer of the replica's own broker. NotReadable where it refuses, Silent where there is none in time."""
-    wanted = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
-    topic = FetchTopic(topic=name.topic, topic_id=source.topic_id, partitions=[wanted])
+    """One answer of the replica's own broker. NotReadable where it refuses, NoAnswer where there is none in time."""
+    partition = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topic = FetchTopic(topic=name.topic, topic_id=source.topic_id, partitions=[partition])
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=[topic])
     try:
         response = admin(source).ask(request, source.broker, timeout_ms=timeout_ms)
     except ApiError as error:
-        raise Silent(f"broker {source.broker} does not answer ({error.code.name})") from None
+        raise NoAnswer(f"broker {source.broker} does not answer ({error.code.name})") from None
     if response.error_code or not response.responses:
         raise NotReadable(f"broker {source.broker} refuses: {code_of(response.error_code).name}")
     found = response.responses[0].partitions[0]

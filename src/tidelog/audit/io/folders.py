@@ -22,8 +22,8 @@ METADATA_LOG = "__cluster_metadata"
 DEPTH = 3
 """How far below a given folder log folders are looked for."""
 _REPLICA = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)$")
-_PASSING = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.[0-9a-f-]+-(?P<why>delete|future|stray)$")
-_WHY = {"delete": "is about to be deleted", "future": "is a copy on its way to another disk"}
+_TRANSIENT = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.[0-9a-f-]+-(?P<reason>delete|future|stray)$")
+_REASONS = {"delete": "is about to be deleted", "future": "is a copy on its way to another disk"}
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class LogFolder:
     cluster_id: str = ""
     replicas: dict[TopicPartition, Path] = field(default_factory=dict)
     topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
-    passing: dict[str, tuple[TopicPartition, str]] = field(default_factory=dict)
+    transient: dict[str, tuple[TopicPartition, str]] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
     recovery_points: Mapping[TopicPartition, int] = field(default_factory=dict)
     log_starts: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def read(path: Path, *, fallback: int = UNKNOWN) -> LogFolder:
     found.compacted = frozenset(_checked(found, checkpoints.CLEANER_OFFSETS, checkpoints.read_offsets) or ())
     for each in sorted(path.iterdir()):
         if each.is_dir():
-            _enter(found, each)
+            _add_replica(found, each)
     return found
 
 
@@ -100,14 +100,14 @@ def _checked(found: LogFolder, name: str, parse: Callable[[bytes, str], Parsed])
         return None
 
 
-def _enter(found: LogFolder, path: Path) -> None:
-    passing = _PASSING.match(path.name)
-    match = passing or _REPLICA.match(path.name)
+def _add_replica(found: LogFolder, path: Path) -> None:
+    transient = _TRANSIENT.match(path.name)
+    match = transient or _REPLICA.match(path.name)
     if match is None:
         return
     name = TopicPartition(match["topic"], int(match["partition"]))
-    if passing is not None:
-        found.passing[path.name] = name, passing["why"]
+    if transient is not None:
+        found.transient[path.name] = name, transient["reason"]
         return
     found.replicas[name] = path
     try:
@@ -145,7 +145,7 @@ def _base(name: str) -> int:
     return names.offset_of(name) or 0
 
 
-def kept_epochs(path: Path) -> list[tuple[int, int]] | None:
+def checkpointed_epochs(path: Path) -> list[tuple[int, int]] | None:
     """The replica's leader-epoch-checkpoint, None where there is none. CorruptLog where it cannot be one."""
     file = path / checkpoints.LEADER_EPOCHS
     try:
@@ -172,12 +172,12 @@ def majority(found: Sequence[LogFolder]) -> Expected:
     return Expected({topic: max(counted, key=lambda id_: (counted[id_], id_)) for topic, counted in votes.items()})
 
 
-def strangers(found: Sequence[LogFolder], expected: Expected) -> Iterator[Finding]:
+def stray_replicas(found: Sequence[LogFolder], expected: Expected) -> Iterator[Finding]:
     """Folders that belong to nobody, and replicas that are there twice."""
     held: dict[tuple[int, TopicPartition], Path] = {}
     for folder in found:
-        for called, (named, why) in sorted(folder.passing.items()):
-            yield _passing(folder, called, named, why)
+        for called, (named, reason) in sorted(folder.transient.items()):
+            yield _transient_finding(folder, called, named, reason)
         for trouble in folder.troubles:
             yield Finding(finding.UNREADABLE, str(folder.path), UNKNOWN, (folder.broker,), trouble)
         for name, path in sorted(folder.replicas.items()):
@@ -190,12 +190,12 @@ def strangers(found: Sequence[LogFolder], expected: Expected) -> Iterator[Findin
 def _unexpected(found: Sequence[LogFolder], expected: Expected) -> Iterator[Finding]:
     for folder in found:
         for name, path in sorted(folder.replicas.items()):
-            why = _stranger(folder, name, expected)
-            if why:
-                yield Finding(finding.ORPHAN, *name, (folder.broker,), f"{path} {why}")
+            reason = _stray_reason(folder, name, expected)
+            if reason:
+                yield Finding(finding.ORPHAN, *name, (folder.broker,), f"{path} {reason}")
 
 
-def _stranger(folder: LogFolder, name: TopicPartition, expected: Expected) -> str:
+def _stray_reason(folder: LogFolder, name: TopicPartition, expected: Expected) -> str:
     if name.topic == METADATA_LOG:
         return ""
     wanted, own = expected.topic_ids.get(name.topic), folder.topic_ids[name]
@@ -208,13 +208,13 @@ def _stranger(folder: LogFolder, name: TopicPartition, expected: Expected) -> st
     return ""
 
 
-def is_stranger(folder: LogFolder, name: TopicPartition, expected: Expected) -> bool:
+def is_stray(folder: LogFolder, name: TopicPartition, expected: Expected) -> bool:
     """Whether the replica is none of the partition's."""
-    return bool(_stranger(folder, name, expected))
+    return bool(_stray_reason(folder, name, expected))
 
 
-def _passing(folder: LogFolder, path: str, name: TopicPartition, why: str) -> Finding:
-    if why == "stray":
+def _transient_finding(folder: LogFolder, path: str, name: TopicPartition, reason: str) -> Finding:
+    if reason == "stray":
         sentence = f"{folder.path / path} is on a broker that has no replica of the partition"
         return Finding(finding.ORPHAN, *name, (folder.broker,), sentence)
-    return Finding(finding.LEAVING, *name, (folder.broker,), f"{folder.path / path} {_WHY[why]}")
+    return Finding(finding.LEAVING, *name, (folder.broker,), f"{folder.path / path} {_REASONS[reason]}")

@@ -18,7 +18,7 @@ CHUNKS = 256
 """About so many chunks a replica is divided into, for the driver to compare."""
 LEAST_WIDTH = 4096
 
-Wanted = Mapping[TopicPartition, Sequence[Acknowledged]]
+AcknowledgedRecords = Mapping[TopicPartition, Sequence[Acknowledged]]
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ def of_folders(
     *,
     topics: Iterable[str] = (),
     compacted: Iterable[str] = (),
-    acknowledged: Wanted | None = None,
+    acknowledged: AcknowledgedRecords | None = None,
     piece_bytes: int = PIECE_BYTES,
 ) -> Plan:
     """The replicas in these folders, of brokers that do not run; all topics where none is named."""
@@ -71,7 +71,7 @@ def of_folders(
     subjects: dict[TopicPartition, list[tuple[LogFolder, Path]]] = {}
     for folder in found:
         for name, path in folder.replicas.items():
-            if (not wanted or name.topic in wanted) and not folders.is_stranger(folder, name, expected):
+            if (not wanted or name.topic in wanted) and not folders.is_stray(folder, name, expected):
                 subjects.setdefault(name, []).append((folder, path))
     for name, held in sorted(subjects.items()):
         is_compacted = name.topic in compacted_topics or any(name in folder.compacted for folder, _ in held)
@@ -80,7 +80,7 @@ def of_folders(
         for folder, path in _once(held):
             subject.replicas.append(of_folder(folder, path, subject, piece_bytes=piece_bytes))
         plan.subjects.append(subject)
-    strange = folders.strangers(found, expected)
+    strange = folders.stray_replicas(found, expected)
     plan.findings = [each for each in strange if not wanted or each.topic in wanted or each.partition < 0]
     return plan
 

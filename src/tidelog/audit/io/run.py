@@ -26,26 +26,26 @@ FINEST = 1024
 """A chunk that differs is divided into so many parts, but not smaller ones: the driver holds their headers."""
 
 
-GONE = "could not be read once more, so it was not compared batch by batch"
+UNREADABLE_NOW = "could not be read once more, so it was not compared batch by batch"
 
 
 class Run(Protocol):
-    """Maps one of the functions of `pieces` over items, in order; `sizes` in bytes tell which take long."""
+    """Maps one of the functions of `pieces` over items, in order; `sizes` in bytes show which take long."""
 
     def __call__(self, function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]: ...
 
 
-def here(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:  # noqa: ARG001 (as `Run`)
+def run_locally(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:  # noqa: ARG001 (as `Run`)
     """In this process, one after another."""
     return [function(item) for item in items]
 
 
-def audit(plan: Plan, run: Run = here, tell: Callable[[str], None] = lambda _: None) -> Report:
+def audit(plan: Plan, run: Run = run_locally, report_line: Callable[[str], None] = lambda _: None) -> Report:
     """Read everything, look into what differs, judge."""
     began = time.monotonic()
-    every = [piece for subject in plan.subjects for replica in subject.replicas for piece in replica.pieces]
-    tell(f"reading {len(every)} pieces, {sum(piece.size for piece in every) / 1e6:,.1f} MB")
-    scans = iter(run(pieces.scan, every, [piece.size for piece in every]))
+    all_pieces = [piece for subject in plan.subjects for replica in subject.replicas for piece in replica.pieces]
+    report_line(f"reading {len(all_pieces)} pieces, {sum(piece.size for piece in all_pieces) / 1e6:,.1f} MB")
+    scans = iter(run(pieces.scan, all_pieces, [piece.size for piece in all_pieces]))
     cases = []
     for subject in plan.subjects:
         logs = [_log(subject, replica, [next(scans) for _ in replica.pieces]) for replica in subject.replicas]
@@ -60,21 +60,24 @@ def audit(plan: Plan, run: Run = here, tell: Callable[[str], None] = lambda _: N
             )
         )
     pairs = list(zip(plan.subjects, cases, strict=True))
-    _compare_batches([pair for pair in pairs if not pair[0].is_compacted], run, tell)
-    _compare_keys([pair for pair in pairs if pair[0].is_compacted], run, tell)
+    _compare_batches([pair for pair in pairs if not pair[0].is_compacted], run, report_line)
+    _compare_keys([pair for pair in pairs if pair[0].is_compacted], run, report_line)
     return report(cases, plan.findings, seconds=time.monotonic() - began)
 
 
-def confirmed(first: Report, look: Callable[[list[str]], Report]) -> Report:
-    """A report on a cluster that runs, of which `look` audits some topics once more: while leaders change, a log may
-    be cut between two looks at it, so what is broken must be so twice. The second look counts where there is one."""
+def confirmed(first: Report, audit_again: Callable[[list[str]], Report]) -> Report:
+    """A report on a running cluster; `audit_again` audits the topics with broken partitions a second time.
+
+    While leaders change, a log may be truncated between two reads of it, so only what is broken twice counts. Of topics
+    that were audited twice the second result counts.
+    """
     topics = sorted({view.topic for view in first.partitions if any(each.is_broken for each in first.of(view))})
     if not topics:
         return first
-    second = look(topics)
-    told = {each.key for each in first.findings}
+    second = audit_again(topics)
+    before = {each.key for each in first.findings}
     kept = [each for each in first.findings if each.topic not in topics]
-    again = [each for each in second.findings if each.topic in topics and (not each.is_broken or each.key in told)]
+    again = [each for each in second.findings if each.topic in topics and (not each.is_broken or each.key in before)]
     counted = {each[:3] for each in again if not each.is_count}
     kept += [each for each in again if not each.is_count or each[:3] in counted]
     views = [view for view in first.partitions if view.topic not in topics] + list(second.partitions)
@@ -86,25 +89,25 @@ def _log(subject: Subject, replica: Replica, scans: Sequence[Any]) -> ReplicaLog
     log = merge(replica.known, scans, gaps_allowed=subject.is_compacted)
     if replica.path is not None:
         try:
-            log.kept_epochs = folders.kept_epochs(replica.path)
+            log.checkpointed_epochs = folders.checkpointed_epochs(replica.path)
         except (CorruptLog, OSError) as error:
             log.trouble.append(str(error))
     return log
 
 
 @dataclass(slots=True)
-class _Doubt:
-    """Chunks of a partition that are not the same everywhere. `gone`: brokers that could be read once and not again."""
+class _Suspect:
+    """Chunks of a partition that differ between replicas. `unreadable`: brokers that could not be read again."""
 
     subject: Subject
     case: Case
     width: int
     numbers: list[int]
-    gone: set[int] = field(default_factory=set)
+    unreadable: set[int] = field(default_factory=set)
 
     @property
     def logs(self) -> list[ReplicaLog]:
-        return [log for log in self.case.logs if log.broker not in self.gone]
+        return [log for log in self.case.logs if log.broker not in self.unreadable]
 
     def narrow(self, width: int, numbers: Sequence[int]) -> None:
         self.width, self.numbers = width, list(numbers[:MOST_CHUNKS])
@@ -120,63 +123,67 @@ class _Doubt:
     def read(self, broker: int, *, is_whole: bool) -> None:
         log = self.case.log(broker)
         if not is_whole and not log.trouble:
-            self.gone.add(broker)
-            log.trouble.append(GONE)
+            self.unreadable.add(broker)
+            log.trouble.append(UNREADABLE_NOW)
 
 
-def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
+def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, report_line: Callable[[str], None]) -> None:
     """The chunks that differ: divided until they are small, then batch by batch."""
-    doubts = []
+    suspects = []
     for subject, case in pairs:
-        doubt = _Doubt(subject, case, subject.width, [])
-        doubt.narrow(subject.width, suspicious(case.logs, subject.width))
-        doubts += [doubt] if doubt.numbers else []
-    if doubts:
-        tell(f"looking into {sum(len(doubt.numbers) for doubt in doubts)} chunks that are not the same everywhere")
-    while wide := [doubt for doubt in doubts if doubt.numbers and doubt.width > LEAST_WIDTH]:
+        suspect = _Suspect(subject, case, subject.width, [])
+        suspect.narrow(subject.width, suspicious(case.logs, subject.width))
+        suspects += [suspect] if suspect.numbers else []
+    if suspects:
+        report_line(
+            f"looking into {sum(len(each.numbers) for each in suspects)} chunks that are not the same everywhere"
+        )
+    while wide := [suspect for suspect in suspects if suspect.numbers and suspect.width > LEAST_WIDTH]:
         _divide(wide, run)
-    _look(doubts, run)
+    _compare_headers(suspects, run)
 
 
-def _divide(doubts: Sequence[_Doubt], run: Run) -> None:
-    asked, answers = _asked(doubts, run, pieces.divided, [max(FINEST, doubt.width // PARTS) for doubt in doubts])
-    parts: dict[int, dict[int, dict[int, Chunk]]] = {place: {} for place in range(len(doubts))}
-    for (place, broker, _), (found, is_whole) in zip(asked, answers, strict=True):
-        doubts[place].read(broker, is_whole=is_whole)
-        own = parts[place].setdefault(broker, {})
+def _divide(suspects: Sequence[_Suspect], run: Run) -> None:
+    requests, answers = _map_chunks(
+        suspects, run, pieces.divided, [max(FINEST, suspect.width // PARTS) for suspect in suspects]
+    )
+    parts: dict[int, dict[int, dict[int, Chunk]]] = {index: {} for index in range(len(suspects))}
+    for (index, broker, _), (found, is_whole) in zip(requests, answers, strict=True):
+        suspects[index].read(broker, is_whole=is_whole)
+        own = parts[index].setdefault(broker, {})
         for number, chunk in found.items():
             own[number] = added(own.get(number), chunk)
-    for place, doubt in enumerate(doubts):
-        width = max(FINEST, doubt.width // PARTS)
-        doubt.narrow(width, suspicious(doubt.logs, width, parts[place]))
+    for index, suspect in enumerate(suspects):
+        width = max(FINEST, suspect.width // PARTS)
+        suspect.narrow(width, suspicious(suspect.logs, width, parts[index]))
 
 
-def _look(doubts: Sequence[_Doubt], run: Run) -> None:
-    asked, answers = _asked(doubts, run, pieces.rows, [0] * len(doubts))
-    rows: dict[int, dict[int, dict[int, bytes]]] = {place: {} for place in range(len(doubts))}
-    for (place, broker, _), (found, is_whole) in zip(asked, answers, strict=True):
-        doubts[place].read(broker, is_whole=is_whole)
-        own = rows[place].setdefault(broker, {})
+def _compare_headers(suspects: Sequence[_Suspect], run: Run) -> None:
+    requests, answers = _map_chunks(suspects, run, pieces.rows, [0] * len(suspects))
+    rows: dict[int, dict[int, dict[int, bytes]]] = {index: {} for index in range(len(suspects))}
+    for (index, broker, _), (found, is_whole) in zip(requests, answers, strict=True):
+        suspects[index].read(broker, is_whole=is_whole)
+        own = rows[index].setdefault(broker, {})
         for number, content in found.items():
             own[number] = own.get(number, b"") + content
-    for place, doubt in enumerate(doubts):
-        doubt.case.differences = differences(doubt.logs, rows[place], doubt.numbers)
+    for index, suspect in enumerate(suspects):
+        suspect.case.differences = differences(suspect.logs, rows[index], suspect.numbers)
 
 
-def _asked(
-    doubts: Sequence[_Doubt], run: Run, function: Callable[[Chunks], Any], widths: Sequence[int]
+def _map_chunks(
+    suspects: Sequence[_Suspect], run: Run, function: Callable[[Chunks], Any], widths: Sequence[int]
 ) -> tuple[list[tuple[int, int, Chunks]], list[Any]]:
-    """(place of the doubt, broker, chunks) and the answers."""
-    asked = [
-        (place, broker, chunks)
-        for place, (doubt, width) in enumerate(zip(doubts, widths, strict=True))
-        for broker, chunks in doubt.wanted(width)
+    """(index of the suspect, broker, chunks) and the answers."""
+    requests = [
+        (index, broker, chunks)
+        for index, (suspect, width) in enumerate(zip(suspects, widths, strict=True))
+        for broker, chunks in suspect.wanted(width)
     ]
-    every = [chunks for _, _, chunks in asked]
-    return asked, run(function, every, [chunks.piece.size for chunks in every]) if every else []
+    all_pieces = [chunks for _, _, chunks in requests]
+    return requests, run(function, all_pieces, [chunks.piece.size for chunks in all_pieces]) if all_pieces else []
 
 
-def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callable[[str], None]) -> None:
+def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, report_line: Callable[[str], None]) -> None:
     """Compacted partitions: buckets of keys below the ends of each two replicas first, then the keys of those that
     differ."""
     ends = [{log.broker: max(log.end, 0) for log in case.logs if not log.trouble} for _, case in pairs]
@@ -188,12 +195,12 @@ def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, tell: Callabl
     ]
     if not wanted:
         return
-    tell(f"comparing the last values of {len(pairs)} compacted partitions")
+    report_line(f"comparing the last values of {len(pairs)} compacted partitions")
     digests = iter(run(pieces.key_digests, wanted, _sizes(wanted)))
     doubtful: list[tuple[Case, list[Replica], frozenset[int]]] = []
     for (subject, case), own in zip(pairs, ends, strict=True):
-        told = {replica.known.broker: next(digests) for replica in subject.replicas if replica.known.broker in own}
-        buckets = keys.differing({broker: each for broker, each in told.items() if each is not None}, own)
+        before = {replica.known.broker: next(digests) for replica in subject.replicas if replica.known.broker in own}
+        buckets = keys.differing({broker: each for broker, each in before.items() if each is not None}, own)
         if buckets:
             there = [replica for replica in subject.replicas if replica.known.broker in own]
             doubtful.append((case, there, frozenset(buckets[:MOST_BUCKETS])))
@@ -204,13 +211,13 @@ def _compare_values(doubtful: Sequence[tuple[Case, list[Replica], frozenset[int]
     wanted = [Keys(_plain(replica), buckets=buckets) for _, there, buckets in doubtful for replica in there]
     lasts = iter(run(pieces.last_values, wanted, _sizes(wanted)) if wanted else ())
     for case, there, _ in doubtful:
-        told = {replica.known.broker: next(lasts) for replica in there}
-        told = {broker: each for broker, each in told.items() if each is not None}
-        case.key_differences = list(keys.contradictions(case.logs, told))
+        before = {replica.known.broker: next(lasts) for replica in there}
+        before = {broker: each for broker, each in before.items() if each is not None}
+        case.key_differences = list(keys.contradictions(case.logs, before))
 
 
 def _plain(replica: Replica) -> tuple[pieces.Piece, ...]:
-    """Its pieces, without what only the first look at them needs."""
+    """Its pieces, without what only the first pass over them needs."""
     return tuple(replace(piece, acknowledged=(), checks_indexes=False) for piece in replica.pieces)
 
 

@@ -9,7 +9,7 @@ from struct import Struct
 
 from tidelog.audit.core import finding
 from tidelog.audit.core.finding import INDEX
-from tidelog.audit.core.scanning import Fault, NoBatch, Scanner
+from tidelog.audit.core.scanning import Fault, NotABatch, Scanner
 from tidelog.log import names
 from tidelog.wire.records import HEADER_BYTES, LENGTH_POSITION, PREFIX_BYTES
 
@@ -27,7 +27,7 @@ def read_segment(path: str, scanner: Scanner, *, is_last: bool = True, is_growin
         size = os.fstat(file).st_size
         position = _feed(file, path, size, scanner)
         if position < size and not (is_growing and is_last):
-            _told(file, path, position, size, scanner, is_last=is_last)
+            _report_rest(file, path, position, size, scanner, is_last=is_last)
     finally:
         os.close(file)
 
@@ -41,8 +41,8 @@ def _feed(file: int, path: str, size: int, scanner: Scanner) -> int:
             break
         try:
             used = scanner.feed(data, position)
-        except NoBatch as where:
-            _no_batch(data[where.used :], path, position + where.used, scanner)
+        except NotABatch as where:
+            _report_damage(data[where.used :], path, position + where.used, scanner)
             return size
         position += used
         length = int.from_bytes(data[used + LENGTH_POSITION : used + PREFIX_BYTES]) + PREFIX_BYTES
@@ -55,13 +55,13 @@ def _feed(file: int, path: str, size: int, scanner: Scanner) -> int:
     return position
 
 
-def _no_batch(rest: bytes, path: str, position: int, scanner: Scanner) -> None:
+def _report_damage(rest: bytes, path: str, position: int, scanner: Scanner) -> None:
     """Zeros are room that was made before it was needed."""
     if rest.strip(b"\0"):
         scanner.skip(f"{Path(path).name}: there is no batch at byte {position}")
 
 
-def _told(file: int, path: str, position: int, size: int, scanner: Scanner, *, is_last: bool) -> None:
+def _report_rest(file: int, path: str, position: int, size: int, scanner: Scanner, *, is_last: bool) -> None:
     rest = os.pread(file, min(size - position, STEP_BYTES), position)
     if len(rest) >= HEADER_BYTES and not rest.strip(b"\0"):
         return
@@ -83,7 +83,7 @@ def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
     except FileNotFoundError:
         return
     positions = places[0::3]
-    last, told = -1, 0
+    last, reported = -1, 0
     for number, (relative, position) in enumerate(_ENTRY.iter_unpack(content[: len(content) // 8 * 8])):
         if relative == 0 and position == 0 and number:
             return
@@ -96,7 +96,7 @@ def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
             yield Fault(
                 INDEX, offset, offset + 1, f"{path.name}: entry {number} names offset {offset} at byte {position}"
             )
-            told += 1
+            reported += 1
         last = relative
-        if told == MOST_INDEX_FAULTS:
+        if reported == MOST_INDEX_FAULTS:
             return

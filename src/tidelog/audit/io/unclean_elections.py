@@ -28,11 +28,11 @@ def unclean_elections(admin: Admin, brokers: Sequence[int], wanted: Collection[T
     by_name: defaultdict[str, list[_Event]] = defaultdict(list)
     for broker in brokers:
         for event in _events(admin, broker):
-            by_name[_name(event.fields)].append(event)
+            by_name[_partition_name(event.fields)].append(event)
     return [each for name in sorted(wanted) for each in _of_partition(name, sorted(by_name[str(name)]))]
 
 
-def _name(fields: dict[str, Any]) -> str:
+def _partition_name(fields: dict[str, Any]) -> str:
     """A controller tells topic and number, a replica its name."""
     return f"{fields['topic']}-{fields['partition']}" if "topic" in fields else str(fields.get("partition"))
 
@@ -41,15 +41,15 @@ def _events(admin: Admin, broker: int) -> Iterator[_Event]:
     since = 0
     while True:
         try:
-            told = admin.ask(BrokerReportRequest(since=since), broker, timeout_ms=ANSWER_MS, retries=False)
+            response = admin.ask(BrokerReportRequest(since=since), broker, timeout_ms=ANSWER_MS, retries=False)
         except ApiError:
             return
-        for each in told.events:
+        for each in response.events:
             if each.kind in (ELECTED, CUT):
                 yield _Event(each.wall_ms, broker, each.kind, json.loads(each.fields))
-        if not told.events:
+        if not response.events:
             return
-        since = told.events[-1].number + 1
+        since = response.events[-1].number + 1
 
 
 def _of_partition(name: TopicPartition, events: Sequence[_Event]) -> Iterator[Finding]:

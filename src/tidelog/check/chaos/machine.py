@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-NOWHERE = "02:00:00:00:00:01"
-SPACES = Path("/run/netns")
+UNUSED_MAC = "02:00:00:00:00:01"
+NETNS_FOLDER = Path("/run/netns")
 _SUBNETS = 200
 _CLONE_NEWNET = 0x40000000
 SIZE_MB = 256
@@ -26,7 +26,7 @@ _CHUNK = bytes(1 << 20)
 
 
 class NotAllowed(Exception):
-    """The machine does not let us; the message is what it said."""
+    """The machine does not let us; the message is its output."""
 
 
 def command(*words: str) -> str:
@@ -36,8 +36,8 @@ def command(*words: str) -> str:
     except OSError as error:
         raise NotAllowed(f"{words[0]}: {error.strerror}") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise NotAllowed(f"{words[0]}: {said[-1] if said else f'exit code {done.returncode}'}")
+        output = (done.stderr or done.stdout).strip().splitlines()
+        raise NotAllowed(f"{words[0]}: {output[-1] if output else f'exit code {done.returncode}'}")
     return done.stdout
 
 
@@ -75,9 +75,9 @@ class Network:
     def __exit__(self, *_: object) -> None:
         for broker in range(self._brokers):
             with suppress(NotAllowed):
-                command("ip", "netns", "delete", self._space(broker))  # its end of the cable goes with it
+                command("ip", "netns", "delete", self._namespace(broker))  # its end of the cable goes with it
             with suppress(NotAllowed):
-                command("ip", "link", "delete", self._space(broker))
+                command("ip", "link", "delete", self._namespace(broker))
         with suppress(NotAllowed):
             command("ip", "link", "delete", self._name)
 
@@ -85,41 +85,41 @@ class Network:
         return self._address(broker + 1)
 
     def prefix(self, broker: int) -> tuple[str, ...]:
-        return ("nsenter", f"--net={SPACES / self._space(broker)}", "--")
+        return ("nsenter", f"--net={NETNS_FOLDER / self._namespace(broker)}", "--")
 
     def enter(self, broker: int) -> None:
         """What this thread opens from now on is in the broker's namespace."""
         system = ctypes.CDLL(None, use_errno=True)  # os.setns is not in Python 3.11
-        with (SPACES / self._space(broker)).open() as space:
-            if system.setns(space.fileno(), _CLONE_NEWNET):
+        with (NETNS_FOLDER / self._namespace(broker)).open() as namespace:
+            if system.setns(namespace.fileno(), _CLONE_NEWNET):
                 raise NotAllowed(f"setns: {os.strerror(ctypes.get_errno())}")
 
     def cut(self, source: int, target: int) -> None:
         """Whatever `source` sends to `target` is lost from now on."""
-        where = (self.address(target), "lladdr", NOWHERE, "dev", "eth0", "nud", "permanent")
-        command("ip", "-n", self._space(source), "neigh", "replace", *where)
+        where = (self.address(target), "lladdr", UNUSED_MAC, "dev", "eth0", "nud", "permanent")
+        command("ip", "-n", self._namespace(source), "neigh", "replace", *where)
 
-    def mend(self, source: int, target: int) -> None:
+    def restore(self, source: int, target: int) -> None:
         with suppress(NotAllowed):  # it is mended already
-            command("ip", "-n", self._space(source), "neigh", "delete", self.address(target), "dev", "eth0")
+            command("ip", "-n", self._namespace(source), "neigh", "delete", self.address(target), "dev", "eth0")
 
     def unplug(self, broker: int) -> None:
-        command("ip", "link", "set", self._space(broker), "down")
+        command("ip", "link", "set", self._namespace(broker), "down")
 
     def plug(self, broker: int) -> None:
-        command("ip", "link", "set", self._space(broker), "up")
+        command("ip", "link", "set", self._namespace(broker), "up")
 
     def _add(self, broker: int) -> None:
         """A namespace, and a cable from the bridge into it; both have the same name."""
-        space = self._space(broker)
-        command("ip", "netns", "add", space)
-        command("ip", "link", "add", space, "type", "veth", "peer", "name", "eth0", "netns", space)
-        command("ip", "link", "set", space, "master", self._name, "up")
-        command("ip", "-n", space, "addr", "add", f"{self.address(broker)}/24", "dev", "eth0")
-        command("ip", "-n", space, "link", "set", "lo", "up")
-        command("ip", "-n", space, "link", "set", "eth0", "up")
+        namespace = self._namespace(broker)
+        command("ip", "netns", "add", namespace)
+        command("ip", "link", "add", namespace, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+        command("ip", "link", "set", namespace, "master", self._name, "up")
+        command("ip", "-n", namespace, "addr", "add", f"{self.address(broker)}/24", "dev", "eth0")
+        command("ip", "-n", namespace, "link", "set", "lo", "up")
+        command("ip", "-n", namespace, "link", "set", "eth0", "up")
 
-    def _space(self, broker: int) -> str:
+    def _namespace(self, broker: int) -> str:
         return f"{self._name}-{broker}"
 
     def _address(self, host: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from string import Template
 
-from tidelog.check.chaos.report import Happened, Report
+from tidelog.check.chaos.report import FaultRecord, Report
 from tidelog.check.chaos.schedule import KINDS as FAULTS
 from tidelog.check.history.verdict import KINDS
 
@@ -168,7 +168,7 @@ def _lanes(report: Report, scale: float) -> Iterator[str]:
             yield _bar(fault, broker, scale, len(report.timeline))
 
 
-def _bar(fault: Happened, broker: int, scale: float, seconds: int) -> str:
+def _bar(fault: FaultRecord, broker: int, scale: float, seconds: int) -> str:
     ended = seconds if fault.ended_s is None else fault.ended_s
     title = f"{fault.kind} of {', '.join(map(str, fault.brokers))}, {fault.begun_s:.1f} s to {ended:.1f} s"
     width = max(2.0, (ended - fault.begun_s) * scale)

@@ -35,7 +35,7 @@ _FRAME_BYTES = 100 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Late:
+class LateRequest:
     """A request that arrived after its sender had closed the connection; times of the monotonic clock. `answer` is the
     error code of the whole response, NONE where its API has none; None where nothing was answered."""
 
@@ -48,10 +48,10 @@ class Late:
 
 
 @dataclass(eq=False, slots=True)
-class Passage:
+class RelayedConnection:
     """One connection. `source` is known with the first request. The next bytes are held for `hold_s`, unless None;
-    `asked` are the requests that are complete with the held bytes, `unanswered` those that arrived late, by correlation
-    id."""
+    `held_requests` are those that are complete with the held bytes, `unanswered` those that arrived late, by
+    correlation id."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -63,9 +63,9 @@ class Passage:
     hold_s: float | None = None
     timer: asyncio.TimerHandle | None = None
     held: list[bytes] = field(default_factory=list)
-    asked: list[tuple[RequestHeader, float]] = field(default_factory=list)
-    given_up: bool = False
-    unanswered: dict[int, tuple[RequestHeader, Late]] = field(default_factory=dict)
+    held_requests: list[tuple[RequestHeader, float]] = field(default_factory=list)
+    sender_closed: bool = False
+    unanswered: dict[int, tuple[RequestHeader, LateRequest]] = field(default_factory=dict)
 
 
 class Relay:
@@ -76,20 +76,20 @@ class Relay:
         self.broker = broker
         self.host = host
         self.port = 0
-        self.late: list[Late] = []
+        self.late: list[LateRequest] = []
         self._enter = enter
         self._random = random.Random(seed)  # noqa: S311 (chance that can be repeated)
         self._buffers = Buffers()
-        self._passages: dict[Passage, None] = {}
+        self._connections: dict[RelayedConnection, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name=f"relay-{broker}", daemon=True)
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._over: asyncio.Event | None = None
+        self._stop: asyncio.Event | None = None
 
     def __repr__(self) -> str:
-        return f"Relay({self.host}:{self.port} to broker {self.broker}, {len(self._passages)} connections)"
+        return f"Relay({self.host}:{self.port} to broker {self.broker}, {len(self._connections)} connections)"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -99,8 +99,8 @@ class Relay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._over is not None
-        self._call(self._over.set)
+        assert self._stop is not None
+        self._call_threadsafe(self._stop.set)
         self._thread.join()
         if self._failure is not None:
             raise self._failure
@@ -108,17 +108,17 @@ class Relay:
     def hold(self, source: int, at_most_s: float) -> None:
         """What the broker `source` sends next on each of its open connections is held for this long, or for as little
         as half of it: connections get their bytes in another order than they were sent."""
-        self._call(self._hold, source, at_most_s)
+        self._call_threadsafe(self._hold, source, at_most_s)
 
-    def let_pass(self, source: int) -> None:
+    def stop_holding(self, source: int) -> None:
         """Hold nothing more. What is held already arrives when its time has come."""
-        self._call(self._let_pass, source)
+        self._call_threadsafe(self._stop_holding, source)
 
     def deliver(self) -> None:
         """Deliver now what is held."""
-        self._call(self._deliver)
+        self._call_threadsafe(self._deliver)
 
-    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+    def _call_threadsafe(self, function: Callable[..., None], *arguments: object) -> None:
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop is closed: it has ended
             self._loop.call_soon_threadsafe(function, *arguments)
@@ -136,123 +136,123 @@ class Relay:
             self._started.set()
 
     async def _serve(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         server = await asyncio.start_server(self._accept, self.host, 0)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
-        await self._over.wait()
+        await self._stop.wait()
         server.close()
-        for passage in self._passages:
-            passage.writer.transport.abort()
-            passage.inner_writer.transport.abort()
+        for connection in self._connections:
+            connection.writer.transport.abort()
+            connection.inner_writer.transport.abort()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert self._loop is not None
-        task = self._loop.create_task(self._carry(reader, writer))
+        task = self._loop.create_task(self._forward(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             inner = await asyncio.open_connection(BEHIND, self.port)
         except OSError:  # the broker does not run
             writer.transport.abort()
             return
         requests, answers = (FrameReader(_FRAME_BYTES, self._buffers) for _ in range(2))
-        passage = Passage(reader, writer, *inner, requests, answers)
-        self._passages[passage] = None
+        connection = RelayedConnection(reader, writer, *inner, requests, answers)
+        self._connections[connection] = None
         try:
-            await asyncio.gather(self._carry_requests(passage), self._carry_answers(passage))
+            await asyncio.gather(self._forward_requests(connection), self._forward_answers(connection))
         finally:
-            del self._passages[passage]
-            passage.writer.close()
-            passage.inner_writer.close()
+            del self._connections[connection]
+            connection.writer.close()
+            connection.inner_writer.close()
 
-    async def _carry_requests(self, passage: Passage) -> None:
-        while data := await _read(passage.reader):
-            self._note_requests(passage, data)
-            if passage.hold_s is None:
-                await _write(passage.inner_writer, data)
+    async def _forward_requests(self, connection: RelayedConnection) -> None:
+        while data := await _read(connection.reader):
+            self._record_requests(connection, data)
+            if connection.hold_s is None:
+                await _write(connection.inner_writer, data)
             else:
-                self._keep(passage, data)
-        passage.given_up = True
-        passage.writer.close()
-        if not passage.held:
-            passage.inner_writer.close()
+                self._hold_bytes(connection, data)
+        connection.sender_closed = True
+        connection.writer.close()
+        if not connection.held:
+            connection.inner_writer.close()
 
-    async def _carry_answers(self, passage: Passage) -> None:
-        while data := await _read(passage.inner_reader):
-            for frame in passage.answers.feed(data):
-                self._note_answer(passage, frame)
-            if not passage.given_up:
-                await _write(passage.writer, data)
-        passage.held.clear()  # the broker is gone: what was sent to it is lost
-        passage.inner_writer.close()
-        passage.writer.close()
+    async def _forward_answers(self, connection: RelayedConnection) -> None:
+        while data := await _read(connection.inner_reader):
+            for frame in connection.answers.feed(data):
+                self._record_answer(connection, frame)
+            if not connection.sender_closed:
+                await _write(connection.writer, data)
+        connection.held.clear()  # the broker is gone: what was sent to it is lost
+        connection.inner_writer.close()
+        connection.writer.close()
 
-    def _note_requests(self, passage: Passage, data: bytes) -> None:
-        for frame in passage.requests.feed(data):
+    def _record_requests(self, connection: RelayedConnection, data: bytes) -> None:
+        for frame in connection.requests.feed(data):
             header = decode_header(frame)
             named = _CLIENT_ID.fullmatch(header.client_id or "")
-            passage.source = int(named[1]) if named else None
-            if passage.hold_s is not None:
-                passage.asked.append((header, time.monotonic()))
+            connection.source = int(named[1]) if named else None
+            if connection.hold_s is not None:
+                connection.held_requests.append((header, time.monotonic()))
 
-    def _note_answer(self, passage: Passage, frame: memoryview) -> None:
-        header, late = passage.unanswered.pop(int.from_bytes(frame[:4]), (None, None))
+    def _record_answer(self, connection: RelayedConnection, frame: memoryview) -> None:
+        header, late = connection.unanswered.pop(int.from_bytes(frame[:4]), (None, None))
         if header is None or late is None:
             return
         with suppress(ProtocolViolation):
             _, response = decode_response(header.api_key, header.api_version, frame)
             late.answer = ErrorCode(getattr(response, "error_code", 0)).name
-        if not passage.unanswered:
-            passage.inner_writer.close()
+        if not connection.unanswered:
+            connection.inner_writer.close()
 
     def _hold(self, source: int, at_most_s: float) -> None:
-        for passage in self._passages:
-            if passage.source == source and passage.hold_s is None:
-                passage.hold_s = at_most_s * self._random.uniform(0.5, 1.0)
+        for connection in self._connections:
+            if connection.source == source and connection.hold_s is None:
+                connection.hold_s = at_most_s * self._random.uniform(0.5, 1.0)
 
-    def _let_pass(self, source: int) -> None:
-        for passage in self._passages:
-            if passage.source == source and not passage.held:
-                passage.hold_s = None
+    def _stop_holding(self, source: int) -> None:
+        for connection in self._connections:
+            if connection.source == source and not connection.held:
+                connection.hold_s = None
 
     def _deliver(self) -> None:
-        for passage in self._passages:
-            self._release(passage)
+        for connection in self._connections:
+            self._release(connection)
 
-    def _keep(self, passage: Passage, data: bytes) -> None:
-        if not passage.held:
+    def _hold_bytes(self, connection: RelayedConnection, data: bytes) -> None:
+        if not connection.held:
             assert self._loop is not None
-            assert passage.hold_s is not None
-            passage.timer = self._loop.call_later(passage.hold_s, self._release, passage)
-        passage.held.append(data)
+            assert connection.hold_s is not None
+            connection.timer = self._loop.call_later(connection.hold_s, self._release, connection)
+        connection.held.append(data)
 
-    def _release(self, passage: Passage) -> None:
+    def _release(self, connection: RelayedConnection) -> None:
         """The held bytes arrive. They are late if their sender has closed the connection; else this was a delay."""
-        held, passage.held = passage.held, []
-        asked, passage.asked = passage.asked, []
-        passage.hold_s = None
+        held, connection.held = connection.held, []
+        held_requests, connection.held_requests = connection.held_requests, []
+        connection.hold_s = None
         if not held:
             return
-        assert passage.timer is not None
-        passage.timer.cancel()
-        passage.inner_writer.write(b"".join(held))
-        if passage.given_up:
-            self._arrived(passage, asked)
+        assert connection.timer is not None
+        connection.timer.cancel()
+        connection.inner_writer.write(b"".join(held))
+        if connection.sender_closed:
+            self._record_late(connection, held_requests)
 
-    def _arrived(self, passage: Passage, asked: list[tuple[RequestHeader, float]]) -> None:
+    def _record_late(self, connection: RelayedConnection, held_requests: list[tuple[RequestHeader, float]]) -> None:
         assert self._loop is not None
-        for header, sent_at in asked:
+        for header, sent_at in held_requests:
             api = APIS[header.api_key].name if header.api_key in APIS else str(header.api_key)
-            late = Late(api, passage.source or 0, self.broker, sent_at, time.monotonic())
+            late = LateRequest(api, connection.source or 0, self.broker, sent_at, time.monotonic())
             self.late.append(late)
-            passage.unanswered[header.correlation_id] = header, late
-        if passage.unanswered:
-            self._loop.call_later(LINGER_S, passage.inner_writer.close)
+            connection.unanswered[header.correlation_id] = header, late
+        if connection.unanswered:
+            self._loop.call_later(LINGER_S, connection.inner_writer.close)
         else:
-            passage.inner_writer.close()
+            connection.inner_writer.close()
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:

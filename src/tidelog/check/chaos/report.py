@@ -15,7 +15,7 @@ NS_PER_MS = 1_000_000
 
 
 @dataclass(slots=True)
-class Happened:
+class FaultRecord:
     """A fault; times in seconds since the history began."""
 
     kind: str
@@ -25,7 +25,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateArrival:
     """A request that arrived after its sender had closed the connection; times in seconds since the history began.
     `answer` is an error code, None where nothing was answered."""
 
@@ -57,8 +57,8 @@ class Report:
     brokers: int
     seconds: float
     skipped: dict[str, str]
-    faults: list[Happened] = field(default_factory=list)
-    late: list[Late] = field(default_factory=list)
+    faults: list[FaultRecord] = field(default_factory=list)
+    late: list[LateArrival] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     healed_s: float = 0.0
     verdict: Verdict | None = None

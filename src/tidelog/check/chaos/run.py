@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tidelog.check import replicas
 from tidelog.check.chaos import faults, schedule
-from tidelog.check.chaos.arena import LATE_S, Arena
-from tidelog.check.chaos.report import Happened, Late, Report, longest_silence, timeline
-from tidelog.check.chaos.schedule import Planned, Round
+from tidelog.check.chaos.cluster import LATE_S, ChaosCluster
+from tidelog.check.chaos.report import FaultRecord, LateArrival, Report, longest_silence, timeline
+from tidelog.check.chaos.schedule import FaultRound, PlannedFault
 from tidelog.check.history.text import parse
 from tidelog.check.history.verdict import verify
-from tidelog.check.workload import ground
+from tidelog.check.workload import target
 from tidelog.check.workload.workload import Plan, Workload
 from tidelog.errors import ApiError
 from tidelog.shell.supervisor import NotReady
@@ -23,8 +23,8 @@ CALM_S = 2.0
 """Before the first fault."""
 
 RECOVERY_S, ANSWERED_WITHIN_S = 10.0, 60.0
-"""After the last cure the workload goes on for so long, and up to the second until it gets an answer: a machine that
-stands still for a while is no fault of the cluster."""
+"""How long the workload runs after the last fault is healed, and how long it waits at most for an answer: a machine
+that stalls for a while is not the cluster's fault."""
 
 
 class Files(NamedTuple):
@@ -51,16 +51,16 @@ def run(
     kinds: Collection[str],
     transactions: bool = True,
     late_s: float = LATE_S,
-    tell: Callable[[str], None],
+    report_line: Callable[[str], None],
 ) -> Report:
     """NotReady where the cluster does not come up at all."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    with Arena(files.data, files.folder, brokers, seed=seed, late_s=late_s) as arena:
-        for kind, reason in sorted(arena.skipped.items()):
+    with ChaosCluster(files.data, files.folder, brokers, seed=seed, late_s=late_s) as cluster:
+        for kind, reason in sorted(cluster.skipped.items()):
             if kind in kinds:
-                tell(f"fault {kind} is skipped: {reason}")
-        report = Report(seed=seed, brokers=brokers, seconds=seconds, skipped=arena.skipped)
-        place = ground.prepare(arena.supervisor.bootstrap, topics=2, partitions=3)
+                report_line(f"fault {kind} is skipped: {reason}")
+        report = Report(seed=seed, brokers=brokers, seconds=seconds, skipped=cluster.skipped)
+        place = target.create_topics(cluster.supervisor.bootstrap, topics=2, partitions=3)
         plan = Plan(
             seconds=seconds,
             rate=rate,
@@ -72,23 +72,25 @@ def run(
         workload = Workload(place, plan, files.history)
         workload.start()
         began = time.monotonic() - workload.recorder.seconds
-        runner = _Runner(arena, workload, report, tell)
-        runner.disturb(seconds, [kind for kind in schedule.KINDS if kind in kinds and kind not in arena.skipped])
+        runner = _Runner(cluster, workload, report, report_line)
+        runner.inject_faults(
+            seconds, [kind for kind in schedule.KINDS if kind in kinds and kind not in cluster.skipped]
+        )
         runner.heal()
-        workload.finish(tell)
-        arena.look()
-        report.late = _late(arena, began)
+        workload.finish(report_line)
+        cluster.restart_ended()
+        report.late = _late(cluster, began)
         _judge(report, files)
-        report.problems += _replicas(arena, files, tell)
+        report.problems += _replicas(cluster, files, report_line)
         if not report.is_good:
-            arena.keep_disks(files.folder)
-    report.problems += arena.ends
+            cluster.keep_disks(files.folder)
+    report.problems += cluster.unexpected_ends
     return report
 
 
-def _late(arena: Arena, began: float) -> list[Late]:
+def _late(cluster: ChaosCluster, began: float) -> list[LateArrival]:
     return [
-        Late(
+        LateArrival(
             each.api,
             each.source,
             each.target,
@@ -96,7 +98,7 @@ def _late(arena: Arena, began: float) -> list[Late]:
             round(each.arrived_at - began, 2),
             each.answer,
         )
-        for each in arena.late
+        for each in cluster.late
     ]
 
 
@@ -108,58 +110,60 @@ def _judge(report: Report, files: Files) -> None:
     report.longest_silence_s = longest_silence(history, report.healed_s)
 
 
-def _replicas(arena: Arena, files: Files, tell: Callable[[str], None]) -> list[str]:
+def _replicas(cluster: ChaosCluster, files: Files, report_line: Callable[[str], None]) -> list[str]:
     """What is wrong with the replicas themselves, whether a client saw it or not."""
     try:
-        found = replicas.audit(arena.supervisor.bootstrap, files.history)
+        found = replicas.audit(cluster.supervisor.bootstrap, files.history)
     except ApiError as error:
         return [f"the replicas could not be audited: {error}"]
-    tell(f"audited the replicas of {len(found.partitions)} partitions, {found.bytes} bytes")
+    report_line(f"audited the replicas of {len(found.partitions)} partitions, {found.bytes} bytes")
     return list(replicas.problems(found))
 
 
 class _Runner:
-    def __init__(self, arena: Arena, workload: Workload, report: Report, tell: Callable[[str], None]) -> None:
-        self._arena = arena
+    def __init__(
+        self, cluster: ChaosCluster, workload: Workload, report: Report, report_line: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
         self._workload = workload
         self._report = report
-        self._tell = tell
+        self._report_line = report_line
 
-    def disturb(self, seconds: float, kinds: Collection[str]) -> None:
+    def inject_faults(self, seconds: float, kinds: Collection[str]) -> None:
         """Round after round until the time is over; what was begun is cured."""
         until = time.monotonic() + seconds
         self._wait(CALM_S)
-        for each in schedule.rounds(self._report.seed, self._arena.brokers, list(kinds)):
+        for each in schedule.rounds(self._report.seed, self._cluster.brokers, list(kinds)):
             if time.monotonic() >= until:
                 return
             self._round(each, until)
         self._wait(until - time.monotonic())
 
-    def _round(self, each: Round, until: float) -> None:
-        begun: list[tuple[Planned, Happened]] = []
+    def _round(self, each: FaultRound, until: float) -> None:
+        started: list[tuple[PlannedFault, FaultRecord]] = []
         try:
             for planned in each.faults:
-                begun.append((planned, self._happened(planned)))
-                faults.begin(self._arena, planned)
+                started.append((planned, self._record_fault(planned)))
+                faults.begin(self._cluster, planned)
             self._wait(min(each.lasts_s, until - time.monotonic()))
         finally:
-            for planned, happened in begun:
-                faults.cure(self._arena, planned)
-                happened.ended_s = round(self._workload.recorder.seconds, 2)
+            for planned, record in started:
+                faults.heal(self._cluster, planned)
+                record.ended_s = round(self._workload.recorder.seconds, 2)
         self._wait(min(each.rests_s, until - time.monotonic()))
 
-    def _happened(self, planned: Planned) -> Happened:
-        happened = Happened(planned.kind, planned.brokers, round(self._workload.recorder.seconds, 2))
-        self._report.faults.append(happened)
-        self._tell(f"{planned.kind} of broker {', '.join(map(str, planned.brokers))}")
-        return happened
+    def _record_fault(self, planned: PlannedFault) -> FaultRecord:
+        record = FaultRecord(planned.kind, planned.brokers, round(self._workload.recorder.seconds, 2))
+        self._report.faults.append(record)
+        self._report_line(f"{planned.kind} of broker {', '.join(map(str, planned.brokers))}")
+        return record
 
     def heal(self) -> None:
         """Everything runs and knows each other again, and nothing is held; then calls must get answers."""
-        self._tell("healing")
-        self._arena.deliver()
+        self._report_line("healing")
+        self._cluster.deliver()
         try:
-            self._arena.supervisor.wait_ready()
+            self._cluster.supervisor.wait_ready()
         except NotReady as reason:
             self._report.problems.append(f"the cluster did not come back: {reason}")
         self._report.healed_s = round(self._workload.recorder.seconds, 2)
@@ -169,7 +173,7 @@ class _Runner:
         while self._workload.recorder.acknowledged == before:
             if time.monotonic() >= until:
                 self._report.problems.append(
-                    f"no send was acknowledged within {ANSWERED_WITHIN_S:g} s after the last cure"
+                    f"no send was acknowledged within {ANSWERED_WITHIN_S:g} s after the last fault was healed"
                 )
                 return
             self._wait(TICK_S)
@@ -178,5 +182,5 @@ class _Runner:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._workload.tick()
-            self._arena.look()
+            self._cluster.restart_ended()
             time.sleep(max(0.0, min(TICK_S, until - time.monotonic())))

@@ -32,7 +32,7 @@ LASTS_S = (2.0, 10.0)
 RESTS_S = (1.0, 5.0)
 
 
-class Planned(NamedTuple):
+class PlannedFault(NamedTuple):
     """`brokers` are those it is done to; for the cuts and `late` the first is the one that does not reach the
     second."""
 
@@ -40,27 +40,27 @@ class Planned(NamedTuple):
     brokers: tuple[int, ...]
 
 
-class Round(NamedTuple):
-    faults: Sequence[Planned]
+class FaultRound(NamedTuple):
+    faults: Sequence[PlannedFault]
     lasts_s: float
     rests_s: float
 
 
-def rounds(seed: int, brokers: int, kinds: Sequence[str]) -> Iterator[Round]:
+def rounds(seed: int, brokers: int, kinds: Sequence[str]) -> Iterator[FaultRound]:
     """Without end. No broker has two faults at the same time, and one disk at most is full."""
     chance = random.Random(seed)  # noqa: S311 (chance that can be repeated)
     usable = [kind for kind in KINDS if kind in kinds and (kind not in _OF_TWO | {ISOLATE} or brokers > 1)]
     while usable:
         free = list(range(brokers))
         chance.shuffle(free)
-        faults: list[Planned] = []
+        faults: list[PlannedFault] = []
         for kind in _subset(chance, usable):
             count = brokers if kind == KILL_ALL else 2 if kind in _OF_TWO else 1
             if count <= len(free):
-                faults.append(Planned(kind, tuple(free[:count])))
+                faults.append(PlannedFault(kind, tuple(free[:count])))
                 free = free[count:]
         if faults:
-            yield Round(faults, chance.uniform(*LASTS_S), chance.uniform(*RESTS_S))
+            yield FaultRound(faults, chance.uniform(*LASTS_S), chance.uniform(*RESTS_S))
 
 
 def _subset(chance: random.Random, kinds: Sequence[str]) -> list[str]:

@@ -114,29 +114,29 @@ class Versions:
 
     def __init__(self, facts: Facts, key: int) -> None:
         self.key = key
-        self.at: defaultdict[int, dict[Value, int]] = defaultdict(dict)
-        """offset → value → the line that first told so."""
-        self.places: defaultdict[Value, list[int]] = defaultdict(list)
+        self.values_at: defaultdict[int, dict[Value, int]] = defaultdict(dict)
+        """offset → value → the first line that reports it."""
+        self.offsets_of: defaultdict[Value, list[int]] = defaultdict(list)
         """value → its offsets, ascending."""
         for value, write in facts.writes[key].items():
             if write.offset is not None and write.fate == OK:
-                self._learn(write.offset, value, write.call.line)
+                self._add(write.offset, value, write.call.line)
         for value, reads in facts.reads[key].items():
             for read in reads:
-                self._learn(read.offset, value, read.call.line)
-        self.offsets = sorted(self.at)
+                self._add(read.offset, value, read.call.line)
+        self.offsets = sorted(self.values_at)
         self.index = {offset: index for index, offset in enumerate(self.offsets)}
         for offset in self.offsets:
-            for value in self.at[offset]:
-                self.places[value].append(offset)
+            for value in self.values_at[offset]:
+                self.offsets_of[value].append(offset)
 
     def __repr__(self) -> str:
         return f"<Versions of key {self.key}: {len(self.offsets)} offsets>"
 
     def value_at(self, offset: int) -> Value:
-        """The value there, the first that was told where there are several."""
-        return min(self.at[offset].items(), key=lambda told: told[1])[0]
+        """The value at an offset; the first reported one where there are several."""
+        return min(self.values_at[offset].items(), key=lambda item: item[1])[0]
 
-    def _learn(self, offset: int, value: Value, line: int) -> None:
-        told = self.at[offset]
-        told[value] = min(line, told.get(value, line))
+    def _add(self, offset: int, value: Value, line: int) -> None:
+        lines = self.values_at[offset]
+        lines[value] = min(line, lines.get(value, line))

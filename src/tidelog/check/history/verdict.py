@@ -51,7 +51,7 @@ KINDS: Mapping[str, Kind] = {
     f"{order.POLL_SKIP}-{order.SUBSCRIBED}": Kind("a group's member began behind what it had read", is_allowed=True),
     f"{order.POLL_NONMONOTONIC}-{order.SUBSCRIBED}": Kind("a group's member read again", is_allowed=True),
 }
-"""In the order in which they are told. Allowed: Kafka isolates no writes, and a group begins at what was committed."""
+"""In the order of a report. Allowed: Kafka does not isolate writes, and a group begins at its committed offsets."""
 
 FAMILIES: Sequence[Callable[[Facts], Iterable[Anomaly]]] = (
     lost_records.find_unread_records,
@@ -141,29 +141,29 @@ def _lags(facts: Facts) -> Iterator[float]:
     acknowledged when the poll began. A lower bound: what nobody acknowledged is not counted."""
     acknowledged = {key: _acknowledged(facts, key) for key in facts.versions}
     for process_calls in facts.by_process().values():
-        places: dict[int, int] = {}
+        positions: dict[int, int] = {}
         for call in process_calls:
             if call.invoke.f in (ASSIGN, SUBSCRIBE, CRASH):
-                places = {}
+                positions = {}
             if call.invoke.f != POLL or call.outcome != OK:
                 continue
             for poll in call.polls:
-                places.update({key: records[-1][0] for key, records in poll.records.items() if records})
-            for key, offset in places.items():
-                offsets, moments = acknowledged[key]
+                positions.update({key: records[-1][0] for key, records in poll.records.items() if records})
+            for key, offset in positions.items():
+                offsets, times = acknowledged[key]
                 after = bisect_right(offsets, offset)
-                told = moments[after] if after < len(offsets) else call.invoke.t_ns
-                yield max(0, call.invoke.t_ns - told) / NS_PER_MS
+                acknowledged_at = times[after] if after < len(offsets) else call.invoke.t_ns
+                yield max(0, call.invoke.t_ns - acknowledged_at) / NS_PER_MS
 
 
 def _acknowledged(facts: Facts, key: int) -> tuple[list[int], list[int]]:
     """Offsets, ascending, and from when on each was known to be acknowledged."""
-    told = sorted(
+    acknowledged_at = sorted(
         (write.offset, write.call.end.t_ns)
         for write in facts.writes[key].values()
         if write.fate == OK and write.offset is not None and write.call.end is not None
     )
-    return [offset for offset, _ in told], [moment for _, moment in told]
+    return [offset for offset, _ in acknowledged_at], [moment for _, moment in acknowledged_at]
 
 
 def _read_again(facts: Facts) -> int:

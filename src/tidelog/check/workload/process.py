@@ -20,8 +20,8 @@ from tidelog.check.history.operation import (
     Send,
     Value,
 )
-from tidelog.check.workload.ground import Ground
-from tidelog.check.workload.recorder import Knowledge, Recorder
+from tidelog.check.workload.recorder import Recorder, SharedState
+from tidelog.check.workload.target import WorkloadTarget
 from tidelog.client.results import NO_OFFSET, Assigned, CommittedOffset, ConsumerRecord, Delivery, Event, Lost, Revoked
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transactions import TransactionalProducer
@@ -52,34 +52,34 @@ REFUSED = frozenset(
 
 
 class Process:
-    """`is_retired` once a call got no clear answer: nothing more may be asked of it then."""
+    """`is_retired` once a call got no clear answer: it must not be used any more."""
 
     def __init__(
         self,
-        ground: Ground,
+        target: WorkloadTarget,
         recorder: Recorder,
-        knowledge: Knowledge,
+        shared: SharedState,
         *,
         subscribes: bool,
         delivery_ms: int = DELIVERIES_MS[-1],
         transactional_id: str | None = None,
     ) -> None:
         """With a transactional id, whoever had it is fenced; ApiError where nobody answers."""
-        self.number = knowledge.new_process()
+        self.number = shared.new_process()
         self.is_retired = False
         self._subscribes = subscribes
         self._delivery_ms = delivery_ms
-        self._ground = ground
+        self._target = target
         self._recorder = recorder
-        self._knowledge = knowledge
+        self._shared = shared
         self._rebalanced: set[int] = set()
         self._assigned: list[int] = []
         self._to_commit: dict[int, int] = {}
         self.producer = self._new_producer(transactional_id)
         self.consumer = Consumer(
-            ground.bootstrap,
-            ground.group if subscribes else None,
-            on_event=self._happened,
+            target.bootstrap,
+            target.group if subscribes else None,
+            on_event=self._on_event,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation_level=ISOLATION,
@@ -94,7 +94,7 @@ class Process:
         return f"Process({self.number}, reads {self._assigned or 'nothing'})"
 
     def _new_producer(self, transactional_id: str | None) -> Producer:
-        bootstrap = self._ground.bootstrap
+        bootstrap = self._target.bootstrap
         options: dict[str, Any] = {
             "delivery_timeout_ms": self._delivery_ms,
             "request_timeout_ms": min(REQUEST_MS, self._delivery_ms),
@@ -116,28 +116,28 @@ class Process:
     # Writing.
 
     def send(self, keys: Sequence[int]) -> None:
-        """A new value to each of these keys, all on their way at once; waits until the fate of all is told."""
-        asked = self._new_values(keys)
-        self.begin(SEND, asked)
-        moves, deliveries = self._deliver(asked)
-        self._learn(moves)
+        """A new value to each of these keys, all on their way at once; waits until the fate of each is known."""
+        sends = self._new_values(keys)
+        self.begin(SEND, sends)
+        moves, deliveries = self._deliver(sends)
+        self._note_acknowledged(moves)
         self.end(_outcome(deliveries), SEND, moves)
 
     def transact(self, keys: Sequence[int], *, polls: bool, aborts: bool) -> None:
         """A transaction that sends, and polls before it if it is to. A commit without an answer leaves it open what
-        became of it; where none was ever asked for, it has failed for certain."""
+        became of it; where none was ever requested, it has failed for certain."""
         assert isinstance(self.producer, TransactionalProducer)
-        asked = self._new_values(keys)
+        sends = self._new_values(keys)
         before: list[Move] = [Poll({}), Commit({})] if polls else []
-        self.begin(TXN, [*before, *asked])
-        moves: list[Send] = list(asked)
+        self.begin(TXN, [*before, *sends])
+        moves: list[Send] = list(sends)
         outcome = FAIL
         try:
             self.producer.begin()
             if polls:
                 before[0] = Poll(self._read(POLL_S))
-                before[1] = Commit(self._join_positions(self.producer))
-            moves, deliveries = self._deliver(asked)
+                before[1] = Commit(self._add_offsets_to_transaction(self.producer))
+            moves, deliveries = self._deliver(sends)
             if aborts or _outcome(deliveries) != OK:
                 self.producer.abort()
             else:
@@ -147,21 +147,21 @@ class Process:
         except ApiError:
             self._abort_after(outcome, self.producer)
         if outcome == OK:
-            self._learn(moves)
+            self._note_acknowledged(moves)
         self.end(outcome, TXN, [*before, *moves])
 
-    def _join_positions(self, producer: TransactionalProducer) -> dict[int, int]:
+    def _add_offsets_to_transaction(self, producer: TransactionalProducer) -> dict[int, int]:
         """Make the group's positions part of the transaction, where there is a group; ApiError where it refuses."""
-        offsets = self._take_positions() if self._subscribes else {}
-        places: dict[tuple[str, int], int | CommittedOffset] = {
-            self._ground.partitions[key]: offset for key, offset in offsets.items()
+        offsets = self._take_offsets_to_commit() if self._subscribes else {}
+        partitions: dict[tuple[str, int], int | CommittedOffset] = {
+            self._target.partitions[key]: offset for key, offset in offsets.items()
         }
-        if places:
-            producer.send_offsets(places, self.consumer)
+        if partitions:
+            producer.send_offsets(partitions, self.consumer)
         return offsets
 
     def _abort_after(self, outcome: str, producer: TransactionalProducer) -> None:
-        """Nobody who asked for a commit may ask for its opposite."""
+        """After a commit was requested no abort may be."""
         try:
             if outcome == FAIL:
                 producer.abort()
@@ -169,42 +169,42 @@ class Process:
             self.is_retired = True
 
     def _new_values(self, keys: Sequence[int]) -> list[Send]:
-        return [Send(key, None, self._knowledge.new_value(key)) for key in keys]
+        return [Send(key, None, self._shared.new_value(key)) for key in keys]
 
-    def _deliver(self, asked: Sequence[Send]) -> tuple[list[Send], list[Delivery | None]]:
-        """The sends with their offsets, and what was told of each; None where nothing was."""
-        told: dict[int, Delivery] = {}
+    def _deliver(self, sends: Sequence[Send]) -> tuple[list[Send], list[Delivery | None]]:
+        """The sends with their offsets, and the delivery of each; None where there was none."""
+        by_ticket: dict[int, Delivery] = {}
         tickets: list[int] = []
         try:
-            for move in asked:
-                topic, partition = self._ground.partitions[move.key]
+            for move in sends:
+                topic, partition = self._target.partitions[move.key]
                 tickets.append(self.producer.send(topic, str(move.value).encode(), partition=partition))
-            told = {delivery.ticket: delivery for delivery in self.producer.flush(self._delivery_ms / 1000 + 1)}
+            by_ticket = {delivery.ticket: delivery for delivery in self.producer.flush(self._delivery_ms / 1000 + 1)}
         except ApiError:
-            tickets += [-1] * (len(asked) - len(tickets))
-        deliveries = [told.get(ticket) for ticket in tickets]
-        moves = [move._replace(offset=_offset(each)) for move, each in zip(asked, deliveries, strict=True)]
+            tickets += [-1] * (len(sends) - len(tickets))
+        deliveries = [by_ticket.get(ticket) for ticket in tickets]
+        moves = [move._replace(offset=_offset(each)) for move, each in zip(sends, deliveries, strict=True)]
         return moves, deliveries
 
-    def _learn(self, moves: Sequence[Send]) -> None:
+    def _note_acknowledged(self, moves: Sequence[Send]) -> None:
         for move in moves:
             if move.offset is not None:
-                self._knowledge.acknowledged(move.key, move.offset)
+                self._shared.acknowledged(move.key, move.offset)
 
     # Reading.
 
     def assign(self, starts: Mapping[int, int]) -> None:
         """Read these keys; one that was not read before from its offset on."""
         self.begin(ASSIGN, sorted(starts))
-        places = self._ground.partitions
-        self.consumer.assign([places[key] for key in starts])
+        partitions = self._target.partitions
+        self.consumer.assign([partitions[key] for key in starts])
         for key in set(starts) - set(self._assigned):
-            self.consumer.seek(places[key], starts[key])
+            self.consumer.seek(partitions[key], starts[key])
         self._assigned = sorted(starts)
         self.end(OK, ASSIGN, self._assigned)
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        keys = self._ground.keys_of(topics)
+        keys = self._target.keys_of(topics)
         self.begin(SUBSCRIBE, keys)
         self.consumer.subscribe(topics)
         self._assigned = keys
@@ -225,32 +225,32 @@ class Process:
         found = self._by_key(self.consumer.poll(timeout_s))
         for key, placed in found.items():
             self._to_commit[key] = placed[-1][0] + 1
-            self._knowledge.read(key, placed[-1][0])
+            self._shared.read(key, placed[-1][0])
         return found
 
     def commit(self) -> None:
         """Commit for the group what was read since the last time."""
-        offsets = self._take_positions()
+        offsets = self._take_offsets_to_commit()
         if not offsets:
             return
         self.begin(COMMIT, offsets)
         try:
-            self.consumer.commit({self._ground.partitions[key]: offset for key, offset in offsets.items()})
+            self.consumer.commit({self._target.partitions[key]: offset for key, offset in offsets.items()})
         except ApiError:
             self.end(INFO, COMMIT, offsets)
         else:
             self.end(OK, COMMIT, offsets)
 
-    def _take_positions(self) -> dict[int, int]:
+    def _take_offsets_to_commit(self) -> dict[int, int]:
         """What was read since the last time, of partitions that are still owned."""
         offsets, self._to_commit = self._to_commit, {}
-        owned = {self._ground.key_of(*partition) for partition in self.consumer.assignment}
+        owned = {self._target.key_of(*partition) for partition in self.consumer.assignment}
         return {key: offset for key, offset in offsets.items() if key in owned}
 
     # The end.
 
     def crash(self) -> None:
-        """As if it were killed: nobody is told."""
+        """As if it were killed: no broker is notified."""
         self.begin(CRASH, None)
         self.abandon()
         self.end(OK, CRASH, None)
@@ -268,13 +268,13 @@ class Process:
     def _by_key(self, records: Sequence[ConsumerRecord]) -> dict[int, list[tuple[int, Value]]]:
         found: dict[int, list[tuple[int, Value]]] = {}
         for record in records:
-            key = self._ground.key_of(record.topic, record.partition)
+            key = self._target.key_of(record.topic, record.partition)
             found.setdefault(key, []).append((record.offset, _value(record.value)))
         return found
 
-    def _happened(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, Assigned | Revoked | Lost):
-            keys = {self._ground.key_of(*partition) for partition in event.partitions}
+            keys = {self._target.key_of(*partition) for partition in event.partitions}
             self._rebalanced |= keys
             for key in keys:
                 self._to_commit.pop(key, None)
@@ -295,6 +295,6 @@ def _outcome(deliveries: Sequence[Delivery | None]) -> str:
 
 
 def _value(raw: bytes | None) -> Value:
-    """What a workload writes is a number; anything else is told as it is."""
+    """What a workload writes is a number; anything else is recorded as it is."""
     text = (raw or b"").decode("utf-8", "backslashreplace")
     return int(text) if text.isdecimal() else text

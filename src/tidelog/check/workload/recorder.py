@@ -62,7 +62,7 @@ class Recorder:
         return self.outcomes[SEND, OK] + self.outcomes[TXN, OK]
 
 
-class Knowledge:
+class SharedState:
     """Safe for many threads."""
 
     def __init__(self, keys: int) -> None:
@@ -73,7 +73,7 @@ class Knowledge:
         self._read = [-1] * keys
 
     def __repr__(self) -> str:
-        return f"Knowledge(acknowledged {self._acknowledged}, read {self._read})"
+        return f"SharedState(acknowledged {self._acknowledged}, read {self._read})"
 
     def new_process(self) -> int:
         with self._lock:

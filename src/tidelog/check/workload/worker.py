@@ -4,17 +4,17 @@ import random
 import time
 from threading import Event, Thread
 
-from tidelog.check.workload.ground import Ground
 from tidelog.check.workload.process import DELIVERIES_MS, Process
-from tidelog.check.workload.recorder import Knowledge, Recorder
+from tidelog.check.workload.recorder import Recorder, SharedState
+from tidelog.check.workload.target import WorkloadTarget
 from tidelog.errors import ApiError
 
-MOST_SENDS = 4
-REASSIGNS = 1 / 64
-ABORTS = 0.1
-TAKES_UNREAD = 1 / 3
-FROM_BEGINNING = 1 / 16
-BACK = 20
+MAX_SENDS = 4
+REASSIGN_SHARE = 1 / 64
+ABORT_SHARE = 0.1
+UNREAD_SHARE = 1 / 3
+FROM_BEGINNING_SHARE = 1 / 16
+MAX_REWIND = 20
 """So many records before the known end a newly assigned partition is read from, at most."""
 
 
@@ -25,9 +25,9 @@ class Worker:
 
     def __init__(
         self,
-        ground: Ground,
+        target: WorkloadTarget,
         recorder: Recorder,
-        knowledge: Knowledge,
+        shared: SharedState,
         *,
         seed: int,
         subscribes: bool,
@@ -35,9 +35,9 @@ class Worker:
         per_second: float,
     ) -> None:
         self.failure: BaseException | None = None
-        self._ground = ground
+        self._target = target
         self._recorder = recorder
-        self._knowledge = knowledge
+        self._shared = shared
         self._random = random.Random(seed)  # noqa: S311 (chance that can be repeated)
         self._subscribes = subscribes
         self._transactional_id = transactional_id
@@ -53,7 +53,7 @@ class Worker:
         """Its process crashes before the next call."""
         self._crash.set()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         self._stop.set()
 
     def join(self) -> None:
@@ -62,27 +62,27 @@ class Worker:
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                process = self._begin()
+                process = self._start_process()
                 if process is not None:
-                    self._live(process)
+                    self._run_process(process)
                     process.leave()
         except BaseException as error:
             self.failure = error
 
-    def _live(self, process: Process) -> None:
+    def _run_process(self, process: Process) -> None:
         """Until it is retired, or nothing more is to be done."""
         due = time.monotonic()
         while not process.is_retired and not self._stop.wait(max(0.0, due - time.monotonic())):
             due = max(due + self._period_s, time.monotonic() - 1)  # at most a second is made up for
-            self._act(process)
+            self._do_call(process)
 
-    def _begin(self) -> Process | None:
+    def _start_process(self) -> Process | None:
         """None where nobody answers a process that wants to take over the transactional id."""
         try:
             process = Process(
-                self._ground,
+                self._target,
                 self._recorder,
-                self._knowledge,
+                self._shared,
                 subscribes=self._subscribes,
                 delivery_ms=self._random.choice(DELIVERIES_MS),
                 transactional_id=self._transactional_id,
@@ -90,15 +90,15 @@ class Worker:
         except ApiError:
             self._stop.wait(self._period_s)
             return None
-        self._choose(process)
+        self._choose_partitions(process)
         return process
 
-    def _act(self, process: Process) -> None:
+    def _do_call(self, process: Process) -> None:
         if self._crash.is_set():
             self._crash.clear()
             process.crash()
-        elif self._random.random() < REASSIGNS:
-            self._choose(process)
+        elif self._random.random() < REASSIGN_SHARE:
+            self._choose_partitions(process)
         elif self._random.random() < 0.5:
             self._write(process)
         else:
@@ -107,26 +107,26 @@ class Worker:
                 process.commit()
 
     def _write(self, process: Process) -> None:
-        number = self._random.randint(1, MOST_SENDS)
-        keys = [self._random.randrange(len(self._ground.partitions)) for _ in range(number)]
+        number = self._random.randint(1, MAX_SENDS)
+        keys = [self._random.randrange(len(self._target.partitions)) for _ in range(number)]
         if self._transactional_id is None:
             process.send(keys)
         else:
-            polls, aborts = self._random.random() < 0.5, self._random.random() < ABORTS
+            polls, aborts = self._random.random() < 0.5, self._random.random() < ABORT_SHARE
             process.transact(keys, polls=polls, aborts=aborts)
 
-    def _choose(self, process: Process) -> None:
+    def _choose_partitions(self, process: Process) -> None:
         """What to read from now on."""
         if self._subscribes:
-            topics = self._ground.topics
+            topics = self._target.topics
             process.subscribe(self._random.sample(topics, self._random.randint(1, len(topics))))
             return
-        everything = range(len(self._ground.partitions))
+        everything = range(len(self._target.partitions))
         keys = set(self._random.sample(everything, self._random.randint(1, len(everything))))
-        if self._random.random() < TAKES_UNREAD:
-            keys.update(self._knowledge.unread)
-        ends = self._knowledge.ends
+        if self._random.random() < UNREAD_SHARE:
+            keys.update(self._shared.unread)
+        ends = self._shared.ends
         process.assign({key: self._start(ends[key]) for key in sorted(keys)})
 
     def _start(self, end: int) -> int:
-        return 0 if self._random.random() < FROM_BEGINNING else max(0, end - self._random.randint(0, BACK))
+        return 0 if self._random.random() < FROM_BEGINNING_SHARE else max(0, end - self._random.randint(0, MAX_REWIND))

@@ -13,9 +13,9 @@ from threading import Thread
 from typing import Any
 
 from tidelog.check.history.operation import COMMITTED, DEBUG, INFO, OK, SCAN_BEGINS, SCAN_ENDS, Header
-from tidelog.check.workload.ground import Ground
 from tidelog.check.workload.process import Process
-from tidelog.check.workload.recorder import Knowledge, Recorder
+from tidelog.check.workload.recorder import Recorder, SharedState
+from tidelog.check.workload.target import WorkloadTarget
 from tidelog.check.workload.worker import Worker
 from tidelog.client.results import CommittedOffset
 from tidelog.errors import ApiError
@@ -47,23 +47,23 @@ class Plan:
 class Workload:
     """`start`, then `tick` now and then, `finish` at last."""
 
-    def __init__(self, ground: Ground, plan: Plan, file: Path) -> None:
-        self.ground = ground
+    def __init__(self, target: WorkloadTarget, plan: Plan, file: Path) -> None:
+        self.target = target
         self.plan = plan
         about = {"seed": plan.seed, "seconds": plan.seconds, "rate": plan.rate, "workers": plan.workers, **plan.about}
-        self.recorder = Recorder(file, Header([(each.topic, each.partition) for each in ground.partitions], about))
-        self._knowledge = Knowledge(len(ground.partitions))
+        self.recorder = Recorder(file, Header([(each.topic, each.partition) for each in target.partitions], about))
+        self._shared = SharedState(len(target.partitions))
         self._random = random.Random(plan.seed)  # noqa: S311 (chance that can be repeated)
         self._crash_every_s = min(CRASH_EVERY_S, plan.seconds / 4)
         self._crash_at = self._crash_every_s
         self._workers = [
             Worker(
-                ground,
+                target,
                 self.recorder,
-                self._knowledge,
+                self._shared,
                 seed=self._random.getrandbits(32),
                 subscribes=number % 2 == 1,
-                transactional_id=f"{ground.group}-{number}" if plan.transactions and number % 4 >= 2 else None,
+                transactional_id=f"{target.group}-{number}" if plan.transactions and number % 4 >= 2 else None,
                 per_second=plan.rate / plan.workers,
             )
             for number in range(plan.workers)
@@ -88,36 +88,36 @@ class Workload:
     def stop(self) -> None:
         """No more calls are begun; waits for those on their way."""
         for worker in self._workers:
-            worker.ask_to_stop()
+            worker.request_stop()
         for worker in self._workers:
             worker.join()
         self.tick()
 
-    def finish(self, tell: Callable[[str], None] = lambda _line: None) -> None:
+    def finish(self, report: Callable[[str], None] = lambda _line: None) -> None:
         """Stop, read everything, and complete the file."""
-        tell("waiting for the calls on their way")
+        report("waiting for the calls on their way")
         self.stop()
-        tell("reading everything once more")
-        scan_all(self.ground, self.recorder, self._knowledge, readers=READERS, within_s=self.plan.final_s)
+        report("reading everything once more")
+        scan_all(self.target, self.recorder, self._shared, readers=READERS, within_s=self.plan.final_s)
         self.recorder.close()
 
 
-def scan_all(ground: Ground, recorder: Recorder, knowledge: Knowledge, *, readers: int, within_s: float) -> None:
+def scan_all(target: WorkloadTarget, recorder: Recorder, shared: SharedState, *, readers: int, within_s: float) -> None:
     """Each reader tries again and again, with a fresh process, until it has read everything or the time is over."""
     deadline = time.monotonic() + within_s
-    threads = [Thread(target=_scan_until_whole, args=(ground, recorder, knowledge, deadline)) for _ in range(readers)]
+    threads = [Thread(target=_scan_until_whole, args=(target, recorder, shared, deadline)) for _ in range(readers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    _ask_committed(ground, recorder, knowledge)
+    _fetch_committed(target, recorder, shared)
 
 
-def _scan_until_whole(ground: Ground, recorder: Recorder, knowledge: Knowledge, deadline: float) -> None:
+def _scan_until_whole(target: WorkloadTarget, recorder: Recorder, shared: SharedState, deadline: float) -> None:
     while time.monotonic() < deadline:
-        process = Process(ground, recorder, knowledge, subscribes=False)
+        process = Process(target, recorder, shared, subscribes=False)
         try:
-            if _read_all(process, ground, knowledge, min(deadline, time.monotonic() + ROUND_S), deadline):
+            if _read_all(process, target, shared, min(deadline, time.monotonic() + ROUND_S), deadline):
                 return
         except ApiError:
             continue  # the offsets could not be asked for
@@ -125,14 +125,14 @@ def _scan_until_whole(ground: Ground, recorder: Recorder, knowledge: Knowledge, 
             process.abandon()
 
 
-def _read_all(process: Process, ground: Ground, knowledge: Knowledge, until: float, deadline: float) -> bool:
+def _read_all(process: Process, target: WorkloadTarget, shared: SharedState, until: float, deadline: float) -> bool:
     """Read to the end of each partition and to the end of what is known to be there. At the last moment the partition's
     own end is enough: what is missing then is missing."""
-    ends = process.consumer.end_offsets(ground.partitions)
-    wanted = {place: max(ends[place], knowledge.ends[key]) for key, place in enumerate(ground.partitions)}
+    ends = process.consumer.end_offsets(target.partitions)
+    wanted = {partition: max(ends[partition], shared.ends[key]) for key, partition in enumerate(target.partitions)}
     process.begin(DEBUG, SCAN_BEGINS)
     process.end(OK, DEBUG, SCAN_BEGINS)
-    process.assign(dict.fromkeys(range(len(ground.partitions)), 0))
+    process.assign(dict.fromkeys(range(len(target.partitions)), 0))
     while not _has_reached(process, wanted):
         if time.monotonic() >= until:
             if until < deadline or not _has_reached(process, ends):
@@ -147,17 +147,19 @@ def _read_all(process: Process, ground: Ground, knowledge: Knowledge, until: flo
 
 
 def _has_reached(process: Process, wanted: dict[TopicPartition, int]) -> bool:
-    return all(process.consumer.position(place) >= end for place, end in wanted.items())
+    return all(process.consumer.position(partition) >= end for partition, end in wanted.items())
 
 
-def _ask_committed(ground: Ground, recorder: Recorder, knowledge: Knowledge) -> None:
-    process = Process(ground, recorder, knowledge, subscribes=True)
+def _fetch_committed(target: WorkloadTarget, recorder: Recorder, shared: SharedState) -> None:
+    process = Process(target, recorder, shared, subscribes=True)
     process.begin(COMMITTED, None)
     try:
-        found: dict[TopicPartition, CommittedOffset] = process.consumer.committed(ground.partitions)
+        found: dict[TopicPartition, CommittedOffset] = process.consumer.committed(target.partitions)
     except ApiError:
         process.end(INFO, COMMITTED, None)
     else:
-        process.end(OK, COMMITTED, {ground.key_of(*place): address_of.offset for place, address_of in found.items()})
+        process.end(
+            OK, COMMITTED, {target.key_of(*partition): committed.offset for partition, committed in found.items()}
+        )
     finally:
         process.abandon()

@@ -101,7 +101,7 @@ def audit(
             check_history(history, wanted, {subject.name for subject in plan.subjects}, topics)
             runner = opened.enter_context(_runner(local=local, master=master))
             tell = partial(click.echo, err=True)
-            found = run.audit(plan, runner, tell=lambda line: tell(f"audit: {line}"))
+            found = run.audit(plan, runner, report_line=lambda line: tell(f"audit: {line}"))
             if bootstrap or not folders:
                 found = run.confirmed(found, lambda again: run.audit(make_plan(again), runner))
     finally:
@@ -143,7 +143,9 @@ def _cluster_planner(
     written = properties.parse(Path(config).read_text(encoding="utf-8")) if config else {}
     written.pop("bootstrap.servers", None)
     options = parse_client_options(AdminOptions, written) if written else {}
-    reached = cluster.Way(bootstrap, options, from_folders=read_from == FOLDERS, piece_bytes=limits["piece_bytes"])
+    reached = cluster.ClusterAccess(
+        bootstrap, options, from_folders=read_from == FOLDERS, piece_bytes=limits["piece_bytes"]
+    )
     try:
         admin = opened.enter_context(connect(bootstrap, config))
     except CommandFailed as reason:
@@ -163,9 +165,9 @@ def _runner(*, local: bool, master: str) -> "Iterator[Run]":
     from importlib.util import find_spec
 
     if local:
-        from tidelog.audit.io.run import here
+        from tidelog.audit.io.run import run_locally
 
-        yield here
+        yield run_locally
         return
     if find_spec("pyspark") is None:
         raise CommandFailed(NO_SPARK)

@@ -17,7 +17,7 @@ def find_wrong_commits(facts: Facts) -> Iterator[Anomaly]:
     for call in facts.calls:
         if call.invoke.f == COMMITTED and call.outcome == OK and call.end is not None:
             for key in sorted({key for commit in commits for key in commit.commits}):
-                yield from _judge(key, call.end.value.get(key), call, commits)
+                yield from _check_committed(key, call.end.value.get(key), call, commits)
 
 
 def _beyond(facts: Facts) -> Iterator[Anomaly]:
@@ -32,26 +32,26 @@ def _beyond(facts: Facts) -> Iterator[Anomaly]:
                 yield Anomaly(COMMIT_BEYOND_POLL, sentence, (call.line,), key, offset)
 
 
-def _judge(key: int, found: int | None, asked: Call, commits: list[Call]) -> Iterator[Anomaly]:
+def _check_committed(key: int, found: int | None, fetched: Call, commits: list[Call]) -> Iterator[Anomaly]:
     """What is found is legal if a commit of it began before the answer, and no other commit was begun after that one's
     end and had succeeded before the question."""
-    of_key = [commit for commit in commits if key in commit.commits and commit.invoke.line < asked.line]
-    if any(commit.commits[key] == found and not _is_buried(commit, key, asked, of_key) for commit in of_key):
+    of_key = [commit for commit in commits if key in commit.commits and commit.invoke.line < fetched.line]
+    if any(commit.commits[key] == found and not _is_superseded(commit, key, fetched, of_key) for commit in of_key):
         return
-    certain = [commit for commit in of_key if commit.outcome == OK and commit.line < asked.invoke.line]
+    certain = [commit for commit in of_key if commit.outcome == OK and commit.line < fetched.invoke.line]
     if certain or found is not None:
         last = f"{certain[-1].commits[key]} was committed last" if certain else "that was never committed"
-        lines = (certain[-1].line, asked.line) if certain else (asked.line,)
+        lines = (certain[-1].line, fetched.line) if certain else (fetched.line,)
         yield Anomaly(LOST_COMMIT, f"the group's offset is {found}, but {last}", lines, key, found)
 
 
-def _is_buried(commit: Call, key: int, asked: Call, commits: list[Call]) -> bool:
+def _is_superseded(commit: Call, key: int, fetched: Call, commits: list[Call]) -> bool:
     if commit.outcome != OK:
         return False
     return any(
         later.outcome == OK
         and later.invoke.line > commit.line
-        and later.line < asked.invoke.line
+        and later.line < fetched.invoke.line
         and later.commits[key] != commit.commits[key]
         for later in commits
     )

@@ -2,7 +2,7 @@
 
 G0: the writes alone (ww: the next value in the log is another call's). G1c: writes and reads (wr: a call read another's
 value). With `-process` or `-realtime` the order of a process, or of the clock, is part of the cycle. Kafka isolates no
-writes, so cycles with a ww edge are told and allowed; one of reads alone (kind `wr-cycle…`) is not. No rw edges are
+writes, so cycles with a ww edge are reported and allowed; one of reads alone (kind `wr-cycle…`) is not. No rw edges are
 drawn.
 """
 
@@ -19,7 +19,7 @@ Edges = Mapping[int, Mapping[int, str]]
 
 WW, WR, PROCESS, REALTIME = "ww", "wr", "process", "realtime"
 _Graph = dict[int, dict[int, str]]
-LOOKS: Sequence[tuple[str, tuple[str, ...]]] = (
+CYCLE_KINDS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("wr-cycle", (WR,)),
     ("wr-cycle-process", (WR, PROCESS)),
     ("wr-cycle-realtime", (WR, PROCESS, REALTIME)),
@@ -30,7 +30,7 @@ LOOKS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("G1c-process", (WW, WR, PROCESS)),
     ("G1c-realtime", (WW, WR, PROCESS, REALTIME)),
 )
-"""Kind → its edges. A cycle is told once, as the first kind that has it."""
+"""Kind → its edges. A cycle is reported once, as the first kind that has it."""
 
 
 def components(edges: Edges) -> Iterator[list[int]]:
@@ -81,7 +81,7 @@ def _leave(node: int, stack: list[int], on_stack: set[int]) -> list[int]:
 
 
 def shortest_cycle(edges: Edges, component: Collection[int]) -> list[int]:
-    """The nodes of a shortest way from the component's least node back to itself."""
+    """The nodes of a shortest cycle from the component's least node back to itself."""
     inside = set(component)
     start = min(inside)
     came_from: dict[int, int] = {}
@@ -90,10 +90,10 @@ def shortest_cycle(edges: Edges, component: Collection[int]) -> list[int]:
         node = waiting.popleft()
         for step in edges.get(node, {}):
             if step == start:
-                way = [node]
-                while way[-1] != start:
-                    way.append(came_from[way[-1]])
-                return way[::-1]
+                cycle = [node]
+                while cycle[-1] != start:
+                    cycle.append(came_from[cycle[-1]])
+                return cycle[::-1]
             if step in inside and step not in came_from:
                 came_from[step] = node
                 waiting.append(step)
@@ -101,37 +101,37 @@ def shortest_cycle(edges: Edges, component: Collection[int]) -> list[int]:
 
 
 def find_cycles(facts: Facts) -> Iterator[Anomaly]:
-    taking_part = [call for call in facts.calls if call.invoke.f in MOVES_RECORDS and facts.is_committed(call)]
+    committed = [call for call in facts.calls if call.invoke.f in MOVES_RECORDS and facts.is_committed(call)]
     edges = {
-        WW: _write_edges(facts, taking_part),
-        WR: _read_edges(facts, taking_part),
-        PROCESS: _process_edges(taking_part),
-        REALTIME: _realtime_edges(taking_part),
+        WW: _write_edges(facts, committed),
+        WR: _read_edges(facts, committed),
+        PROCESS: _process_edges(committed),
+        REALTIME: _realtime_edges(committed),
     }
-    told: set[frozenset[int]] = set()
-    for kind, kinds in LOOKS:
+    reported: set[frozenset[int]] = set()
+    for kind, kinds in CYCLE_KINDS:
         joined: _Graph = defaultdict(dict)
         for each in kinds:
             for source, targets in edges[each].items():
                 for target in targets:
                     joined[source].setdefault(target, each)
         for component in components(joined):
-            if not any(each <= frozenset(component) for each in told):
-                told.add(frozenset(component))
+            if not any(each <= frozenset(component) for each in reported):
+                reported.add(frozenset(component))
                 yield _anomaly(kind, facts, joined, shortest_cycle(joined, component))
 
 
-def _anomaly(kind: str, facts: Facts, edges: _Graph, way: Sequence[int]) -> Anomaly:
+def _anomaly(kind: str, facts: Facts, edges: _Graph, cycle: Sequence[int]) -> Anomaly:
     steps = [
         f"the {facts.calls[node].invoke.f} of line {facts.calls[node].line} -{edges[node][after]}->"
-        for node, after in zip(way, [*way[1:], way[0]], strict=True)
+        for node, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
     ]
-    sentence = " ".join([*steps, f"the first ({len(way)} calls in a circle)"])
-    return Anomaly(kind, sentence, tuple(sorted(facts.calls[node].line for node in way)))
+    sentence = " ".join([*steps, f"the first ({len(cycle)} calls in a circle)"])
+    return Anomaly(kind, sentence, tuple(sorted(facts.calls[node].line for node in cycle)))
 
 
-def _write_edges(facts: Facts, taking_part: Sequence[Call]) -> _Graph:
-    numbers = {call.number for call in taking_part}
+def _write_edges(facts: Facts, committed: Sequence[Call]) -> _Graph:
+    numbers = {call.number for call in committed}
     found: _Graph = defaultdict(dict)
     for key, versions in facts.versions.items():
         writers = [facts.writes[key].get(versions.value_at(offset)) for offset in versions.offsets]
@@ -143,8 +143,8 @@ def _write_edges(facts: Facts, taking_part: Sequence[Call]) -> _Graph:
     return found
 
 
-def _read_edges(facts: Facts, taking_part: Sequence[Call]) -> _Graph:
-    numbers = {call.number for call in taking_part}
+def _read_edges(facts: Facts, committed: Sequence[Call]) -> _Graph:
+    numbers = {call.number for call in committed}
     found: _Graph = defaultdict(dict)
     for key, reads in facts.reads.items():
         for value, seen in reads.items():
@@ -157,10 +157,10 @@ def _read_edges(facts: Facts, taking_part: Sequence[Call]) -> _Graph:
     return found
 
 
-def _process_edges(taking_part: Sequence[Call]) -> _Graph:
+def _process_edges(committed: Sequence[Call]) -> _Graph:
     found: _Graph = defaultdict(dict)
     last: dict[int, int] = {}
-    for call in taking_part:
+    for call in committed:
         before = last.get(call.invoke.process)
         if before is not None:
             found[before][call.number] = PROCESS
@@ -168,17 +168,17 @@ def _process_edges(taking_part: Sequence[Call]) -> _Graph:
     return found
 
 
-def _realtime_edges(taking_part: Sequence[Call]) -> _Graph:
+def _realtime_edges(committed: Sequence[Call]) -> _Graph:
     """From a call that was answered to those that were begun afterwards, without the edges that follow from others."""
-    moments: list[tuple[int, bool, Call]] = []
-    for call in taking_part:
-        moments.append((call.invoke.line, True, call))
+    ends: list[tuple[int, bool, Call]] = []
+    for call in committed:
+        ends.append((call.invoke.line, True, call))
         if call.end is not None and call.outcome != INFO:
-            moments.append((call.end.line, False, call))
+            ends.append((call.end.line, False, call))
     found: _Graph = defaultdict(dict)
     before: dict[int, set[int]] = {}
     frontier: set[int] = set()
-    for _, is_begin, call in sorted(moments, key=lambda moment: moment[0]):
+    for _, is_begin, call in sorted(ends, key=lambda moment: moment[0]):
         if is_begin:
             before[call.number] = set(frontier)
             for done in frontier:

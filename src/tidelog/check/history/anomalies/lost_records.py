@@ -26,32 +26,32 @@ def find_unread_records(facts: Facts) -> Iterator[Anomaly]:
             if write.fate != OK or value in facts.reads[key]:
                 continue
             line = write.call.line
-            places = versions.places.get(value)
-            if places and versions.index[places[-1]] <= bound:
+            offsets = versions.offsets_of.get(value)
+            if offsets and versions.index[offsets[-1]] <= bound:
                 after = versions.offsets[bound]
                 later, read_at = _read_at(facts, versions, after)
-                sentence = f"value {value!r} at offset {places[-1]} was never read, though {later!r} at {after} was"
-                yield Anomaly(LOST, sentence, (line, read_at), key, places[-1], (value,))
+                sentence = f"value {value!r} at offset {offsets[-1]} was never read, though {later!r} at {after} was"
+                yield Anomaly(LOST, sentence, (line, read_at), key, offsets[-1], (value,))
             else:
-                where = f" at offset {places[-1]}" if places else ""
+                where = f" at offset {offsets[-1]}" if offsets else ""
                 sentence = f"value {value!r} was acknowledged{where} and nobody had read it at the end"
-                yield Anomaly(UNSEEN, sentence, (line,), key, places[-1] if places else None, (value,))
+                yield Anomaly(UNSEEN, sentence, (line,), key, offsets[-1] if offsets else None, (value,))
 
 
 def _read_at(facts: Facts, versions: Versions, offset: int) -> tuple[Value, int]:
     """A value that was read there, and the line that says so."""
     lines = {
         value: read.call.line
-        for value in versions.at[offset]
+        for value in versions.values_at[offset]
         for read in facts.reads[versions.key].get(value, ())
         if read.offset == offset
     }
-    return min(lines.items(), key=lambda told: told[1])
+    return min(lines.items(), key=lambda item: item[1])
 
 
 def _bound(facts: Facts, versions: Versions) -> int:
     """The last index up to which everything must have been read; -1 where nothing was."""
-    return max((versions.index[versions.places[value][0]] for value in facts.reads[versions.key]), default=-1)
+    return max((versions.index[versions.offsets_of[value][0]] for value in facts.reads[versions.key]), default=-1)
 
 
 def find_records_gone_at_the_end(facts: Facts) -> Iterator[Anomaly]:

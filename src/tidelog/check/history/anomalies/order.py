@@ -30,7 +30,7 @@ SEND_NONMONOTONIC, INTERNAL_SEND_NONMONOTONIC = "nonmonotonic-send", "int-nonmon
 INTERNAL_SEND_SKIP, ACK_BELOW_KNOWN = "int-send-skip", "ack-below-known"
 
 
-class _Place(NamedTuple):
+class _Read(NamedTuple):
     offset: int
     value: Value
     line: int
@@ -45,28 +45,28 @@ def find_polls_out_of_order(facts: Facts) -> Iterator[Anomaly]:
                 continue
             for (offset, value), (later, next_value) in pairwise(records):
                 kinds = (INTERNAL_POLL_SKIP, INTERNAL_POLL_NONMONOTONIC)
-                before, after = _Place(offset, value, call.line), _Place(later, next_value, call.line)
+                before, after = _Read(offset, value, call.line), _Read(later, next_value, call.line)
                 yield from _compare_polled(facts.versions[key], kinds, before, after)
 
 
 def _between_polls(facts: Facts, process_calls: Sequence[Call]) -> Iterator[Anomaly]:
-    places: dict[int, _Place] = {}
+    last_read: dict[int, _Read] = {}
     mode, kinds = "", (POLL_SKIP, POLL_NONMONOTONIC)
     for call in process_calls:
         f = call.invoke.f
         if f in (ASSIGN, SUBSCRIBE, CRASH):
-            kept = set(call.invoke.value or ()) if f == mode else set()
-            places = {key: place for key, place in places.items() if key in kept}
+            assigned = set(call.invoke.value or ()) if f == mode else set()
+            last_read = {key: read for key, read in last_read.items() if key in assigned}
             mode = f
             if f == SUBSCRIBE:
                 kinds = (f"{POLL_SKIP}-{SUBSCRIBED}", f"{POLL_NONMONOTONIC}-{SUBSCRIBED}")
         for key in _rebalanced(call):
-            places.pop(key, None)
+            last_read.pop(key, None)
         for key, records in _by_key(call).items():
             (offset, value), (last, last_value) = records[0], records[-1]
-            if key in places:
-                yield from _compare_polled(facts.versions[key], kinds, places[key], _Place(offset, value, call.line))
-            places[key] = _Place(last, last_value, call.line)
+            if key in last_read:
+                yield from _compare_polled(facts.versions[key], kinds, last_read[key], _Read(offset, value, call.line))
+            last_read[key] = _Read(last, last_value, call.line)
 
 
 def _by_key(call: Call) -> dict[int, list[tuple[int, Value]]]:
@@ -83,7 +83,7 @@ def _rebalanced(call: Call) -> frozenset[int]:
     return call.invoke.rebalanced | (frozenset() if call.end is None else call.end.rebalanced)
 
 
-def _compare_polled(versions: Versions, kinds: tuple[str, str], before: _Place, after: _Place) -> Iterator[Anomaly]:
+def _compare_polled(versions: Versions, kinds: tuple[str, str], before: _Read, after: _Read) -> Iterator[Anomaly]:
     skip, nonmonotonic = kinds
     step = versions.index[after.offset] - versions.index[before.offset]
     if step == 1:
@@ -98,7 +98,7 @@ def _compare_polled(versions: Versions, kinds: tuple[str, str], before: _Place, 
     shown = ", ".join(f"{versions.value_at(offset)!r} at {offset}" for offset in missed[:_SHOWN])
     more = f" and {len(missed) - _SHOWN} more" if len(missed) > _SHOWN else ""
     sentence = f"{what}, without {shown}{more}"
-    lines = tuple(sorted({*lines, *versions.at[missed[0]].values()}))
+    lines = tuple(sorted({*lines, *versions.values_at[missed[0]].values()}))
     yield Anomaly(skip, sentence, lines, versions.key, missed[0], values)
 
 
@@ -141,22 +141,22 @@ def _below_acknowledged(facts: Facts) -> Iterator[Anomaly]:
     """Every line in its order: what is known when a send is invoked, and where it was put in the end."""
     known: dict[int, tuple[int, int]] = {}
     at_invoke: dict[int, dict[int, tuple[int, int]]] = {}
-    moments: defaultdict[int, list[Call]] = defaultdict(list)
+    lines_of: defaultdict[int, list[Call]] = defaultdict(list)
     for call in facts.calls:
         if call.sends and call.end is not None:
-            moments[call.invoke.line].append(call)
-            moments[call.end.line].append(call)
-    for line in sorted(moments):
-        for call in moments[line]:
+            lines_of[call.invoke.line].append(call)
+            lines_of[call.end.line].append(call)
+    for line in sorted(lines_of):
+        for call in lines_of[line]:
             if call.invoke.line == line and call.invoke.type == INVOKE:
                 at_invoke[call.number] = {send.key: known[send.key] for send in call.sends if send.key in known}
                 continue
             for send, offset in _acknowledged(facts, call):
-                before, told_at = at_invoke[call.number].get(send.key, (-1, 0))
+                before, acked_line = at_invoke[call.number].get(send.key, (-1, 0))
                 if offset <= before:
                     sentence = (
                         f"value {send.value!r} was put at offset {offset}, though {before} was acknowledged before"
                     )
-                    yield Anomaly(ACK_BELOW_KNOWN, sentence, (told_at, line), send.key, offset, (send.value,))
+                    yield Anomaly(ACK_BELOW_KNOWN, sentence, (acked_line, line), send.key, offset, (send.value,))
                 if offset > known.get(send.key, (-1, 0))[0]:
                     known[send.key] = (offset, line)

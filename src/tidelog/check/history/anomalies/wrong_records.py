@@ -18,14 +18,14 @@ ABORTED, PRECOMMITTED = "aborted-read", "precommitted-read"
 def find_conflicting_records(facts: Facts) -> Iterator[Anomaly]:
     for key, versions in facts.versions.items():
         for offset in versions.offsets:
-            told = versions.at[offset]
-            if len(told) > 1:
-                values, lines = tuple(told), tuple(told.values())
+            lines_by_value = versions.values_at[offset]
+            if len(lines_by_value) > 1:
+                values, lines = tuple(lines_by_value), tuple(lines_by_value.values())
                 what = " and ".join(map(repr, values))
                 yield Anomaly(INCONSISTENT, f"offset {offset} holds {what}", lines, key, offset, values)
-        for value, offsets in versions.places.items():
+        for value, offsets in versions.offsets_of.items():
             if len(offsets) > 1:
-                lines = tuple(versions.at[offset][value] for offset in offsets)
+                lines = tuple(versions.values_at[offset][value] for offset in offsets)
                 where = " and ".join(map(str, offsets))
                 yield Anomaly(DUPLICATE, f"value {value!r} is at offsets {where}", lines, key, offsets[0], (value,))
         for value, reads in facts.reads[key].items():

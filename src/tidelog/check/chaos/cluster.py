@@ -10,7 +10,7 @@ from typing import Self
 
 from tidelog.check.chaos import schedule
 from tidelog.check.chaos.machine import Disks, Network, NotAllowed
-from tidelog.check.chaos.relay import BEHIND, Late, Relay
+from tidelog.check.chaos.relay import BEHIND, LateRequest, Relay
 from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.child import STOP_S, Child
 from tidelog.shell.supervisor import Supervisor, cluster_options
@@ -34,28 +34,28 @@ READY_S = 60.0
 LATE_S = 15.0
 
 
-class Arena:
-    """`skipped`: fault → why the machine does not allow it. `ends`: how brokers ended that nobody had asked to, or
-    that did not end as they should. `late_s`: how long the fault `late` holds requests at most."""
+class ChaosCluster:
+    """`skipped`: fault → why the machine does not allow it. `unexpected_ends`: how brokers ended that were to run, or
+    that did not stop cleanly. `late_s`: the longest time that the fault `late` holds requests."""
 
     def __init__(self, folder: Path, logs: Path, brokers: int, *, seed: int = 0, late_s: float = LATE_S) -> None:
         self.folder = folder
         self.brokers = brokers
         self.late_s = late_s
         self.skipped: dict[str, str] = {}
-        self.ends: list[str] = []
+        self.unexpected_ends: list[str] = []
         self._logs = logs
         self._exits = ExitStack()
         self.network: Network | None = None
         self.disks: Disks | None = None
         self.relays: list[Relay] = []
         self._seed = seed
-        self._asked: set[int] = set()
+        self._stopping: set[int] = set()
         self._full: set[int] = set()
         self.supervisor = Supervisor(folder, brokers=brokers, port=0)
 
     def __repr__(self) -> str:
-        return f"Arena({self.supervisor})"
+        return f"ChaosCluster({self.supervisor})"
 
     def __enter__(self) -> Self:
         with self._exits:
@@ -117,10 +117,10 @@ class Arena:
             child.process.kill()
         pid, ended = child.pid, child.reap()
         if ended not in CLEANLY and child.number not in self._full:
-            self.ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
+            self.unexpected_ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
 
     def keep_disks(self, folder: Path) -> None:
-        """Copy what is on disks that go with the arena."""
+        """Copy what is on disks that go with the cluster."""
         if self.disks is not None:
             for broker in range(self.brokers):
                 shutil.copytree(self.disks.folder(broker), folder / f"logs-{broker}", dirs_exist_ok=True)
@@ -136,14 +136,14 @@ class Arena:
 
     def stop(self, broker: int) -> None:
         """Ask it to end; it is waited for when it is started again."""
-        self._asked.add(broker)
+        self._stopping.add(broker)
         self.signal(broker, signal.SIGTERM)
 
     def start(self, broker: int) -> None:
         """Start it unless it runs; one that was asked to end is waited for."""
         child = self.supervisor.children[broker]
         self._await_end(child)
-        self._asked.discard(broker)
+        self._stopping.discard(broker)
         self.supervisor.start_broker(broker)
 
     def fill(self, broker: int) -> None:
@@ -162,8 +162,8 @@ class Arena:
         """What `source` sends next on its connections to `target` is held."""
         self.relays[target].hold(source, self.late_s)
 
-    def let_pass(self, source: int, target: int) -> None:
-        self.relays[target].let_pass(source)
+    def stop_holding(self, source: int, target: int) -> None:
+        self.relays[target].stop_holding(source)
 
     def deliver(self) -> None:
         """Nothing is held any longer."""
@@ -171,16 +171,16 @@ class Arena:
             relay.deliver()
 
     @property
-    def late(self) -> list[Late]:
+    def late(self) -> list[LateRequest]:
         """The requests that arrived late so far, in order of arrival."""
         return sorted((each for relay in self.relays for each in relay.late), key=lambda each: each.arrived_at)
 
-    def look(self) -> None:
+    def restart_ended(self) -> None:
         """Note, and start again, what ended though nobody had asked for it. A full disk is an excuse."""
         for child in self.supervisor.children:
             is_over = child.process is not None and child.process.poll() is not None
-            if is_over and child.number not in self._full | self._asked:
-                self.ends.append(f"broker {child.number} (pid {child.pid}) ended {child.reap()}")
+            if is_over and child.number not in self._full | self._stopping:
+                self.unexpected_ends.append(f"broker {child.number} (pid {child.pid}) ended {child.reap()}")
                 self.supervisor.start_broker(child.number)
 
     def _runs(self, broker: int) -> bool:

@@ -18,7 +18,7 @@ TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class WorkloadTarget:
     """`partitions[key]` is the partition of a key; `group` the one that those who subscribe are in."""
 
     bootstrap: str
@@ -36,7 +36,7 @@ class Ground:
         return [key for key, partition in enumerate(self.partitions) if partition.topic in topics]
 
 
-def prepare(bootstrap: str, topics: int, partitions: int) -> Ground:
+def create_topics(bootstrap: str, topics: int, partitions: int) -> WorkloadTarget:
     """Create topics of unused names, three times replicated where there are so many brokers. ApiError where the cluster
     refuses or does not answer."""
     run = os.urandom(4).hex()
@@ -48,15 +48,15 @@ def prepare(bootstrap: str, topics: int, partitions: int) -> Ground:
             if result.error_code:
                 raise ApiError(ErrorCode(code_of(result.error_code)), result.error_message)
         _await_leaders(admin, names, partitions)
-    places = [TopicPartition(name, partition) for name in names for partition in range(partitions)]
-    return Ground(bootstrap, places, f"tidelog-check-{run}")
+    partitions_of_keys = [TopicPartition(name, partition) for name in names for partition in range(partitions)]
+    return WorkloadTarget(bootstrap, partitions_of_keys, f"tidelog-check-{run}")
 
 
-def remove(ground: Ground) -> None:
+def delete_topics(target: WorkloadTarget) -> None:
     """Delete the topics. ApiError where the cluster does not answer."""
-    states = [DeleteTopicState(name=name, topic_id=bytes(16)) for name in ground.topics]
-    request = DeleteTopicsRequest(topics=states, topic_names=ground.topics)
-    with Admin(ground.bootstrap, default_api_timeout_ms=TIMEOUT_MS) as admin:
+    states = [DeleteTopicState(name=name, topic_id=bytes(16)) for name in target.topics]
+    request = DeleteTopicsRequest(topics=states, topic_names=target.topics)
+    with Admin(target.bootstrap, default_api_timeout_ms=TIMEOUT_MS) as admin:
         admin.ask(request, CONTROLLER)
 
 
