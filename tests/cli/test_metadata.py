@@ -101,12 +101,12 @@ def test_a_tree_is_written_down_and_read_back_without_broker_epochs(metadata, st
     assert tidelog("metadata", "export", str(tmp_path / "again"), "--metadata", other).code == 0
     assert (tmp_path / "again").read_text() == file.read_text()
     again = tidelog("metadata", "import", str(file), "--metadata", other)
-    refused(again, "This metadata store has a cluster already, AAAAAAAAAAAAAAAAAAAAAA.")
+    refused(again, "This metadata store already has a cluster: AAAAAAAAAAAAAAAAAAAAAA.")
 
 
 def test_a_registered_broker_is_in_the_way_and_a_torn_file_is_refused(metadata, store, tidelog, tmp_path):
     file, other = tmp_path / "down", f"sqlite:{tmp_path}/other.sqlite"
-    refused(metadata("export", str(file)), "No cluster ever used this metadata store.")
+    refused(metadata("export", str(file)), "This metadata store has no cluster.")
     registration = tree.format_registration(tree.Registration((Endpoint("A", "PLAINTEXT", "h", 1),)), 0)
     assert store.apply([Create(tree.CLUSTER_ID, CLUSTER)]).outcome == "ok"
     assert metadata("export", str(file)).code == 0

@@ -135,7 +135,7 @@ def test_options_that_cannot_be(refused, file, capsys):
     assert "log.segment.bytes" in refused("log.segment.bytes=-5")
     assert "key=value" in refused("nonsense")
     assert "LISTENER" in refused("listeners=LISTENER://127.0.0.1:0")
-    assert refused("listeners=SSL://127.0.0.1:0") == "Listener SSL asks for SSL; only PLAINTEXT is served."
+    assert refused("listeners=SSL://127.0.0.1:0") == "Listener SSL uses SSL; Tidelog supports only PLAINTEXT."
     places = "sqlite:PATH or zookeeper://HOST:PORT/CHROOT"
     assert refused("metadata.store=etcd:x") == f"metadata.store must be {places}, not etcd:x."
     assert main([str(file.with_name("missing"))]) == 1
@@ -160,7 +160,7 @@ def test_a_refusal_of_a_whole_cluster_is_the_brokers_sentence_alone(tmp_path, ca
 def test_two_memories_of_one_cluster(refused, tmp_path, tidelog):
     line = refused("zookeeper.connect=127.0.0.1:2181/kafka")
     places = f"metadata.store=sqlite:{tmp_path}/metadata.sqlite and zookeeper.connect=127.0.0.1:2181/kafka"
-    assert line == f"{places} are two memories of one cluster: leave one out."
+    assert line == f"{places} name two metadata stores: set only one."
     assert not (tmp_path / "logs").exists()
     for name in ("zookeeper.connect", "metadata.store"):
         up_with = ["up", "--data", str(tmp_path / "c"), "--metadata", "sqlite:x", "--override", f"{name}=y"]
@@ -178,7 +178,7 @@ def test_a_zookeeper_that_is_none(refused, free_ports, file):
         assert refused(f"zookeeper.connect={text}").startswith(
             f"zookeeper.connect must be HOST:PORT,HOST:PORT/CHROOT, not {text}: "
         )
-    assert refused("zookeeper.connect=h:1/a/../b").endswith("no such chroot can be.")
+    assert refused("zookeeper.connect=h:1/a/../b").endswith("the chroot contains '.' or '..'.")
     assert "zookeeper.session.timeout.ms" in refused("zookeeper.connect=h:1", "zookeeper.session.timeout.ms=0")
 
 

@@ -210,6 +210,6 @@ def test_a_broker_that_hangs_before_it_listens_is_not_waited_for_for_ever(tmp_pa
     supervisor = Supervisor(tmp_path, brokers=1, port=0)
     supervisor.children[0].prefix = ("sh", "-c", "exec sleep 600")  # in its place: it has no time to listen before
     supervisor.start_broker(0)
-    with pytest.raises(NotReady, match=r"broker 0 does not listen after 0\.2 s"):
+    with pytest.raises(NotReady, match=r"broker 0 is not listening after 0\.2 s"):
         supervisor.wait_ready(within_s=0.2)
     supervisor.kill(0)

@@ -91,7 +91,7 @@ def test_times_are_written_as_spark_writes_them(text, ms):
     ("options", "told"),
     [
         ({"subscribe": "a"}, r"'kafka.bootstrap.servers' must be given"),
-        ({"kafka.bootstrap.servers": "h", "subscribe": "a"}, r"'kafka.bootstrap.servers': 'h' is no host:port"),
+        ({"kafka.bootstrap.servers": "h", "subscribe": "a"}, r"'kafka.bootstrap.servers': 'h' is not HOST:PORT"),
         ({"kafka.bootstrap.servers": "h:1"}, "one of the options assign, subscribe, subscribePattern must be given"),
         ({**GOOD, "assign": '{"a":[0]}'}, "only one of the options .* can be given; there are assign and subscribe"),
         ({"kafka.bootstrap.servers": "h:1", "subscribe": " , "}, "'subscribe' names nothing"),

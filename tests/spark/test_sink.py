@@ -182,7 +182,7 @@ def test_brokers_that_do_not_answer_are_told_of_on_the_driver(spark, once):
 
 def test_a_topic_that_is_not_there_and_may_not_be_made_fails(spark, bootstrap):
     options = {"topic": "not a name", "kafka.max.block.ms": "3000"}
-    with pytest.raises(Exception, match="there is no topic not a name"):
+    with pytest.raises(Exception, match="topic not a name does not exist"):
         write(spark.range(1).selectExpr("'v' as value"), bootstrap, **options)
 
 

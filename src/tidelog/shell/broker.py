@@ -1,6 +1,6 @@
 """One broker process: `run_broker`, and `python -m tidelog.shell.broker FILE [key=value…]`.
 
-Whatever keeps the broker from starting is one sentence on stderr and exit code 1.
+If the broker cannot start, the process prints one line to stderr and exits with status 1.
 """
 
 import gc
@@ -21,11 +21,11 @@ from tidelog.shell.log_dir_lock import CannotStart
 
 EXIT_REFUSED = 1
 SUPERVISED = "--supervised"
-"""The flag under which stdin is a pipe whose end means that the supervisor is gone."""
+"""With this flag stdin is a pipe; its end means that the supervisor has died."""
 
 
 class BrokerProcess:
-    """A broker and the process that it has to itself. `ready` is called once it serves, with the bound listeners."""
+    """A broker with a process to itself. `ready` is called with the bound listeners once it serves."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class BrokerProcess:
         return f"BrokerProcess({self.config.node_id})"
 
     def run(self) -> int:
-        """Serve until stopped; the exit code. CannotStart where it cannot start."""
+        """Serve until stopped; return the exit code. CannotStart if it cannot start."""
         _raise_open_files()
         return HostedBroker(self.config, self.logger, self._on_open).run()
 
@@ -56,7 +56,7 @@ class BrokerProcess:
         gc.freeze()
 
     def _log_options_without_effect(self) -> None:
-        """What was given and has no effect: Kafka's options of things done otherwise, and names that nobody knows."""
+        """Log options without effect: those of Kafka that Tidelog does not need, and unknown names."""
         given = self.config.properties
         for level, kind, names in (
             ("info", "options.ignored", BrokerConfig.ignored(given)),
@@ -66,7 +66,7 @@ class BrokerProcess:
                 self.logger.write(level, kind, {"names": ",".join(names)})
 
     def _handle_signals(self, hosted: HostedBroker) -> None:
-        """The first wish to stop is carried out cleanly, the second at once."""
+        """The first signal stops the broker cleanly, the second one at once."""
         loop, server = hosted.loop, hosted.server
         assert server is not None
 
@@ -96,7 +96,8 @@ def run_broker(
     ready: Callable[[Sequence[Endpoint]], None] = lambda _: None,
     watch_stdin: bool = False,
 ) -> int:
-    """Run a broker in this process until it is stopped; the exit code. A refusal is one sentence on stderr."""
+    """Run a broker in this process until it is stopped; return the exit code. If it cannot start, print why to
+    stderr."""
     try:
         return BrokerProcess(config, ready=ready, watch_stdin=watch_stdin).run()
     except (CannotStart, InvalidOption) as refusal:
@@ -105,7 +106,7 @@ def run_broker(
 
 
 def load_config(file: str | Path, overrides: Sequence[str] = ()) -> BrokerConfig:
-    """A server.properties file with `key=value` overrides; InvalidOption names what is wrong."""
+    """Load a server.properties file with `key=value` overrides; InvalidOption for an invalid value."""
     given = properties.parse(Path(file).read_text(encoding="utf-8"))
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -118,18 +119,18 @@ def load_config(file: str | Path, overrides: Sequence[str] = ()) -> BrokerConfig
     if folders != config.folders:
         config = BrokerConfig({**given, "log.dirs" if config.log_dirs else "log.dir": ",".join(folders)})
     if config.node_id < 0:
-        raise InvalidOption(f"{file} must give node.id, the broker's number in the cluster")
+        raise InvalidOption(f"node.id is missing in {file}: set it to the broker's number in the cluster")
     return config
 
 
 def _raise_open_files() -> None:
-    """Thousands of partitions are thousands of files."""
+    """Raise the limit of open files: thousands of partitions need thousands of files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _announce(endpoints: Sequence[Endpoint]) -> None:
-    """One line on stdout for whoever started the process."""
+    """Print the listeners as one line on stdout, for the parent process."""
     print("listening", ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints), flush=True)  # noqa: T201
 
 

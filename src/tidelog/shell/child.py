@@ -1,4 +1,4 @@
-"""One broker process as its supervisor sees it: its configuration, its process, and how it ended."""
+"""One broker process as its supervisor sees it: configuration, process, and exit status."""
 
 import os
 import select
@@ -21,10 +21,11 @@ STOP_S = 30.0
 class Child:
     """`folder` is the broker's data: its logs, `server.properties`, and `pid` while it runs.
 
-    `prefix` goes before the command line; `log` takes stderr in place of the supervisor's own; `more_listeners` stand
-    behind the clients' in `listeners`, instead of the brokers' own on a free port.
+    `prefix` goes before the command line. `log` receives stderr instead of the supervisor's own stderr.
+    `more_listeners` follow the clients' listener in `listeners`, replacing the inter-broker listener on a free port.
 
-    The child's stdin is a pipe that ends with the supervisor, however that ends; its stdout tells its listeners.
+    The child's stdin is a pipe that closes when the supervisor ends, even if it is killed; the child prints its
+    listeners on stdout.
     """
 
     number: int
@@ -54,7 +55,7 @@ class Child:
         command = [*self.prefix, sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
         with ExitStack() as stack:
             log = None if self.log is None else stack.enter_context(self.log.open("ab"))
-            # A group of its own: Ctrl-C in a terminal reaches the supervisor only, which then stops the brokers.
+            # Its own process group: Ctrl-C in a terminal reaches only the supervisor, which then stops the brokers.
             self.process = subprocess.Popen(  # noqa: S603 (our own program)
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, process_group=0
             )
@@ -72,8 +73,8 @@ class Child:
         }
 
     def wait_listening(self, within_s: float) -> bool:
-        """Read the line that tells the listeners; False where the broker ended without it, TimeoutError where it does
-        neither. Port 0 becomes the real one, and stays it in later starts."""
+        """Wait for the line that reports the listeners; False if the broker ended without it, TimeoutError if neither
+        happens. Port 0 becomes the bound port and stays the same in later starts."""
         assert self.process is not None
         assert self.process.stdout is not None
         if self.listening:
@@ -93,7 +94,7 @@ class Child:
             self.process.send_signal(number)
 
     def reap(self) -> str:
-        """How the process ended, in words; it is forgotten."""
+        """Reap the process and describe how it ended."""
         assert self.process is not None
         code = self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -105,7 +106,7 @@ class Child:
         return f"with signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
     def stop(self) -> None:
-        """After SIGTERM was sent: wait, and kill what does not end."""
+        """Wait for the process after SIGTERM, and kill it if it does not end in time."""
         if self.process is not None:
             try:
                 self.process.wait(STOP_S)

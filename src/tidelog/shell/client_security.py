@@ -1,5 +1,5 @@
-"""TLS and SASL on a client's new connection, before any other request. Tidelog's brokers know neither; its
-clients, and so Spark, use them to reach Kafka clusters that want them.
+"""TLS and SASL on a client's new connection, before any other request. Tidelog's brokers do not support them; its
+clients, and so Spark, need them to reach secured Kafka clusters.
 
 Names are those of Kafka's Java clients. Certificates and keys are PEM; mechanisms are PLAIN and SCRAM.
 """
@@ -31,7 +31,7 @@ Exchange = Callable[[bytes], bytes]
 
 @dataclass(frozen=True)
 class Security:
-    """What every connection of a client begins with; `context` is None without TLS, `mechanism` "" without SASL."""
+    """What every connection of a client begins with; `context` is None without TLS, `mechanism` is "" without SASL."""
 
     context: ssl.SSLContext | None
     mechanism: str
@@ -41,8 +41,8 @@ class Security:
     timeout_s: float
 
     def secure(self, sock: socket.socket, host: str) -> Any:
-        """The connected socket, or a stream in its place. ApiError where the broker refuses this user, InvalidOption
-        where its certificate is not trusted, OSError where the connection fails."""
+        """The connected socket, or a stream that replaces it. ApiError if the broker rejects the user, InvalidOption if
+        its certificate is not trusted, OSError if the connection fails."""
         sock.settimeout(self.timeout_s)
         secured: Any = sock
         if self.context is not None:
@@ -82,7 +82,7 @@ class Security:
 
 
 class Stream:
-    """A TLS connection with the calls of a socket that does not block."""
+    """A TLS connection with the methods of a non-blocking socket."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
@@ -104,7 +104,7 @@ class Stream:
 
 
 def security_of(options: ClientOptions) -> Security | None:
-    """None for plain connections. InvalidOption for what is not known or missing."""
+    """The security of these options; None for plain connections. InvalidOption for an unknown or missing value."""
     protocol = options.security_protocol.upper()
     if protocol not in PROTOCOLS:
         raise InvalidOption(f"security.protocol is one of {', '.join(PROTOCOLS)}, not {options.security_protocol!r}")
@@ -145,7 +145,7 @@ def _context(options: ClientOptions) -> ssl.SSLContext:
 
 
 def scram(exchange: Exchange, digest: str, user: str, password: str, nonce: str) -> None:
-    """RFC 5802 from the client's side; ApiError where the server cannot prove that it knows the password."""
+    """SCRAM (RFC 5802), the client side; ApiError if the server cannot prove that it knows the password."""
     first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     challenge = exchange(f"n,,{first}".encode()).decode()
     fields = _fields(challenge)
@@ -177,6 +177,6 @@ def _read(sock: socket.socket, count: int) -> bytes:
     while len(found) < count:
         part = sock.recv(count - len(found))
         if not part:
-            raise ConnectionResetError("closed within an answer")
+            raise ConnectionResetError("connection closed within a response")
         found += part
     return found

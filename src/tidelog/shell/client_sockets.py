@@ -1,4 +1,4 @@
-"""A client's effects on real sockets, one thread and no event loop: connections, waiting, the two clocks."""
+"""Carries out a client's effects on real sockets, in one thread without an event loop."""
 
 import socket
 import time
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES = 2**31 - 1
 TRUSTED_BYTES = 64 * 1024 * 1024
-"""A broker's word for the length of an answer is taken up to here: consumers ask for that much."""
+"""The length of a response is trusted up to this size: consumers request that much."""
 SPARE_BYTES = 32 * 1024 * 1024
 
 _MAX_SLEEP_MS = 60_000
 
 
 def now() -> Time:
-    """This moment, on both clocks."""
+    """The current time on both clocks."""
     return Time(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
 def addresses(bootstrap: str | Sequence[Address]) -> list[Address]:
-    """`host:port,host:port` as `bootstrap.servers` has it; ValueError for anything else."""
+    """The addresses in `host:port,host:port`, the format of `bootstrap.servers`; ValueError for anything else."""
     if not isinstance(bootstrap, str):
         return list(bootstrap)
     found: list[Address] = []
     for text in bootstrap.split(","):
         host, colon, port = text.strip().rpartition(":")
         if not colon or not host or not port.isdigit():
-            raise ValueError(f"{text!r} is no host:port")
+            raise ValueError(f"{text!r} is not HOST:PORT")
         found.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return found
 
 
 def _security(options: ClientOptions) -> "Security | None":
     if options.security_protocol.upper() == "PLAINTEXT":
-        return None  # who needs no TLS does not load it
+        return None  # without TLS its modules are not loaded
     from tidelog.shell.client_security import security_of
 
     return security_of(options)
 
 
 class _Socket:
-    """One connection: what is still to be written, and the frames that arrive."""
+    """One connection: the bytes still to be sent, and the frames that arrive."""
 
     def __init__(self, connection: int, host: str, sock: socket.socket, buffers: Buffers) -> None:
         self.connection = connection
@@ -67,11 +67,11 @@ class _Socket:
 
     @property
     def has_more(self) -> bool:
-        """Whether TLS holds bytes that the selector does not know of."""
+        """Whether TLS has buffered bytes that the selector does not know of."""
         return hasattr(self.sock, "pending") and self.sock.fileno() >= 0 and bool(self.sock.pending())
 
     def write(self) -> bool:
-        """Send what the socket takes now; whether something is left."""
+        """Send as much as the socket takes now; return whether something is left."""
         while self.unsent:
             try:
                 sent = self.sock.sendmsg(list(islice(self.unsent, 64)))
@@ -97,7 +97,7 @@ class Sockets:
         self._buffers = Buffers(SPARE_BYTES)
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Everything that follows from the effects at once is carried out too."""
+        """Carry out the effects, and all effects that follow from them."""
         pending = deque(effects)
         while pending:
             effect = pending.popleft()
@@ -109,7 +109,7 @@ class Sockets:
                 self._remove(effect.connection)
 
     def run(self, until: int) -> None:
-        """Wait for one thing to happen on the connections or to be due, at most until then (monotonic ms)."""
+        """Wait for one event on the connections or the next deadline, at most until `until` (monotonic ms)."""
         moment = now().mono
         due = self.client.next_deadline
         stop = min(until, moment + _MAX_SLEEP_MS, until if due is None else due)
@@ -185,7 +185,7 @@ class Sockets:
                 return self.client.connect_failed(found.connection, str(reason), now())
             except (ApiError, InvalidOption):
                 self._remove(found.connection)
-                raise  # to try again changes nothing
+                raise  # a retry cannot succeed
         found.is_connected = True
         self._selector.modify(found.sock, EVENT_READ, found)
         return self.client.connected(found.connection, now())

@@ -1,13 +1,13 @@
-"""`ports.Disk` on the operating system: unbuffered descriptors, and nothing mapped.
+"""`ports.Disk` on the operating system: unbuffered descriptors, no memory mapping.
 
 - A write is in the page cache when `write` returns, so SIGKILL loses nothing that was written.
-- The first sync of a new or renamed file also syncs its folder; later ones only the data.
-- A closed or removed file stays readable through a `FileSlice` that holds it: the descriptor goes with the last
+- The first sync of a new or renamed file also syncs its folder; later syncs only the data.
+- A closed or removed file stays readable through a `FileSlice` that holds it: the descriptor is closed with the last
   reference to the `OsFile`.
-- Whatever the operating system refuses is `DiskFailed` with the log folder that holds the path.
+- Every error of the operating system is raised as `DiskFailed` with the log folder that holds the path.
 """
 
-# The port speaks of paths as plain strings.
+# The port passes paths as plain strings.
 # ruff: noqa: PTH102, PTH104, PTH108, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
 
 import errno
@@ -103,19 +103,19 @@ class OsDisk:
         return next((folder for folder in self.folders if path == folder or path.startswith(folder + "/")), None)
 
     def _check_home(self, path: str) -> None:
-        """Something is missing: if it is the whole log folder, that has failed."""
+        """Raise DiskFailed if the whole log folder is missing, not only the path."""
         home = self._home(path)
         if home is not None and path != home and not os.path.isdir(home):
             raise DiskFailed(home, "the log folder is gone")
 
     def refusal(self, path: str, error: OSError) -> DiskFailed:
-        """The same of something new, for which there may be no room."""
+        """The error of a write or of a new file, which may be that there is no room."""
         failed = self.failure(path, error)
         return DiskFull(failed.folder, failed.reason) if error.errno in NO_ROOM else failed
 
     @contextmanager
     def refusing(self, path: str, *, new: bool = False) -> Iterator[None]:
-        """What the operating system refuses is `DiskFailed`, except a path that is missing or already there."""
+        """Raise errors of the operating system as `DiskFailed`, except for a path that is missing or already exists."""
         try:
             yield
         except FileNotFoundError:
@@ -169,7 +169,7 @@ class OsDisk:
                 os.rename(temporary, path)
             except OSError:
                 with suppress(OSError):
-                    os.unlink(temporary)  # it may hold what little room there is
+                    os.unlink(temporary)  # it may occupy the last free room
                 raise
         if durable:
             self.sync_folder(os.path.dirname(path))
@@ -196,7 +196,8 @@ class OsDisk:
                 os.close(fd)
 
     def sync_soon(self, folder: str) -> None:
-        """syncfs: one commit of the file system instead of one for each of thousands of files."""
+        """Start writing back with syncfs: one commit of the file system instead of one for each of thousands
+        of files."""
         import ctypes
 
         with suppress(OSError, AttributeError):
@@ -207,7 +208,7 @@ class OsDisk:
                 os.close(fd)
 
     def sync_renamed(self, folder: str) -> None:
-        """Sync the folder where a name in it is newer than its last sync; a folder that is gone needs none."""
+        """Sync the folder if a name in it is newer than its last sync; a folder that is gone needs no sync."""
         if folder in self._unsynced_folders:
             with suppress(FileNotFoundError):
                 self.sync_folder(folder)
@@ -219,7 +220,7 @@ class OsDisk:
 
 
 def _lane() -> str:
-    """Threads that replace the same file at the same time do not share the temporary one."""
+    """A suffix per thread: threads that replace the same file at the same time must not share a temporary file."""
     name = current_thread().name
     return name if name.startswith("pool-") else "loop"
 
@@ -237,8 +238,8 @@ def _write_whole(path: str, content: bytes, *, durable: bool) -> None:
 
 
 def is_file_locked(path: str | os.PathLike[str]) -> bool:
-    """Whether a process holds the lock (flock) of a file; nothing is created, and nobody is kept from the lock. OSError
-    where the file cannot be opened."""
+    """Whether a process holds the lock (flock) of a file. Nothing is created or locked. OSError if the file cannot be
+    opened."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -250,7 +251,7 @@ def is_file_locked(path: str | os.PathLike[str]) -> bool:
 
 
 def is_locked(folder: str) -> bool:
-    """Whether a process holds the log folder; nothing is made there."""
+    """Whether a process holds the log folder; nothing is created there."""
     try:
         return is_file_locked(os.path.join(folder, LOCK_FILE))
     except OSError:
@@ -258,7 +259,8 @@ def is_locked(folder: str) -> bool:
 
 
 def lock_folder(folder: str) -> Callable[[], None]:
-    """Hold the log folder for this process (Kafka's `.lock` file) until the returned call, or the process, ends."""
+    """Lock the log folder for this process (Kafka's `.lock` file) until the returned function is called or the process
+    ends."""
     fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Log lines: one event, one line on stderr: moment, level, broker, kind, fields; as plain text or as a JSON object."""
+"""Log lines: each event is one line on stderr with time, level, broker, kind and fields, as plain text or as JSON."""
 
 import json
 import sys
@@ -9,11 +9,11 @@ from tidelog.config.loggers import LEVELS, ROOT
 from tidelog.effects import Event
 
 LEVEL_RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
-"""Levels of events beside those of `config.loggers.LEVELS`."""
+"""Event levels, on the scale of `config.loggers.LEVELS`."""
 
 
 class EventLogger:
-    """The log of one broker process. `who` stands in every line."""
+    """The log of one broker process. `who` is part of every line."""
 
     def __init__(self, who: str, *, as_json: bool = False) -> None:
         self.who = who
@@ -25,7 +25,8 @@ class EventLogger:
         return f"EventLogger({self.who})"
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
-        """From now on a line is written where its level is at least that of its kind's family, or of root."""
+        """Set the level of each logger. An event is written if its level is at least that of its kind's family, or of
+        root."""
         self._levels = {logger: LEVELS[level] for logger, level in levels.items()}
         self._default_level = self._levels.get(ROOT, LEVEL_RANKS["info"])
 
@@ -47,6 +48,6 @@ class EventLogger:
 
 
 def _plain(value: object) -> str:
-    """A value without line breaks, in quotes where it has blanks."""
+    """A value without line breaks, quoted if it contains blanks."""
     text = str(value)
     return text if text.isascii() and text.isprintable() and " " not in text and text else repr(text)

@@ -1,5 +1,5 @@
-"""The metrics of kafka_exporter, each told by one broker: of a partition by its leader, of a group by its coordinator,
-of the cluster by the controller. Summed over all brokers they are what the exporter says."""
+"""The metrics of kafka_exporter, each exported by one broker: for a partition by its leader, for a group by its
+coordinator, for the cluster by the controller. The sum over all brokers equals what kafka_exporter reports."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ GROUP = ("consumergroup",)
 
 
 class Position(NamedTuple):
-    """`end` is None where this broker has no replica of the partition."""
+    """`end` is None if this broker has no replica of the partition."""
 
     group: str
     topic: str
@@ -103,7 +103,8 @@ def _positions(node: Node) -> Iterator[Position]:
 
 
 def _end(replica: Partition | None) -> int | None:
-    """Where consumers' records end. A follower hears of the high watermark late; what it has is the nearest to it."""
+    """The end offset for consumers. A follower learns the high watermark late; its log end offset is the
+    nearest value."""
     if replica is None:
         return None
     return replica.high_watermark if isinstance(replica.role, Leader) else replica.log.log_end_offset

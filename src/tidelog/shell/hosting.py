@@ -1,6 +1,6 @@
-"""One broker on one event loop of its own: opened, run until it stops, closed. A process hosts one, a test several.
+"""One broker on its own event loop: opened, run until it stops, closed. A process hosts one, a test several.
 
-What is opened stands in one ExitStack, in the order in which later things need earlier ones.
+One ExitStack holds everything that is opened, in order of dependency.
 """
 
 import os
@@ -35,9 +35,9 @@ SERVED = ("PLAINTEXT", "SSL")
 
 
 class HostedBroker:
-    """A broker from its configuration to its end. `opened` is called on the loop once it serves.
+    """A broker from configuration to end. `opened` is called on the loop once it serves.
 
-    `endpoints` are then the bound listeners, `node` the broker itself, to be touched on the loop only.
+    From then on `endpoints` are the bound listeners, and `node` is the broker itself, to be used on the loop only.
     """
 
     def __init__(self, config: BrokerConfig, logger: EventLogger, opened: Callable[["HostedBroker"], None]) -> None:
@@ -54,27 +54,27 @@ class HostedBroker:
         return f"Hosted({self.config.node_id})"
 
     def run(self) -> int:
-        """Serve until stopped; the exit code. CannotStart where it cannot start."""
+        """Serve until stopped; return the exit code. CannotStart if it cannot start."""
         with ExitStack() as stack:
             stack.callback(self.loop.close)
             server = self.server = self._open(stack)
-            # On the running loop: uvloop loses a signal that comes before, if its handler is already set.
+            # On the running loop: uvloop loses a signal that comes after its handler is set and before the loop runs.
             self.loop.call_soon(self._opened, self)
             self.loop.run_forever()
             return server.exit_code
 
     def stop(self) -> None:
-        """From any thread: stop cleanly, which ends `run` some time later."""
+        """Stop cleanly, from any thread; `run` returns some time later."""
         with suppress(RuntimeError):  # the loop is closed: it has ended
             self.loop.call_soon_threadsafe(self.stop_now)
 
     def stop_now(self) -> None:
-        """The same on the loop."""
+        """Stop cleanly, on the loop."""
         assert self.server is not None
         self.server.notify(self.node.stop)
 
     def kill(self) -> None:
-        """From any thread: end `run` at once. What a killed process leaves behind is left behind."""
+        """End `run` at once, from any thread, leaving behind what a killed process leaves."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.loop.stop)
 
@@ -122,7 +122,7 @@ class HostedBroker:
     def _open_metrics(self, node: Node, server: Server, stack: ExitStack) -> None:
         if self.config.metrics_listener is None:
             return
-        from tidelog.shell.metrics_page import MetricsPage  # only who wants the page pays for it
+        from tidelog.shell.metrics_page import MetricsPage  # loaded only if the endpoint is configured
 
         host, _, port = self.config.metrics_listener.rpartition(":")
         page = MetricsPage(node, server.events)
@@ -152,7 +152,7 @@ class HostedBroker:
         return open_session
 
     def _is_loop_responsive(self) -> bool:
-        """Whether the loop does its work: it is asked for a sign of life, and has half a term to give it."""
+        """Whether the event loop is responsive: it is pinged, and must reply within half a session timeout."""
         server = self.server
         if server is None or not self.loop.is_running():
             return True
@@ -168,7 +168,7 @@ class HostedBroker:
 
 
 class _LoopForwarder:
-    """Hands what happens on the store's thread to the node, on the loop."""
+    """Forwards the store thread's reports to the node, on the loop."""
 
     def __init__(self, node: Node, server: Server, thread: StoreThread) -> None:
         self._node = node
@@ -196,7 +196,7 @@ class _LoopForwarder:
 
 
 def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket.socket]]:
-    """Every listener with its socket, the port resolved."""
+    """Every listener with its socket; port 0 is replaced by the bound port."""
     bound: list[tuple[Endpoint, socket.socket]] = []
     inter_broker = listeners.inter_broker_listener(config)
     for endpoint in listeners.bound(config):
@@ -217,7 +217,7 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
 
 
 def _advertised(config: BrokerConfig, bound: Sequence[tuple[Endpoint, socket.socket]]) -> list[Endpoint]:
-    """Where others reach each listener: as advertised, else as bound, else by the machine's name."""
+    """The endpoints at which others reach each listener: as advertised, else as bound, else by the machine's name."""
     advertised = {endpoint.listener: endpoint for endpoint in listeners.advertised(config)}
     return [advertised.get(endpoint.listener) or endpoint._replace(host=_name(endpoint.host)) for endpoint, _ in bound]
 
@@ -227,7 +227,7 @@ def _name(host: str) -> str:
 
 
 def _cluster_id(store: MetadataStore) -> str:
-    """The cluster's id; the first broker that ever asks draws it."""
+    """The cluster's id; the first broker to ask generates it."""
     while True:
         found = store.apply([Read(tree.CLUSTER_ID)])
         if found.outcome != "ok":

@@ -1,8 +1,9 @@
-"""Kafka's own metrics, named as the JMX exporter names them (lower case), as far as they mean something here.
+"""Kafka's own metrics, named as the JMX exporter names them (lower case), as far as they apply to Tidelog.
 
-Those that begin with `tidelog_` are ours: events by kind, high watermarks, and what a leader knows of its followers.
+Names that begin with `tidelog_` are Tidelog's own: events by kind, high watermarks, and the leader's view of its
+followers' progress.
 
-`gauge`, `counter` and their like make families of samples for both sets of metrics.
+`gauge`, `counter` and their plurals build families of samples for both sets of metrics.
 """
 
 from collections import Counter
@@ -33,7 +34,7 @@ def gauges(name: str, text: str, labels: Sequence[str], samples: Samples) -> Met
 
 
 def counter(name: str, text: str, value: float) -> Metric:
-    """`_total` is added to the name."""
+    """The client library appends `_total` to the name."""
     return CounterMetricFamily(name, text, value=value)
 
 
@@ -52,7 +53,7 @@ def labels_of(replica: Partition) -> tuple[str, str]:
 
 
 def is_under_replicated(replica: Partition, role: Leader) -> bool:
-    """Whether one is out of sync; those that a move adds do not count."""
+    """Whether a replica is out of sync; replicas that a reassignment adds do not count."""
     return len(role.isr) < len(replica.replicas) - len(role.adding or ())
 
 
@@ -88,7 +89,7 @@ LED: dict[str, tuple[str, Callable[[Partition, Leader], int]]] = {
         lambda partition, _: partition.high_watermark - partition.last_stable_offset,
     ),
 }
-"""Of each led partition, kafka.cluster:type=Partition."""
+"""For each led partition, kafka.cluster:type=Partition."""
 
 
 def metrics(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
@@ -128,7 +129,8 @@ def _manager(node: Node, replicas: list[Partition], led: list[tuple[Partition, L
 
 
 def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
-    """kafka.controller:type=KafkaController; those about the cluster at the controller only, 0 elsewhere."""
+    """kafka.controller:type=KafkaController. Only the controller reports the metrics of the cluster; other brokers
+    report 0."""
     leads = node.broker.controller.leading
     image = node.broker.image
     topics = list(image.topics.values()) if leads else []
@@ -149,7 +151,7 @@ def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
 
 
 def _requests(dispatch: Dispatch) -> Iterator[Metric]:
-    """kafka.network:type=RequestMetrics, by API; a throttle that was not is one of 0 ms."""
+    """kafka.network:type=RequestMetrics, by API. A request that was not throttled counts as one of 0 ms."""
     names = [(key, (APIS[key].name,), count) for key, count in dispatch.requests.items()]
     billing, labels = dispatch.billing, ("request",)
     received = [(name, count) for _, name, count in names]
@@ -184,7 +186,7 @@ def _failed(node: Node, folder: str) -> bool:
 
 
 def _traffic(replicas: list[Partition]) -> Iterator[Metric]:
-    """kafka.server:type=BrokerTopicMetrics, by topic; what replicas that left this broker carried is not in it."""
+    """kafka.server:type=BrokerTopicMetrics, by topic, without the traffic of replicas that left this broker."""
     for name, (text, count) in TRAFFIC.items():
         sums: Counter[str] = Counter()
         for replica in replicas:

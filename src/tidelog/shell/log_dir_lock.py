@@ -1,7 +1,7 @@
-"""A broker's log folders before it starts: made, locked, and known to belong to this broker of this cluster.
+"""A broker's log folders before it starts: created, locked, and checked to belong to this broker of this cluster.
 
-A folder that the operating system refuses is `offline` from the start, and the broker does without it, unless it is the
-last one. What somebody did wrong (another process, cluster or broker) keeps the broker from starting.
+A folder that the operating system cannot use is `offline` from the start, and the broker runs without it, unless no
+folder is left. A configuration error (a folder of another process, cluster or broker) keeps the broker from starting.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 
 
 class CannotStart(Exception):
-    """Why the broker does not start, as one sentence."""
+    """The broker cannot start; the message says why."""
 
 
 class LogDirLock:
-    """`offline`: folders that refuse, and why. `directories`: the directory.id of each of the others."""
+    """`offline`: folders that cannot be used, and why. `directories`: the directory.id of each other folder."""
 
     def __init__(self, disk: OsDisk) -> None:
         self._disk = disk
@@ -28,7 +28,7 @@ class LogDirLock:
         return f"LogDirLock({len(self._disk.folders)} folders, offline {sorted(self.offline)})"
 
     def lock(self) -> None:
-        """Make and lock every folder, until `release` or the process's end."""
+        """Create and lock every folder, until `release` or the end of the process."""
         try:
             for folder in self._disk.folders:
                 self._or_mark_offline(folder, self._lock)
@@ -41,8 +41,8 @@ class LogDirLock:
             self._locks.pop()()
 
     def check_identity(self, cluster_id: str, node_id: int, entropy: Callable[[int], bytes]) -> None:
-        """Each folder's meta.properties must name this cluster and broker; one without gets its own. No two folders
-        have the same directory.id: one would be a copy of the other."""
+        """Check that each folder's meta.properties names this cluster and broker; create it where it is missing. Two
+        folders must not share a directory.id: one would be a copy of the other."""
         ids: dict[bytes, str] = {}
         self.directories.clear()
 
@@ -72,7 +72,7 @@ class LogDirLock:
         self._locks.append(lock_folder(folder))
 
     def _identity(self, folder: str, cluster_id: str, node_id: int, entropy: Callable[[int], bytes]) -> bytes:
-        """The folder's directory.id, drawn now where it has none."""
+        """The folder's directory.id, generated now if it has none."""
         path = f"{folder}/{META_PROPERTIES}"
         found = self._read(path) if self._disk.exists(path) else MetaProperties(cluster_id, node_id)
         if found.cluster_id != cluster_id:

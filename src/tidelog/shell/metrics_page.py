@@ -1,4 +1,4 @@
-"""The HTTP side: every GET is answered with all metrics, and the connection is closed."""
+"""The HTTP endpoint of the metrics: answers every GET with all metrics and closes the connection."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class NodeMetrics(Collector):
-    """What one node's numbers say. `events` counts the node's events by kind."""
+    """Collects one node's metrics. `events` counts the node's events by kind."""
 
     def __init__(self, node: Node, events: Mapping[str, int]) -> None:
         self._node = node

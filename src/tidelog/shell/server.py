@@ -1,9 +1,9 @@
-"""The event loop that drives a `Node`: inputs go in, and every effect that comes back is carried out.
+"""The event loop that drives a `Node`: it feeds inputs in and carries out every effect that comes back.
 
-- Inputs are never nested: what happens while effects are carried out comes back as a later callback.
-- All effects of one input are carried out before the next; the Sends of one input are flushed together.
+- Inputs are never nested: an event that occurs while effects are carried out arrives in a later callback.
+- All effects of one input are carried out before the next input; the Sends of one input are flushed together.
 - There is one timer, for `node.next_deadline`, and no task or future anywhere.
-- A fault of the node ends the process: what it holds can no longer be trusted.
+- A failure inside the node ends the process, because its state can no longer be trusted.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from tidelog.shell.thread_pool import DiskWorker, ThreadPool
 
 
 class NodeInputs(Protocol):
-    """What the server needs of a node: see `node.node.Node`. Every input returns the effects to carry out."""
+    """The inputs of a node: see `node.node.Node`. Each returns the effects to carry out."""
 
     @property
     def next_deadline(self) -> int | None: ...
@@ -73,7 +73,7 @@ class NodeInputs(Protocol):
 
 
 class Server:
-    """One node on one event loop. `submit` hands operations to the metadata store. `events` counts them by kind."""
+    """One node on one event loop. `submit` hands operations to the metadata store. `events` counts events by kind."""
 
     def __init__(
         self,
@@ -88,7 +88,8 @@ class Server:
     ) -> None:
         self.exit_code = 0
         self.stopping = False
-        """The node has ended, its logs are closed: it hears of nothing that this turn of the loop still brings."""
+        """Set when the node has stopped and its logs are closed: callbacks that are still queued on the loop must not
+        reach it."""
         self.events: Counter[str] = Counter()
         self._loop = loop
         self._node = node
@@ -96,7 +97,7 @@ class Server:
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0
         self._waiting_listeners: list[tuple[str, socket.socket]] = []
-        """Listeners of clients, whose connections wait in the kernel."""
+        """The clients' listeners before the node knows the cluster; connections wait in the kernel's backlog."""
         self._thread_pool = ThreadPool()
         self._traffic = Traffic(loop, config, logger, self._thread_pool, self, tls)
         self._tls = tls
@@ -125,12 +126,15 @@ class Server:
     def __repr__(self) -> str:
         return f"Server({self._traffic}, {self._thread_pool})"
 
-    # For whoever runs the loop
+    # For the owner of the loop
 
     def listen(self, listener: str, sock: socket.socket, *, limited: bool) -> None:
-        """Serve connections to this bound socket. `limited`: it is for clients, and max.connections holds here. Clients
-        are served once the node knows the cluster, as by Kafka (`SocketServer.enableRequestProcessing`): one that is
-        told of a cluster without brokers may give up all that it knew, as librdkafka does, for good."""
+        """Serve connections to this bound socket. `limited`: the socket is for clients, and max.connections applies.
+
+        Clients are served only once the node knows the cluster, as in Kafka (`SocketServer.enableRequestProcessing`): a
+        client that receives metadata without brokers may drop all brokers it knew, as librdkafka does, and never
+        recover.
+        """
         if limited:
             self._waiting_listeners.append((listener, sock))
             self._serve_clients()
@@ -144,7 +148,7 @@ class Server:
             self._waiting_listeners.clear()
 
     def notify(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
-        """Give the node an input, and carry out what it wishes. On the loop only."""
+        """Feed an input to the node and carry out the effects. On the loop only."""
         if not self.stopping:
             self._carry_out(entry(*arguments, clock()))
 
@@ -157,16 +161,16 @@ class Server:
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def log_error(self, kind: str, reason: str) -> None:
-        """An error line of the shell's own."""
+        """Log an error of the shell itself."""
         self._logger.write("error", kind, {"reason": reason})
 
     def close(self) -> None:
-        """After the loop ended: let go of every socket and thread."""
+        """Release all sockets and threads, after the loop has ended."""
         self._dialer.close()
         self._traffic.close_all()
         self._thread_pool.stop()
 
-    # What connections tell (traffic.ConnectionObserver), on the loop
+    # `traffic.ConnectionObserver`, called on the loop
 
     def connection_opened(self, number: int, listener: str, host: str, principal: str) -> None:
         self.notify(self._node.connected, number, listener, host, principal)
@@ -178,7 +182,7 @@ class Server:
     def connection_closed(self, number: int) -> None:
         self.notify(self._node.disconnected, number)
 
-    # What the disk's threads tell (disk_worker.DiskObserver)
+    # `thread_pool.DiskObserver`, called on the disk's threads
 
     def synced(self, token: int) -> None:
         self.notify_threadsafe(self._node.synced, token)
@@ -210,7 +214,7 @@ class Server:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """The timer may ring too early, never too late: a deadline that moved on costs one idle wake-up."""
+        """The timer may fire too early, never too late: a deadline that moved back costs one idle wake-up."""
         deadline = self._node.next_deadline
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):
             return
@@ -224,7 +228,7 @@ class Server:
             self._timer = self._loop.call_later(delay_ms / 1000, self._timer_rang)
 
     def _wake(self) -> None:
-        """What was due when the timer was set is not asked for again."""
+        """The deadline had passed when the timer was set, so it is not checked again."""
         self._timer = None
         self.notify(self._node.wake)
 
@@ -283,7 +287,7 @@ class Server:
     # Faults
 
     def _on_loop_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Anything that escapes a callback is a fault of this program."""
+        """An exception that escapes a callback is a bug in Tidelog."""
         error = context.get("exception")
         self._fail(error if isinstance(error, BaseException) else RuntimeError(str(context.get("message"))))
 

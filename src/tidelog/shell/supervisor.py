@@ -1,6 +1,7 @@
 """`tidelog up`: a cluster of broker processes on this machine, started together, watched, and stopped together.
 
-`Supervisor` is for programs; `up` is what the command runs. Brokers end with their supervisor, even if it is killed.
+`Supervisor` is the API for programs; `up` is what the command runs. Brokers end with their supervisor, even if it is
+killed.
 """
 
 import errno
@@ -28,7 +29,7 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest
 READY_S = 60.0
 RETRY_S = 0.01
 RESTART_INTERVAL_S = 1.0
-"""A broker that is restarted again and again is started at most so often."""
+"""The minimum time between two restarts of a broker."""
 
 METADATA, METADATA_VERSION = 3, 8
 NO_CONTROLLER = -1
@@ -39,13 +40,13 @@ class NotReady(Exception):
 
 
 class BrokerRefused(NotReady):
-    """A broker ended by itself before it listened, and has said why on stderr."""
+    """A broker exited before it listened, and printed why to stderr."""
 
 
 class Supervisor:
     """`brokers` processes with their data below `folder`, on `port` and the following ones (0: free ones).
 
-    `overrides` are options of every broker. `report` takes a line whenever a broker ends unasked.
+    `overrides` are options of every broker. `report` is called with a line whenever a broker ends unexpectedly.
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class Supervisor:
         return ",".join(f"{child.host}:{child.port}" for child in self.children)
 
     def start(self, *, within_s: float = READY_S) -> None:
-        """Start all brokers and wait until each one's metadata lists all and names a controller. NotReady, and nothing
-        is changed, where a cluster runs in the folder or a port is taken."""
+        """Start all brokers and wait until each one's metadata lists all of them and a controller. NotReady, without
+        any change, if a cluster already runs in the folder or a port is taken."""
         self._check_free()
         try:
             for child in self.children:
@@ -96,7 +97,8 @@ class Supervisor:
             raise
 
     def _check_free(self) -> None:
-        """Each broker would find out for itself, but those that are dead would live by then, with other options."""
+        """Fail before anything is started: brokers would detect this themselves, but the others would be running by
+        then, with other options."""
         for lock in sorted(self.folder.glob(f"broker-*/{LOCK_FILE}")):
             if is_locked(str(lock.parent)):
                 raise NotReady(f"A cluster runs in {self.folder}: {lock.parent} is used by another process.")
@@ -105,7 +107,7 @@ class Supervisor:
                 if child.port:
                     acceptor.try_bind(child.host, child.port)
             except OSError as error:
-                if error.errno == errno.EADDRINUSE:  # an address that is not this process's may be its broker's
+                if error.errno == errno.EADDRINUSE:  # another address may belong to the broker's network namespace
                     raise NotReady(f"Cannot listen on {child.host}:{child.port}: {error.strerror}.") from error
 
     def start_broker(self, number: int) -> None:
@@ -113,14 +115,15 @@ class Supervisor:
         self.children[number].start()
 
     def wait_ready(self, *, within_s: float = READY_S) -> None:
-        """Wait until every running broker's metadata lists all running ones; NotReady if one ends, or in time."""
+        """Wait until every running broker's metadata lists all running brokers; NotReady if one ends or the
+        time is up."""
         deadline = time.monotonic() + within_s
         running = [child for child in self.children if child.process is not None]
         for child in running:
             try:
                 listening = child.wait_listening(deadline - time.monotonic())
             except TimeoutError:
-                raise NotReady(f"broker {child.number} does not listen after {within_s:g} s") from None
+                raise NotReady(f"broker {child.number} is not listening after {within_s:g} s") from None
             if not listening:
                 ended = child.reap()
                 is_refusal = ended == "with exit code 1"
@@ -141,7 +144,7 @@ class Supervisor:
         child.reap()
 
     def watch(self, wake_fd: int) -> None:
-        """Report, and restart if asked to, what ends, until `wake_fd` is readable."""
+        """Report every broker that ends, and restart it if so configured, until `wake_fd` is readable."""
         while True:
             poller = select.poll()
             poller.register(wake_fd, select.POLLIN)
@@ -174,8 +177,8 @@ class Supervisor:
 
 
 def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the brokers of one machine have in common: the store, unless another one is `given`, and internal topics as
-    replicated as can be."""
+    """The options shared by the brokers of one machine: the store, unless `given` names another one, and internal
+    topics with up to three replicas."""
     copies = str(min(3, brokers))
     store = {} if "zookeeper.connect" in (given or {}) else {"metadata.store": f"sqlite:{folder / 'metadata.sqlite'}"}
     return {
@@ -194,7 +197,7 @@ def up(
     overrides: Mapping[str, str] | None = None,
     restart: bool = False,
 ) -> int:
-    """Run a cluster until SIGTERM or SIGINT; prints one line `ready host:port,…`. The exit code."""
+    """Run a cluster until SIGTERM or SIGINT; print one line `ready host:port,…`; return the exit code."""
     with _stop_signals() as wake_fd:
         supervisor = Supervisor(folder, brokers=brokers, port=port, overrides=overrides, restart=restart)
         try:
@@ -232,14 +235,14 @@ def _stop_signals() -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class MetadataView:
-    """What one broker's metadata says: the brokers it lists, and who leads the cluster."""
+    """One broker's metadata: the brokers it lists, and the controller."""
 
     brokers: frozenset[int] = frozenset()
     controller: int = NO_CONTROLLER
 
 
 def metadata_view(host: str, port: int, timeout_s: float = 1.0) -> MetadataView:
-    """The broker's view; an empty one where it does not answer yet."""
+    """The broker's metadata; an empty view if it does not answer yet."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as sock:
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -264,6 +267,6 @@ def _receive(sock: socket.socket, count: int) -> bytes:
     while len(data) < count:
         part = sock.recv(count - len(data))
         if not part:
-            raise ConnectionResetError("closed within an answer")
+            raise ConnectionResetError("connection closed within a response")
         data += part
     return data

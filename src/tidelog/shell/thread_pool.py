@@ -1,7 +1,7 @@
-"""Slow work off the event loop: each kind of work has a few threads, and equal keys keep their order.
+"""Slow work off the event loop: each kind of work has a few threads, and jobs with equal keys keep their order.
 
-Threads start when first needed and sleep in the kernel between jobs. `DiskWorker` does the disk's part of the
-work: fsyncs, replaced files, long removals.
+Threads start when first needed and sleep in the kernel between jobs. `DiskWorker` runs the disk's part of the work:
+fsyncs, replaced files, long removals.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from tidelog.ports import Disk
 
 Job = Callable[[], None]
 KINDS = {"sync": 4, "remove": 1, "read": 2, "name": 1}
-"""How many threads each kind of work has: fsyncs side by side share one commit of the file system's journal."""
+"""Threads for each kind of work: concurrent fsyncs share one commit of the file system's journal."""
 
 NO_TOKEN = 0
-"""The token of disk work that nobody asked for."""
+"""The token of disk work that no request waits for."""
 
 
 class ThreadPool:
-    """The threads of one process; `stop` waits until all that was submitted is done."""
+    """The threads of one process; `stop` waits until all submitted jobs are done."""
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, int], SimpleQueue[Job | None]] = {}
@@ -58,7 +58,7 @@ def _work(queue: "SimpleQueue[Job | None]") -> None:
 
 
 class DiskObserver(Protocol):
-    """Who is told how it went; called on the threads."""
+    """Receives the results, on the threads of the pool."""
 
     def synced(self, token: int) -> None: ...
 
@@ -71,11 +71,11 @@ class DiskObserver(Protocol):
     def removal_failed(self, reason: str) -> None: ...
 
     def crashed(self, error: BaseException) -> None:
-        """A fault of this program."""
+        """An unexpected exception: a bug in Tidelog."""
 
 
 class DiskWorker:
-    """Work on one partition's folder keeps its order; different folders are worked on side by side."""
+    """Runs disk effects. Work on one partition's folder keeps its order; different folders are independent."""
 
     def __init__(self, disk: Disk, thread_pool: ThreadPool, observer: DiskObserver) -> None:
         self._disk = disk
@@ -94,12 +94,12 @@ class DiskWorker:
             try:
                 self._disk.replace(effect.path, effect.content)
             except FileNotFoundError:
-                """The folder was removed or renamed meanwhile, and what the file would say with it."""
+                """The folder was removed or renamed in the meantime, and the file with it."""
 
         self._submit(effect.token, effect.path, work)
 
     def examine(self, effect: Examine) -> None:
-        """The bytes that are read are in the page cache then, for whoever asked."""
+        """Verify a stretch of a log. Its bytes are in the page cache afterwards, for the request that needs them."""
         stretch = effect.stretch
 
         def work() -> None:

@@ -33,7 +33,7 @@ class TransactionalProducer(Producer):
         self._transactional.begin()
 
     def commit(self) -> None:
-        """Deliver everything and commit; ApiError where something failed: then `abort`."""
+        """Deliver all records and commit; ApiError if anything failed, and then the transaction must be aborted."""
         self._wait(self._transactional.commit(now()))
 
     def abort(self) -> None:
@@ -41,13 +41,13 @@ class TransactionalProducer(Producer):
 
     @property
     def identity(self) -> tuple[int, int, int]:
-        """Producer id, epoch and transaction version of the open transaction, for whoever ends it instead."""
+        """Producer id, epoch and transaction version of the open transaction, for a caller that ends it itself."""
         return *self._transactional.identity, self._transactional.version
 
     def send_offsets(
         self, offsets: Mapping[tuple[str, int], int | CommittedOffset], group: str | GroupPlace | Consumer
     ) -> None:
-        """Make a group's positions part of the transaction: of a group by name, or as the member that a consumer is."""
+        """Add a group's offsets to the transaction: of a group by name, or as the member that a consumer is."""
         place = group.group_place if isinstance(group, Consumer) else group
         positions = {
             TopicPartition(*where): offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
@@ -58,7 +58,8 @@ class TransactionalProducer(Producer):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commits at the end; aborts where an exception, or a record that failed, is in the way, and raises it."""
+        """A transaction that commits at the end; if an exception is raised or a record failed, it aborts and raises
+        that error."""
         self.begin()
         try:
             yield
@@ -69,7 +70,7 @@ class TransactionalProducer(Producer):
             raise
 
     def _finish(self) -> None:
-        """What is open is aborted, as nobody will commit it."""
+        """Abort an open transaction: nobody will commit it."""
         if self._transactional.is_open:
             self.abort()
         super()._finish()

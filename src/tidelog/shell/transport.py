@@ -1,7 +1,7 @@
-"""The clients over real sockets, blocking, for command-line tools, Spark and tests: one thread, no event loop.
+"""Blocking clients over real sockets, for command-line tools, Spark and tests: one thread, no event loop.
 
-A client makes progress only during calls: a producer sends during `send` and `flush`, a consumer keeps its place in
-the group during `poll`, which must come more often than `session.timeout.ms`.
+A client makes progress only during calls: a producer sends during `send` and `flush`, a consumer sends heartbeats
+during `poll`, which must be called more often than `session.timeout.ms`.
 """
 
 import os
@@ -19,7 +19,7 @@ from tidelog.model import NO_ID, Time, TopicPartition, id_text
 from tidelog.shell.client_sockets import Sockets, addresses, now
 from tidelog.wire.record_format import Header
 
-if TYPE_CHECKING:  # a command that only administers does not load what sends and reads
+if TYPE_CHECKING:  # commands that only administer do not load producers and consumers
     from tidelog.client.admin import Target
     from tidelog.client.fetcher import Whole
     from tidelog.client.metadata import TopicInfo
@@ -30,19 +30,19 @@ if TYPE_CHECKING:  # a command that only administers does not load what sends an
 T = TypeVar("T")
 
 FOREVER = 2**62
-"""A monotonic millisecond that never comes."""
+"""A monotonic time in ms that is never reached."""
 _CLOSE_MS = 30_000
 
 
 class _Blocking:
-    """What the three clients share: running until something is there, and closing."""
+    """What the three clients share: running until a condition holds, and closing."""
 
     def __init__(self, client: Client) -> None:
         self._sockets = Sockets(client)
         self._is_closed = False
 
     def _run_until(self, done: Callable[[], bool], until: int) -> bool:
-        """Whether it was done in time (monotonic ms)."""
+        """Run until `done` holds; return whether it did by `until` (monotonic ms)."""
         while not done():
             if now().mono >= until:
                 return False
@@ -50,8 +50,8 @@ class _Blocking:
         return True
 
     def _topic(self, topic: str, timeout: float) -> "TopicInfo":
-        """A topic's metadata; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in so many seconds,
-        REQUEST_TIMED_OUT where nobody tells."""
+        """A topic's metadata; ApiError UNKNOWN_TOPIC_OR_PARTITION if the topic does not appear within `timeout`
+        seconds, REQUEST_TIMED_OUT if no broker answers."""
         client = self._sockets.client
         metadata = client.metadata
 
@@ -64,7 +64,7 @@ class _Blocking:
         if not self._run_until(is_known, now().mono + int(timeout * 1000)):
             if not metadata.updates:
                 raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"no broker answered in {timeout:g} s")
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
         return metadata.topics[topic]
 
     def close(self) -> None:
@@ -74,13 +74,13 @@ class _Blocking:
             self._sockets.close()
 
     def abandon(self) -> None:
-        """Drop the connections without a word to anybody, as a process that is killed does."""
+        """Drop the connections without notifying the cluster, as a killed process does."""
         if not self._is_closed:
             self._is_closed = True
             self._sockets.close()
 
     def _finish(self) -> None:
-        """What is to be done before the connections are closed."""
+        """Called before the connections are closed."""
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +90,7 @@ class _Blocking:
 
 
 class Results:
-    """The ends of asynchronous calls, by ticket."""
+    """The results of asynchronous calls, by ticket."""
 
     def __init__(self, take: Callable[[], Iterable[Done]]) -> None:
         self._take = take
@@ -102,7 +102,7 @@ class Results:
         return ticket in self._done
 
     def value(self, ticket: int) -> Any:
-        """The value; ApiError where the call failed."""
+        """The value; ApiError if the call failed."""
         done = self._done.pop(ticket)
         if done.error is not ErrorCode.NONE:
             raise ApiError(done.error, done.message)
@@ -128,8 +128,8 @@ class Admin(_Blocking):
         newest: int = 32767,
         retries: bool = True,
     ) -> Any:
-        """The response, with the error codes that are in it; ApiError where there was none in time. `to` is a broker's
-        id, ANY, CONTROLLER, `Leader(topic, partition)` or `Coordinator(group)`."""
+        """The response, including its error codes; ApiError if there was none in time. `to` is a broker's id, ANY,
+        CONTROLLER, `Leader(topic, partition)` or `Coordinator(group)`."""
         ticket, effects = self._client.ask(request, to, now(), timeout_ms=timeout_ms, newest=newest, retries=retries)
         self._sockets.carry_out(effects)
         self._run_until(lambda: self._results.has(ticket), FOREVER)
@@ -138,7 +138,7 @@ class Admin(_Blocking):
     def ask_all(
         self, requests: "Iterable[tuple[Any, Target]]", *, newest: int = 32767, timeout_ms: int | None = None
     ) -> list[Any]:
-        """The responses to requests that are under way at the same time, in their order; ApiError as `ask`."""
+        """The responses to requests that are in flight at the same time, in order; ApiError as for `ask`."""
         tickets = []
         for request, target in requests:
             ticket, effects = self._client.ask(request, target, now(), newest=newest, timeout_ms=timeout_ms)
@@ -149,7 +149,7 @@ class Admin(_Blocking):
         return [self._results.value(ticket) for ticket in tickets]
 
     def feature(self, broker: int, name: str) -> int:
-        """The level of a feature, as a broker reported it in its last answer; 0 where it reported none."""
+        """The level of a feature, as a broker reported it in its last response; 0 if it reported none."""
         return self._client.network.feature(broker, name)
 
     def _finish(self) -> None:
@@ -180,7 +180,7 @@ class Producer(_Blocking):
         timestamp: int | None = None,
     ) -> int:
         """The record's ticket; its `Delivery` comes with `flush` or `deliveries`. Waits while `buffer.memory` is full;
-        ApiError REQUEST_TIMED_OUT where that lasts `max.block.ms`."""
+        ApiError REQUEST_TIMED_OUT if that lasts `max.block.ms`."""
         moment = self._wait_for_room()
         ticket, effects = self._client.send(
             topic, value, moment, key=key, headers=headers, partition=partition, timestamp=timestamp
@@ -192,8 +192,8 @@ class Producer(_Blocking):
         return ticket
 
     def send_encoded(self, place: TopicPartition, content: "EncodedRecords") -> int:
-        """Many records that are one batch already: one ticket, and one `Delivery` with the first one's offset. Waits
-        as `send` does."""
+        """Send many records that are already one batch: one ticket, and one `Delivery` with the offset of the first.
+        Waits as `send` does."""
         moment = self._wait_for_room()
         ticket, effects = self._client.send_encoded(place, content, moment)
         self._sockets.carry_out(effects)
@@ -209,26 +209,27 @@ class Producer(_Blocking):
         return moment
 
     def partitions_of(self, topic: str, timeout: float = 60) -> dict[int, int]:
-        """Every partition of a topic and its leader, -1 for none; ApiError UNKNOWN_TOPIC_OR_PARTITION where the
-        topic does not appear in time. It may be created by that."""
+        """Each partition of a topic and its leader, -1 for none; ApiError UNKNOWN_TOPIC_OR_PARTITION if the topic does
+        not appear in time. The request may create the topic."""
         info = self._topic(topic, timeout)
         led = {number: self._client.metadata.leader(TopicPartition(topic, number)) for number in info.partitions}
         return {number: -1 if leader is None else leader for number, leader in sorted(led.items())}
 
     def flush(self, timeout: float | None = None) -> list[Delivery]:
-        """Wait, at most `timeout` seconds, until every record's fate is told; the deliveries not fetched before."""
+        """Wait at most `timeout` seconds until every record's fate is known; return the deliveries not fetched
+        before."""
         self._sockets.carry_out(self._client.flush(now()))
         until = FOREVER if timeout is None else now().mono + int(timeout * 1000)
         self._run_until(lambda: not self._client.pending, until)
         return self.deliveries()
 
     def deliveries(self, timeout: float = 0) -> list[Delivery]:
-        """What is told by now, or the first that comes within `timeout` seconds."""
+        """The deliveries known by now, or the first that arrive within `timeout` seconds."""
         if timeout:
             self._run_until(self._gather, now().mono + int(timeout * 1000))
         self._gather()
-        told, self._deliveries = self._deliveries, []
-        return told
+        taken, self._deliveries = self._deliveries, []
+        return taken
 
     def _gather(self) -> bool:
         self._deliveries += self._client.take_deliveries()
@@ -242,9 +243,9 @@ class Producer(_Blocking):
 class Consumer(_Blocking):
     """`with Consumer("127.0.0.1:9092", group="readers") as consumer: consumer.subscribe(["topic"])`, then `poll`.
 
-    `group` may be None: then partitions are assigned by hand and nothing is committed. Other options as in
-    `ConsumerOptions`. What happens to the assignment is told to `on_event`, between two polls of the client: when it is
-    `Revoked`, `commit` still counts.
+    If `group` is None, partitions are assigned manually and nothing is committed. Other options are those of
+    `ConsumerOptions`. `on_event` is called with changes of the assignment, between two polls of the client: on
+    `Revoked`, a `commit` still counts.
     """
 
     def __init__(
@@ -263,7 +264,7 @@ class Consumer(_Blocking):
         super().__init__(self._client)
 
     def subscribe(self, topics: Collection[str] | str) -> None:
-        """These topics, or all whose names match a regular expression."""
+        """Subscribe to these topics, or to all topics whose names match a regular expression."""
         if isinstance(topics, str):
             self._sockets.carry_out(self._client.subscribe_pattern(topics, now()))
         else:
@@ -277,13 +278,13 @@ class Consumer(_Blocking):
         return self._client.assignment
 
     def poll(self, timeout: float = 0, most: int | None = None) -> list[ConsumerRecord]:
-        """The next records, at most `most` (`max.poll.records`); none after `timeout` seconds without any. ApiError
-        where the consumer cannot go on."""
+        """The next records, at most `most` (`max.poll.records`); none after `timeout` seconds without records. ApiError
+        if the consumer cannot continue."""
         return self._poll(lambda: self._client.poll(now(), most), timeout)
 
     def poll_whole(self, timeout: float = 0, until: int | None = None) -> "list[Whole]":
-        """The same as it was fetched, batch by batch, for who decodes columns; not to be mixed with `poll`. Partitions
-        that have reached `until` are paused."""
+        """The next records as whole batches, for callers that decode columns; do not mix with `poll`. Partitions that
+        reach `until` are paused."""
         return self._poll(lambda: self._client.poll_whole(now(), until), timeout)
 
     def _poll(self, take: "Callable[[], tuple[list[T], list[Effect]]]", timeout: float) -> "list[T]":
@@ -316,11 +317,11 @@ class Consumer(_Blocking):
         place = TopicPartition(*partition)
         until = now().mono + int(timeout * 1000)
         if not self._run_until(lambda: self._client.position(place) is not None, until):
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"the position of {place} is not known in {timeout} s")
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"the position of {place} is still unknown after {timeout} s")
         return self._client.position(place) or 0
 
     def commit(self, offsets: Mapping[tuple[str, int], int | CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or every position, and wait for it; ApiError where it fails."""
+        """Commit these offsets, or every position, and wait; ApiError if it fails."""
         wanted = None
         if offsets is not None:
             wanted = {
@@ -331,7 +332,7 @@ class Consumer(_Blocking):
 
     @property
     def group_place(self) -> GroupPlace:
-        """For positions in transactions."""
+        """The member of the group, for offsets in transactions."""
         return self._client.group_place
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, CommittedOffset]:
@@ -341,7 +342,7 @@ class Consumer(_Blocking):
         return found
 
     def offsets_for_times(self, timestamps: Mapping[tuple[str, int], int]) -> "dict[TopicPartition, Found]":
-        """The first offset at or after each timestamp (wall ms), -1 where there is none."""
+        """The first offset at or after each timestamp (wall clock ms), -1 if there is none."""
         wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
         found: dict[TopicPartition, Found] = self._wait(self._client.look_up(wanted, now()))
         return found
@@ -357,11 +358,11 @@ class Consumer(_Blocking):
         return {partition: place.offset for partition, place in found.items()}
 
     def partitions_of(self, topic: str, timeout: float = 60) -> list[TopicPartition]:
-        """All partitions of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not appear in time."""
+        """All partitions of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION if it does not appear in time."""
         return [TopicPartition(topic, number) for number in sorted(self._topic(topic, timeout).partitions)]
 
     def topic_id(self, topic: str, *, anew: bool = False, timeout: float = 60) -> str:
-        """The id of a topic that was looked up before, "" where brokers report none; `anew` requests it again."""
+        """The id of a topic that was looked up before, "" if brokers report none; `anew` fetches the metadata again."""
         metadata = self._client.metadata
         if anew:
             seen = metadata.updates

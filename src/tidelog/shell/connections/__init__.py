@@ -1,5 +1,5 @@
-"""Sockets on the event loop: accepted (`acceptor`), dialled (`dialer`), read and written (`traffic`,
+"""Sockets on the event loop: accepted (`acceptor`), opened to other brokers (`dialer`), read and written (`traffic`,
 `connection`).
 
-Start at `traffic.Traffic`. Nothing here knows what a frame means; frames go to `traffic.ConnectionObserver`.
+Start at `traffic.Traffic`. Nothing here interprets frames; they go to `traffic.ConnectionObserver`.
 """

@@ -1,9 +1,12 @@
-"""The listening sockets: connections are accepted here, and counted.
+"""The listening sockets: connections are accepted and counted here.
 
-max.connection.creation.rate: while more come than that, accepting pauses; connection_creation_rate of an address: it
-waits and is closed.
-max.connections: while it is reached nothing more is accepted on the clients' listeners (the brokers' own stays open).
-max.connections.per.ip: a connection too many from one address is closed at once, as Kafka does.
+max.connection.creation.rate: above this rate accepting pauses. connection_creation_rate of an address: above it a
+connection is kept waiting, then closed.
+
+max.connections: at this number nothing more is accepted on the clients' listeners; the inter-broker listener stays
+open.
+
+max.connections.per.ip: above it a connection of that address is closed at once, as in Kafka.
 """
 
 import asyncio
@@ -25,13 +28,14 @@ MOST_HOSTS = 10_000
 ACCEPTS_PER_TURN = 32
 PAUSE_S = 1.0
 TIMER_SLACK_S = 0.005
-"""A timer may ring a little early."""
+"""A timer may fire slightly early."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 OnAccept = Callable[[int, socket.socket, str, str], None]
 
 
 class CreationRates:
-    """Rates are measured over the windows of quota.window.num; no wait is longer than one of them."""
+    """Connection creation rates (KIP-612), measured over the windows of quota.window.num; no delay exceeds one
+    window."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._samples = config.quota_window_num
@@ -48,7 +52,7 @@ class CreationRates:
         return time.monotonic() < self._paused_until
 
     def host_delay_s(self, host: str, rate: float) -> float:
-        """Count a connection from this address; seconds that it waits before it is closed, 0 where it may come in."""
+        """Count a connection of this address; return the seconds to delay before closing it, 0 if it is accepted."""
         meter = self._hosts.get(host)
         if meter is None:
             if len(self._hosts) >= MOST_HOSTS:
@@ -57,7 +61,7 @@ class CreationRates:
         return self._delay_s(meter, rate, refused=True)
 
     def overall_delay_s(self, rate: float) -> float:
-        """Count one that came in; seconds for which nothing more is accepted."""
+        """Count an accepted connection; return the seconds for which accepting must pause."""
         if rate >= UNLIMITED:
             return 0.0
         wait_s = self._delay_s(self._overall, rate, refused=False)
@@ -65,7 +69,7 @@ class CreationRates:
         return wait_s
 
     def _delay_s(self, meter: WindowedRate, rate: float, *, refused: bool) -> float:
-        """One that is refused does not count: it never came."""
+        """Return the delay. A refused connection is not counted."""
         now = time.monotonic_ns() // 1_000_000
         meter.record(1, now)
         throttle_ms = meter.throttle_ms(rate, now)
@@ -75,7 +79,8 @@ class CreationRates:
 
 
 class Acceptor:
-    """`on_accept(number, socket, listener, peer address)` takes over what was accepted, until `connection_closed`."""
+    """`on_accept(number, socket, listener, peer address)` takes over each accepted connection, until
+    `connection_closed`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, config: BrokerConfig, logger: EventLogger, on_accept: OnAccept
@@ -98,7 +103,7 @@ class Acceptor:
         self._sizes = _buffer_sizes(config)
 
     def __repr__(self) -> str:
-        return f"Acceptor({len(self._listeners)} listeners, {self._hosts.total()} inside)"
+        return f"Acceptor({len(self._listeners)} listeners, {self._hosts.total()} connections)"
 
     def open(self, listener: str, sock: socket.socket, *, limited: bool) -> None:
         self._listeners[sock] = (listener, limited)
@@ -113,12 +118,12 @@ class Acceptor:
         self._listeners.clear()
 
     def set_limits(self, limits: SetConnectionLimits) -> None:
-        """Other limits from now on; who is inside stays."""
+        """Apply other limits; existing connections stay."""
         self._limits = limits
         self._update_accepting()
 
     def connection_closed(self, host: str) -> None:
-        """A connection from this address is gone."""
+        """A connection of this address was closed."""
         self._hosts[host] -= 1
         if self._hosts[host] <= 0:
             del self._hosts[host]
@@ -170,8 +175,8 @@ class Acceptor:
         self._logger.write("info", "connection.refused", {"listener": listener, "peer": host, "reason": reason})
 
     def _exceeds_rate(self, sock: socket.socket, listener: str, host: str) -> bool:
-        """An address that comes too often is kept waiting, then closed; if all do together, nothing is accepted for a
-        while behind this one."""
+        """Whether the connection exceeds a rate. Above the rate of its address it is kept waiting, then closed; above
+        the overall rate it is accepted, and accepting pauses behind it."""
         rate = self._limits.host_rates.get(host, self._limits.host_rates.get(None))
         if rate is not None and (wait_s := self._rates.host_delay_s(host, rate)) > 0:
             self._refuse(listener, host, f"connection_creation_rate is {rate:g}")
@@ -183,7 +188,7 @@ class Acceptor:
         return False
 
     def _pause_after_error(self, listening: socket.socket, error: OSError) -> None:
-        """Out of descriptors or memory: stop accepting for a moment instead of spinning."""
+        """Out of descriptors or memory: pause accepting instead of spinning."""
         if error.errno not in _FULL:
             return
         self._logger.write("error", "connection.accept", {"reason": error.strerror})
@@ -193,7 +198,7 @@ class Acceptor:
 
 
 def _buffer_sizes(config: BrokerConfig) -> list[tuple[int, int]]:
-    """The sizes that were asked for. Kafka's default of 100 KiB is not set: the system tunes better."""
+    """The configured buffer sizes. Kafka's default of 100 KiB is not applied: the kernel tunes better."""
     requested = (
         ("socket.send.buffer.bytes", socket.SO_SNDBUF, config.socket_send_buffer_bytes),
         ("socket.receive.buffer.bytes", socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
@@ -202,14 +207,14 @@ def _buffer_sizes(config: BrokerConfig) -> list[tuple[int, int]]:
 
 
 def try_bind(host: str, port: int) -> None:
-    """OSError where the address is taken; nobody could connect meanwhile."""
+    """Check that the address is free; OSError if it is taken. Nothing listens, so no client can connect meanwhile."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
 
 
 def bind(host: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket that does not block; OSError where the address is taken."""
+    """A non-blocking listening socket; OSError if the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

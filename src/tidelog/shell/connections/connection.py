@@ -1,8 +1,8 @@
-"""One connection of the event loop: its socket, its reader of frames, and what is not sent yet.
+"""One connection of the event loop: its socket, its frame reader, and its unsent data.
 
-`Outgoing` holds what waits to be sent: bytes, and slices of files that go from the page cache to the socket. Parts
-leave in order. Small neighbours share one system call; a small slice is read into it, a large one is sent by sendfile.
-A slice that is not in the page cache would stall the loop: RWF_NOWAIT detects it, and the owner reads it on a thread
+`Outgoing` holds the unsent data: bytes, and slices of files that go from the page cache to the socket. Parts are sent
+in order. Small neighbours share one system call; a small slice is copied into it, a large one is sent by sendfile. A
+slice that is not in the page cache would stall the loop: RWF_NOWAIT detects it, and the owner reads it on a thread
 (`cold`) before sending continues.
 """
 
@@ -27,11 +27,11 @@ SLICE_A_TURN = 4 * 1024 * 1024
 _PROBE_EVERY = 128 * 1024
 
 UNSENT_BOUND = 4 * 1024 * 1024
-"""Answers that a client does not read: above this it is not read from either; it is again below half of it."""
+"""Unsent bytes above which the peer is no longer read from; reading resumes below half of it."""
 
 
 class ShortSlice(Exception):
-    """A file ended before its slice did: what was promised cannot be sent."""
+    """A file ended before its slice did, so the announced bytes cannot be sent."""
 
 
 class Outgoing:
@@ -40,14 +40,14 @@ class Outgoing:
     __slots__ = ("_cached", "_encrypted", "_parts", "_socket", "cold", "unsent")
 
     probing = True
-    """Whether the file system knows RWF_NOWAIT; learned at the first slice."""
+    """Whether the file system supports RWF_NOWAIT; learned with the first slice."""
 
     def __init__(self, sock: Any, *, encrypted: bool = False) -> None:
         """`sock` is a socket, or with `encrypted` a stream with its calls: then slices are read and sent as bytes."""
         self._socket = sock
         self._encrypted = encrypted
         self._parts: deque[Part] = deque()
-        self._cached = False  # whether the first slice was found, or brought, in the page cache
+        self._cached = False  # whether the first slice is known to be in the page cache
         self.unsent = 0
         self.cold: FileSlice | None = None
 
@@ -62,12 +62,13 @@ class Outgoing:
                 self._parts.append(part)
 
     def cold_loaded(self) -> None:
-        """The cold slice was read on a thread."""
+        """The cold slice has been read on a thread."""
         self.cold = None
         self._cached = True
 
     def flush(self) -> bool:
-        """Send what the socket takes; whether everything is gone. OSError and ShortSlice end the connection."""
+        """Send as much as the socket takes; return whether everything is sent. After OSError or ShortSlice the
+        connection must be closed."""
         parts = self._parts
         turn = SLICE_A_TURN
         while parts:
@@ -84,7 +85,7 @@ class Outgoing:
         return isinstance(first, FileSlice) and first.length >= READ_BELOW
 
     def _send_bytes(self) -> bool:
-        """Send up to the next long slice; False where the socket or a cold slice stops it."""
+        """Send up to the next large slice; False if the socket or a cold slice stops it."""
         parts = self._parts
         first = parts[0]
         if len(parts) == 1 and not isinstance(first, FileSlice):
@@ -121,7 +122,7 @@ class Outgoing:
             return 0
 
     def _sent(self, count: int, wished: int) -> bool:
-        """Forget the `count` bytes that are gone."""
+        """Drop `count` bytes that were sent."""
         parts = self._parts
         self.unsent -= count
         left = count
@@ -137,7 +138,7 @@ class Outgoing:
         return count == wished
 
     def _small_slice(self, part: FileSlice) -> bytes | bytearray | None:
-        """The slice's bytes; None where it is long, or cold (which is told only where it comes first)."""
+        """The slice's bytes; None if it is large, or cold (reported in `cold` only if it is first in line)."""
         if part.length >= READ_BELOW:
             return None
         is_first = part is self._parts[0]
@@ -184,7 +185,7 @@ class Outgoing:
 
 
 def _is_cached(part: FileSlice) -> bool:
-    """Whether the page cache holds the slice, as far as a few probes can tell."""
+    """Whether the page cache holds the slice, judged by a few probes."""
     if not Outgoing.probing:
         return True
     byte = bytearray(1)
@@ -193,7 +194,7 @@ def _is_cached(part: FileSlice) -> bool:
 
 
 def _read_cached(part: FileSlice, into: bytearray, position: int) -> int:
-    """Read without waiting for the disk; -1 where that would be needed."""
+    """Read without blocking on the disk; -1 if the bytes are not cached."""
     assert isinstance(part.file, OsFile)
     try:
         return os.preadv(part.file.fd, [into], position, os.RWF_NOWAIT)
@@ -213,7 +214,7 @@ def _rest(part: Part, sent: int) -> Part:
 
 
 def load_slice(part: FileSlice) -> None:
-    """Read the slice into the page cache; for a thread. An error shows when the slice is sent."""
+    """Read the slice into the page cache, on a thread. An error is raised again when the slice is sent."""
     position, end = part.position, part.position + part.length
     while position < end:
         count = len(part.file.read(position, min(1 << 20, end - position)))
@@ -223,7 +224,7 @@ def load_slice(part: FileSlice) -> None:
 
 
 class Connection:
-    """`number` is positive for clients that connected, negative for brokers that the node connected to."""
+    """`number` is positive for accepted connections, negative for those that the node opened to brokers."""
 
     __slots__ = (
         "closing",
@@ -259,7 +260,7 @@ class Connection:
         self.paused = False
         self.congested = False
         self.closing = False
-        self.held: list[bytes] = []  # frames that came with others in one read, and wait for their turn
+        self.held: list[bytes] = []  # frames beyond FRAMES_PER_TURN of one read, which wait for a later turn
         self.delivery_scheduled = False
 
     def __repr__(self) -> str:
@@ -277,10 +278,10 @@ class Connection:
 
     @property
     def may_deliver_held(self) -> bool:
-        """Whether held frames are due, and nothing has arranged for it."""
+        """Whether held frames are due and their delivery is not scheduled yet."""
         return bool(self.held) and not (self.paused or self.congested or self.closing or self.delivery_scheduled)
 
     @property
     def may_flush(self) -> bool:
-        """Whether there is something to send that nothing else will send in time."""
+        """Whether there is unsent data that neither a writer nor a thread will send."""
         return self.outgoing.unsent > 0 and not self.writing and self.outgoing.cold is None

@@ -1,4 +1,4 @@
-"""Connections to other brokers, opened without waiting."""
+"""Opens connections to other brokers without blocking."""
 
 import asyncio
 import errno
@@ -16,7 +16,7 @@ Address = tuple[Any, Any]
 
 @dataclass(eq=False, slots=True)
 class DialAttempt:
-    """`done` gets the connected socket, or the reason why there is none; never within the call that dialled."""
+    """`done` is called with the connected socket or the reason of the failure, never within `dial` itself."""
 
     number: int
     host: str
@@ -28,7 +28,7 @@ class DialAttempt:
 
 
 class Dialer:
-    """`timeout_ms`: after so long an attempt has failed (socket.connection.setup.timeout.ms)."""
+    """`timeout_ms`: an attempt fails after this time (socket.connection.setup.timeout.ms)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, thread_pool: ThreadPool, timeout_ms: int) -> None:
         self._loop = loop
@@ -49,7 +49,7 @@ class Dialer:
             self._thread_pool.submit("name", host, lambda: self._look_up(attempt))
 
     def cancel(self, number: int) -> None:
-        """The node no longer wants this connection."""
+        """The node no longer needs this connection."""
         attempt = self._attempts.pop(number, None)
         if attempt is not None:
             self._release(attempt)
@@ -59,7 +59,7 @@ class Dialer:
             self.cancel(number)
 
     def _look_up(self, attempt: DialAttempt) -> None:
-        """On a thread: names are resolved by the operating system, which may take its time."""
+        """On a thread: name resolution by the operating system may block."""
         try:
             found = socket.getaddrinfo(attempt.host, attempt.port, type=socket.SOCK_STREAM)
         except OSError as error:

@@ -1,9 +1,9 @@
-"""All connections of one event loop: what comes in goes up as frames, what goes out is sent in order.
+"""All connections of one event loop: received bytes are delivered as frames, sent bytes keep their order.
 
-- What is put on connections within one input leaves with `flush`, one system call a connection where that suffices.
-- Who does not read what it is sent is not read from; a silent client goes after connections.max.idle.ms.
-- A peer's fault closes its connection with one log line and disturbs nobody else.
-- Nothing here calls up while it is called from above: a socket that fails then is told of in a later callback.
+- Data put on connections within one input is sent by `flush`, with one system call per connection where possible.
+- A peer that does not read its responses is not read from; an idle client is closed after connections.max.idle.ms.
+- A protocol violation closes its connection with one log line and affects no other.
+- Methods called by the node never call the observer: a socket that fails then is reported in a later callback.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from tidelog.wire.frames import Buffers, FrameReader
 
 READS_PER_TURN = 8
 FRAMES_PER_TURN = 64
-"""Of one connection. A small request may ask for much: thousands in one read would hold up everybody else."""
+"""Frames of one connection per turn. A small request may need much work: thousands from one read would delay all
+others."""
 
 
 def clock() -> Time:
@@ -35,18 +36,18 @@ def clock() -> Time:
 
 
 class ConnectionObserver(Protocol):
-    """Who is told what happens on connections. `listener` is empty for those that this broker opened."""
+    """Receives what happens on connections. `listener` is empty for connections that this broker opened."""
 
     def connection_opened(self, number: int, listener: str, host: str, principal: str) -> None: ...
 
     def frames_received(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
-        """Complete frames, which are views that die on return."""
+        """Complete frames; the views become invalid on return."""
 
     def connection_closed(self, number: int) -> None: ...
 
 
 class Traffic:
-    """Connections by number: positive ones came in by the acceptor, negative ones are added by `add`."""
+    """Connections by number: the acceptor adds positive numbers, `add` also negative ones."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Traffic:
     def __repr__(self) -> str:
         return f"Traffic({len(self.connections)} connections)"
 
-    # From above
+    # Called by the server
 
     def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
@@ -107,7 +108,7 @@ class Traffic:
             self._update_reading(connection)
 
     def close(self, number: int) -> bool:
-        """Close the connection once what was put on it is sent; False where there is none."""
+        """Close the connection once its data is sent; False if there is no such connection."""
         connection = self.connections.get(number)
         if connection is None:
             return False
@@ -119,13 +120,13 @@ class Traffic:
         return True
 
     def close_all(self) -> None:
-        """The loop has ended: let go of every socket."""
+        """Close all sockets, after the loop has ended."""
         self.acceptor.close()
         self.handshakes.close()
         for connection in list(self.connections.values()):
             self._remove(connection)
 
-    # Coming in
+    # Reading
 
     def _accepted(self, number: int, sock: socket, listener: str, host: str) -> None:
         served = self._tls.server(listener)
@@ -161,7 +162,7 @@ class Traffic:
             self._loop.call_soon(self._deliver_held, connection)
 
     def _deliver_held(self, connection: Connection) -> None:
-        """Hand up the next frames that wait, unless the connection was paused or closed meanwhile."""
+        """Deliver the next held frames, unless the connection was paused or closed in the meantime."""
         connection.delivery_scheduled = False
         if connection.may_deliver_held and self.connections.get(connection.number) is connection:
             due, connection.held = connection.held[:FRAMES_PER_TURN], connection.held[FRAMES_PER_TURN:]
@@ -186,7 +187,7 @@ class Traffic:
             self._readable(connection)
 
     def _readable(self, connection: Connection) -> None:
-        """Read what has come, a bounded number of times, and let the node answer each time."""
+        """Read what has arrived, a bounded number of times, and let the node process each read."""
         now = clock()
         connection.last_used = now.mono
         reader = connection.reader
@@ -208,7 +209,7 @@ class Traffic:
                 return self._violated(connection, violation)
             if (count < len(space) and not connection.encrypted) or not connection.reading:
                 return None
-            del space, frames  # a buffer that is viewed is not used again
+            del space, frames  # the reader cannot reuse a buffer that is still viewed
         return self._read_decrypted(connection)
 
     def _violated(self, connection: Connection, violation: ProtocolViolation) -> None:
@@ -216,7 +217,7 @@ class Traffic:
         self._logger.write("warning", "connection.violation", fields)
         self._connection_lost(connection)
 
-    # Going out
+    # Writing
 
     def _flush(self, connection: Connection) -> None:
         outgoing = connection.outgoing
@@ -234,12 +235,12 @@ class Traffic:
         return self._close_when_sent(connection) if connection.closing else self._update_congestion(connection)
 
     def _update_congestion(self, connection: Connection) -> None:
-        """Who does not read what it is sent is not read from."""
+        """Stop reading from a peer that does not read its responses."""
         connection.update_congestion()
         self._update_reading(connection)
 
     def _close_when_sent(self, connection: Connection) -> None:
-        """A closing connection goes once its last bytes are sent."""
+        """Close a closing connection once its last bytes are sent."""
         self._update_reading(connection)
         if not connection.outgoing.unsent:
             self._remove(connection)
@@ -253,7 +254,7 @@ class Traffic:
                 self._loop.remove_writer(connection.fd)
 
     def _load_cold(self, connection: Connection) -> None:
-        """Read the cold slice on a thread, then go on sending."""
+        """Read the cold slice on a thread, then continue sending."""
         cold = connection.outgoing.cold
         assert cold is not None
 
@@ -266,15 +267,16 @@ class Traffic:
             try:
                 load_slice(cold)
             except DiskFailed:
-                """Sending it meets the same failure, and closes the connection."""
+                """Sending the slice raises the same error and closes the connection."""
             self._loop.call_soon_threadsafe(continue_sending)
 
         self._thread_pool.submit("read", cold.file.path, work)
 
-    # Ends
+    # Closing
 
     def _close_soon(self, connection: Connection) -> None:
-        """The socket failed while the node's wishes were carried out: the node learns it when it is at rest."""
+        """The socket failed while the node's effects were carried out: report it in a later callback, since inputs must
+        not nest."""
         connection.closing = True
         self._update_reading(connection)
         self._update_writing(connection, waits=False)
@@ -295,7 +297,7 @@ class Traffic:
             self.acceptor.connection_closed(connection.host)
 
     def _close_idle(self) -> None:
-        """Close clients that were silent for too long, and look again when the next may be."""
+        """Close idle clients, and check again when the next one may be due."""
         if self._idle_ms <= 0:
             return
         now = clock().mono

@@ -1,7 +1,8 @@
-"""The thread that keeps one session of the SQLite store: it renews the lease, hears rings, and watches the others.
+"""The thread that keeps one session of the SQLite store: it renews the lease, receives notifications, and watches other
+sessions.
 
-It sleeps in the kernel until a ring comes or the next renewal is due. It has a connection of its own and takes no
-lock, so that a writer that waits for its turn never keeps the lease from being renewed.
+It sleeps in the kernel until a notification arrives or the next renewal is due. It has its own connection and takes no
+lock, so a writer that waits for its turn never delays the renewal of the lease.
 """
 
 import socket
@@ -20,7 +21,7 @@ RENEWALS_PER_TERM = 6
 
 
 class KeeperOwner(Protocol):
-    """What the keeper needs of its store."""
+    """The store as the keeper sees it."""
 
     session: int
     path: Path
@@ -32,13 +33,13 @@ class KeeperOwner(Protocol):
     def is_alive(self) -> bool: ...
 
     def tree_changed(self) -> None:
-        """Somebody committed something."""
+        """Some session committed a change."""
 
     def session_ended(self) -> None:
-        """Others have ended this session."""
+        """Other sessions have ended this session."""
 
     def end_session(self, session: int) -> None:
-        """Another's session seems to be over."""
+        """Another session seems to have expired."""
 
 
 class Keeper:
@@ -72,7 +73,8 @@ class Keeper:
         self._sender.close()
 
     def notify(self, sessions: list[int]) -> None:
-        """Wake the keepers of these sessions. A full socket has rings enough, a missing one nobody to hear."""
+        """Wake the keepers of these sessions. A full socket already has a notification pending; a missing socket has no
+        receiver."""
         for session in sessions:
             with suppress(OSError):
                 self._sender.sendto(b"", self._store.address_of(session))
@@ -102,14 +104,14 @@ class Keeper:
                 Thread(target=self._store.end_session, args=(other,), daemon=True).start()
 
     def _check_for_changes(self) -> None:
-        """Whatever was committed since the last look, by a ring heard or lost."""
+        """Report changes since the last check, whether or not their notification arrived."""
         self._switch_to_newest()
         version = self._db.execute("PRAGMA data_version").fetchone()[0]
         if version == self._seen_version:
             return
         sessions = {row[0] for row in self._db.execute("SELECT session FROM sessions")}
         if newest_database(self._store.path) != self._database:
-            return  # what was read may not count; the next look is into the next database
+            return  # the database was replaced meanwhile: read the next one at the next check
         self._seen_version = version
         if self._store.session not in sessions:
             self._store.session_ended()
@@ -121,7 +123,7 @@ class Keeper:
         self._store.tree_changed()
 
     def _switch_to_newest(self) -> None:
-        """Look into the database that counts (`sqlite_turns`)."""
+        """Open the database that counts (`sqlite_turns`)."""
         newest = newest_database(self._store.path)
         if newest is not None and newest != self._database:
             there = open_existing(newest)

@@ -1,12 +1,13 @@
-"""Which sessions of a store still live: a lock that the kernel drops when a process dies, and a lease for pauses.
+"""Which sessions of a store are alive: a lock that the kernel drops when a process dies, and a lease for paused
+processes.
 
-Each session has one small file. Its owner holds an exclusive flock on it for as long as the process lives, and writes
-its lease there: the moment of the last renewal on the boot clock, and the term. The lease needs no fsync, since a
-restarted machine has dropped all locks. A session is over when
+Each session has one small file. Its owner holds an exclusive flock on it while the process lives, and writes its lease
+there: the time of the last renewal on the boot clock, and the session timeout. The lease needs no fsync, since a
+restart of the machine drops all locks. A session is over when
 
-- its lock can be had: its process is dead. Whoever waits in flock learns it at once, without polling; or
-- its lease is older than its term, judged only by a process that renewed its own during that whole term. So a disk or
-  a machine that stood still for everybody ends nobody's session.
+- its lock is free: its process is dead. A thread that waits in flock learns this at once, without polling; or
+- its lease is older than its timeout. Only a process that renewed its own lease during that whole time may judge this,
+  so a disk or machine that stalls for all ends no session.
 """
 
 import fcntl
@@ -24,12 +25,12 @@ _LEASE = struct.Struct("<qq")
 
 
 def boot_ms() -> int:
-    """The clock that also runs while the machine sleeps, and is the same in every process."""
+    """Milliseconds of the boot clock: it also runs while the machine sleeps, and is the same in every process."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 class SessionFile:
-    """The owner's side: the lock, and the lease."""
+    """The owner's side of a session: the lock and the lease."""
 
     def __init__(self, path: Path, term_ms: int) -> None:
         self.path = path
@@ -43,7 +44,7 @@ class SessionFile:
         return f"SessionFile({self.path})"
 
     def renew(self) -> None:
-        """Write the lease. A gap of half a term starts anew what this process may judge of others."""
+        """Write the lease. After a gap of half a timeout this process must observe others for a whole timeout again."""
         now = boot_ms()
         os.pwrite(self._fd, _LEASE.pack(now, self.term_ms), 0)
         if now - self.renewed_at > self.term_ms // 2:
@@ -54,7 +55,7 @@ class SessionFile:
         os.close(self._fd)
 
     def has_expired(self, lease: tuple[int, int] | None) -> bool:
-        """Whether this process may judge that the other's lease ran out."""
+        """Whether the lease of another session has expired, as far as this process may judge it."""
         if lease is None:
             return False
         now = boot_ms()
@@ -63,14 +64,14 @@ class SessionFile:
 
 
 def read_lease(path: Path) -> tuple[int, int] | None:
-    """(last renewal, term) of a session's file, or None where there is none."""
+    """(last renewal, timeout) of a session file; None if there is no file."""
     with suppress(FileNotFoundError, struct.error):
         return _LEASE.unpack(path.read_bytes())
     return None
 
 
 def is_dead(path: Path) -> bool:
-    """Whether nobody holds the session's lock any more."""
+    """Whether no process holds the lock of the session."""
     try:
         return not is_file_locked(path)
     except FileNotFoundError:
@@ -78,7 +79,7 @@ def is_dead(path: Path) -> bool:
 
 
 def when_dead(path: Path, callback: Callable[[], None]) -> None:
-    """Call `callback` from a thread of its own as soon as nobody holds the session's lock."""
+    """Call `callback` on a new thread as soon as no process holds the lock of the session."""
 
     def wait() -> None:
         with suppress(FileNotFoundError):

@@ -1,14 +1,14 @@
 """`ports.MetadataStore` on one SQLite file: one machine, many processes.
 
-- Every list of changes is one transaction that also checks the caller's own session, so a session that others have
-  ended cannot write any more: its answers are `unknown`, and `lost` is set.
-- Commit first, then notify: after each commit the writer rings one datagram socket a session. A ring carries nothing;
-  whoever hears it reads what changed. A ring that was lost is made good at the next renewal (`PRAGMA data_version`).
-- Writers queue on a lock file, so that they neither poll nor starve. A process that is stopped inside a write holds
-  them up until its session is over, no longer: `turns` says how they leave it behind, with its database.
+- Every list of changes is one transaction, which also checks the caller's session. A session that others have ended can
+  therefore not write any more: its answers are `unknown`, and `lost` is set.
+- Commit first, then notify: after each commit the writer sends an empty datagram to each session, which then reads what
+  changed. A lost datagram is made up for at the next renewal (`PRAGMA data_version`).
+- Writers queue on a lock file, so they neither poll nor starve. A process that is stopped inside a write blocks them
+  until its session is over, no longer: `sqlite_turns` describes how they skip it and its database.
 
-`apply`, `events` and `close` may be called from any thread, one at a time each. The store's own thread (the keeper)
-renews the lease, hears rings, and ends the sessions of others that are over.
+`apply`, `events` and `close` may be called from any thread, one call of each at a time. The store's own thread (the
+keeper) renews the lease, receives notifications, and ends the expired sessions of others.
 """
 
 import os
@@ -30,14 +30,14 @@ _ERRORS = (sqlite3.Error, OSError, StoreDamaged)
 
 
 class _SessionEnded(Exception):
-    """Others have ended this session."""
+    """Other sessions have ended this session."""
 
 
 class SqliteStore:
     """One session with the tree in the file at `path`.
 
-    `notify` is called, from any thread, when `events` may have something new or the session is `lost`; it only wakes
-    somebody. `is_alive` tells whether the process does its work; while it does not, the lease is not renewed.
+    `notify` is called, from any thread, when `events` may have news or the session is `lost`; it must only wake the
+    caller. While `is_alive` returns False the lease is not renewed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path).absolute()
         self.lost = False
-        self.silent = False  # a file is always there
+        self.silent = False  # a file is always reachable
         self.closed = False
         self.is_alive = is_alive
         self._notify = notify
@@ -67,7 +67,7 @@ class SqliteStore:
         self.session = 0
         try:
             while not self._begin_session(session_timeout_ms):
-                pass  # left behind while it opened the database: once more, in the next one
+                pass  # skipped while it opened the database: retry in the next one
         except BaseException:
             self._turns.close()
             raise
@@ -79,7 +79,8 @@ class SqliteStore:
         return f"SqliteStore({self.path}, session {self.session}{', lost' if self.lost else ''})"
 
     def _begin_session(self, term_ms: int) -> bool:
-        """The lock is taken inside the transaction: nobody ever sees a session without it."""
+        """Open the database and add a session. The lock is taken inside the transaction: no process sees a session
+        without its lock."""
         own = None
         try:
             with self._write_turn(), self._tree.writing():
@@ -101,7 +102,8 @@ class SqliteStore:
         return True
 
     def _remove_files_without_session(self, newest: int) -> None:
-        """None newer than the `newest` that this database knows: the next database has them."""
+        """Remove session files without a session. Newer ones than `newest`, the newest known here, belong to the next
+        database."""
         known = self._tree.sessions()
         for file in self._folder.iterdir():
             if file.name.isdigit() and int(file.name) <= newest and int(file.name) not in known:
@@ -111,13 +113,13 @@ class SqliteStore:
         return self._folder / str(session)
 
     def address_of(self, session: int) -> str:
-        """An abstract socket: no file to clean up, no limit on the length of the folder's path."""
+        """The address of a session: an abstract socket needs no cleanup and does not limit the length of the path."""
         return f"\0tidelog-{self._tree.name}-{session}"
 
     @contextmanager
     def _write_turn(self) -> Iterator[None]:
-        """This process's turn to write, in the database that counts. _SessionEnded where it was left behind meanwhile:
-        what it committed may count or not."""
+        """This process's turn to write, in the database that counts. _SessionEnded if the others skipped this process
+        in the meantime: its commit may or may not count."""
         with self._turns.taken(self.session, self._own_lease):
             try:
                 self._switch_database()
@@ -127,7 +129,8 @@ class SqliteStore:
                     raise _SessionEnded
 
     def _switch_database(self) -> None:
-        """Go to the database of this turn; who has its first turn makes it, of what was committed in the one before."""
+        """Switch to the database of this turn. The first holder of a turn creates it from what is committed in the one
+        before."""
         database = self._turns.database()
         if database == self._database:
             return
@@ -145,7 +148,7 @@ class SqliteStore:
             self._tree.close()
         self._tree, self._database, self._database_switched = tree, database, True
 
-    # The port
+    # `ports.MetadataStore`
 
     def apply(self, operations: Sequence[Operation]) -> StoreResult:
         try:
@@ -162,7 +165,8 @@ class SqliteStore:
             return StoreResult("unknown")
 
     def _answer(self, operations: Sequence[Operation]) -> StoreResult:
-        """What was read counts where the database did so afterwards: no commit that does not count was seen."""
+        """Answer queries. The result counts only if the database was still current afterwards, so a commit that does
+        not count is never seen."""
         result = self._query(operations)
         if not self._turns.is_current():
             with self._write_turn():
@@ -210,9 +214,9 @@ class SqliteStore:
         return tuple(watched for watched, since in self._watched.items() if _touched(watched, since, changes))
 
     def _switch_to_newest(self) -> None:
-        """Others left this database behind; in the next one the numbers of changes are others."""
+        """Take a turn, which switches to the current database; its change numbers differ."""
         with suppress(*_ERRORS, _SessionEnded), self._write_turn():
-            """Being there is all."""
+            """Taking the turn has switched the database."""
 
     def close(self) -> None:
         with self._lock:
@@ -229,7 +233,7 @@ class SqliteStore:
         self._own.close()
         self._turns.close()
 
-    # What the keeper tells
+    # Called by the keeper
 
     def tree_changed(self) -> None:
         self._notify()
@@ -239,7 +243,7 @@ class SqliteStore:
         self._notify()
 
     def end_session(self, session: int) -> None:
-        """End another's session if it is over, whoever notices first."""
+        """End another session if it is over; whoever notices first does so."""
         with self._lock, suppress(*_ERRORS):
             if self.closed or self.lost or not self._tree.has_session(session):
                 return
@@ -254,12 +258,12 @@ class SqliteStore:
                 self._keeper.notify(self._tree.sessions())
 
     def _is_over(self, session: int) -> bool:
-        """Judged inside the transaction, since the turn to write may have come late."""
+        """Judge inside the transaction, because the turn to write may have come late."""
         file = self.file_of(session)
         return is_dead(file) or self._own.has_expired(read_lease(file))
 
 
 def _touched(watched: str, since: int, changes: Sequence[tuple[int, str]]) -> bool:
-    """Whether a change after `since` happened at the watched path or below it."""
+    """Whether the watched path or a path below it changed after `since`."""
     below = watched.rstrip("/") + "/"
     return any(number > since and (path == watched or path.startswith(below)) for number, path in changes)

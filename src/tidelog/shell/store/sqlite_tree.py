@@ -1,4 +1,4 @@
-"""The metadata tree in one SQLite file: schema, operations, the log of changed paths, and a copy of it all.
+"""The metadata tree in one SQLite file: schema, operations, the log of changed paths, and copies of the tree.
 
 One connection, used by one thread at a time. Every list of operations is one transaction; with WAL and
 `synchronous=FULL` it is durable when it returns. Readers never wait for writers.
@@ -16,7 +16,7 @@ from tidelog.shell.store.sqlite_turns import sync
 
 SCHEMA_VERSION = 1
 KEPT_CHANGES = 4096
-"""So many changed paths are kept; whoever falls further behind is told that everything may have changed."""
+"""Changed paths that are kept; a reader further behind must assume that everything changed."""
 
 _SCHEMA = """
 CREATE TABLE counters (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -41,11 +41,11 @@ class _Unmet(Exception):
 
 
 class StoreDamaged(Exception):
-    """The store's file is not what it must be: damaged, or of another program or a newer version."""
+    """The store's file is damaged, or belongs to another program or a newer version."""
 
 
 class OperationConflict(Exception):
-    """The operation at `index` met a conflict; nothing was changed."""
+    """The operation at `index` conflicts with the tree; nothing was changed."""
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
@@ -53,7 +53,7 @@ class OperationConflict(Exception):
 
 
 class SqliteTree:
-    """The file and its transactions; who may use it, and when, is decided above (`sqlite_store.py`)."""
+    """The file and its transactions; `sqlite_store.py` decides who may use it and when."""
 
     def __init__(self, path: str, skeleton: Iterable[str]) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class SqliteTree:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction; an exception undoes all of it."""
+        """One transaction; an exception rolls it back."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -110,7 +110,7 @@ class SqliteTree:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Everything read inside is of one moment."""
+        """A consistent snapshot for everything that is read inside."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -145,14 +145,14 @@ class SqliteTree:
         raise AssertionError(f"{operation} among queries")
 
     def data_version(self) -> int:
-        """Another number whenever another connection has committed."""
+        """A number that changes whenever another connection commits."""
         return int(self._one("PRAGMA data_version"))
 
     def last_change(self) -> int:
         return int(self._one("SELECT max(number) FROM changes") or 0)
 
     def changes_since(self, number: int) -> tuple[int, list[str] | None]:
-        """The newest change number and the paths changed after `number`; None where some are no longer kept."""
+        """The newest change number and the paths changed after `number`; None if some of them are no longer kept."""
         oldest, newest = self._db.execute("SELECT min(number), max(number) FROM changes").fetchone()
         if newest is None or newest <= number:
             return number, []
@@ -235,7 +235,7 @@ class SqliteTree:
         self._db.execute("INSERT INTO sessions VALUES (?, ?)", (session, pid))
 
     def end_session(self, session: int) -> bool:
-        """Remove the session with its ephemeral nodes; False where it had ended before."""
+        """Remove the session and its ephemeral nodes; False if it had already ended."""
         if self._db.execute("DELETE FROM sessions WHERE session = ?", (session,)).rowcount == 0:
             return False
         for (path,) in self._db.execute("SELECT path FROM nodes WHERE session = ?", (session,)).fetchall():
@@ -245,15 +245,15 @@ class SqliteTree:
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """A connection that creates no file: another process may have taken it away."""
+    """A connection that creates no file: another process may have removed the database."""
     return sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)
 
 
 def copy_tree(source: Path, target: Path, ended: Iterable[int], skipped: int) -> None:
-    """What is committed in `source`, without the sessions that `ended`. `target` is there whole and durable, or not at
-    all.
+    """Copy what is committed in `source`, without the sessions in `ended`. `target` appears whole and durable, or not
+    at all.
 
-    It takes readers' locks only. So many numbers of sessions are `skipped`: processes that are stopped may have them.
+    Takes only read locks. `skipped` session numbers are left out, because stopped processes may have taken them.
     """
     fresh = target.with_name(f"{target.name}.new")
     remove_database(fresh)
@@ -274,6 +274,7 @@ def copy_tree(source: Path, target: Path, ended: Iterable[int], skipped: int) ->
 
 
 def remove_database(path: Path) -> None:
-    """With what SQLite keeps beside it; who has it open goes on with it."""
+    """Remove the database and the files that SQLite keeps beside it. Processes that have it open keep their
+    descriptors."""
     for end in ("", "-wal", "-shm"):
         path.with_name(path.name + end).unlink(missing_ok=True)

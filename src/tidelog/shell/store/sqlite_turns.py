@@ -1,15 +1,15 @@
-"""Whose turn it is to write: a queue on a numbered lock file, and the database that has the same number.
+"""Whose turn it is to write: a queue on a numbered lock file, and the database with the same number.
 
-A process that is stopped (SIGSTOP, a frozen container) inside a write keeps its locks, and nobody can take them from it
-while it lives. So the others leave it behind: whoever waited until the holder's session was over makes the lock file of
-the next number. From then on nothing counts that is committed under the old number. The first to hold the new lock
-copies what is committed into the database of its number (`SqliteStore._settle`), and all go on there.
+A process that is stopped (SIGSTOP, a frozen container) inside a write keeps its locks, and nobody can take them while
+it lives. So the others skip it: a waiter that has waited until the holder's session is over creates the lock file of
+the next number. From then on commits under the old number do not count. The first holder of the new lock copies what is
+committed into the database of its number (`SqliteStore._switch_database`), and all sessions continue there.
 
-The order makes that exact. The new lock file is there before the copy begins, and a writer looks for it after its
-commit. Where it finds none, its commit was before the copy and is in it; where it finds one, its answer is `unknown`
-and its session is over. It does no harm to leave a process behind that only was slow.
+The order makes this exact. The new lock file exists before the copy begins, and a writer checks for it after its
+commit. If there is none, the commit came before the copy and is part of it. If there is one, the answer is `unknown`
+and the session is over. Skipping a process that was only slow does no harm.
 
-`turn` and the plain name of the database are number 0, `turn.7` and the name with `.7` are number 7; the highest one
+`turn` and the plain name of the database are number 0, `turn.7` and the name with `.7` are number 7; the highest number
 counts. Lock files stay: each takeover leaves an empty one.
 """
 
@@ -30,7 +30,7 @@ _NOBODY = _STAMP.pack(0, 0)
 
 
 class Turns:
-    """The queue as one session sees it. `number` is that of the last turn it had, or waits for."""
+    """The queue as one session sees it. `number` is that of its last turn, or of the turn it waits for."""
 
     def __init__(self, path: Path, folder: Path, term_ms: int) -> None:
         self._path = path
@@ -52,36 +52,36 @@ class Turns:
         os.close(self._fd)
 
     def database(self) -> Path:
-        """The database in which a write counts while the number is the highest."""
+        """The database in which a write counts while `number` is the highest."""
         return numbered(self._path, self.number)
 
     def is_current(self) -> bool:
         return not self._file(self.number + 1).exists()
 
     def skipped_sessions(self, since: int) -> set[int]:
-        """The sessions that held the turns from `since` on when these were taken over."""
+        """The sessions that held the turns from `since` on when those were taken over."""
         files = [self._file(number) for number in range(since, self.number)]
         return {_holder(file.read_bytes()) for file in files if file.exists()} - {0}
 
     def holder_state(self) -> tuple[bytes, tuple[int, int] | None]:
-        """What changes while the holder lives: whose turn it is and since when, and the holder's lease."""
+        """What changes while the holder lives: the stamp (holder and time), and the lease of the holder."""
         stamp = os.pread(self._fd, _STAMP.size, 0)
         session = _holder(stamp)
         return stamp, read_lease(self._locks.with_name(str(session))) if session else None
 
     @contextmanager
     def taken(self, session: int, own_lease: SessionFile | None) -> Iterator[None]:
-        """This process's turn, first come, first served; `session` is 0 while it has none."""
+        """This process's turn, first come, first served; `session` is 0 before it has one."""
         self._take(own_lease)
         try:
             self._write_stamp(_STAMP.pack(session, time.monotonic_ns()))
             yield
         finally:
-            self._write_stamp(_NOBODY)  # else the next one would be taken for this one until it has signed
+            self._write_stamp(_NOBODY)  # or waiters would take the next holder for this one until it writes its stamp
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _write_stamp(self, stamp: bytes) -> None:
-        """On a full disk the turn is nobody's: who waits then counts the looks of a term."""
+        """Write the holder. On a full disk the turn has no holder, and waiters count the checks of a timeout."""
         with suppress(OSError):
             os.pwrite(self._fd, stamp, 0)
 
@@ -101,12 +101,13 @@ class Turns:
         return True
 
     def _replace_fd(self, fd: int) -> None:
-        """This file in place of the one before, whose lock goes with it."""
+        """Replace the lock file by this one; closing the old one releases its lock."""
         before, self._fd = self._fd, fd
         os.close(before)
 
     def _wait(self, own_lease: SessionFile | None) -> bool:
-        """True with the lock, False where there is a newer turn: it is made where the holder's session is over."""
+        """Wait for the lock; False if there is a newer turn. Create that turn when the session of the holder
+        is over."""
         holder_watch = _HolderWatch(self, own_lease, self._term_ms)
         waiter = _Waiter(_open(self._file(self.number)))
         try:
@@ -128,12 +129,12 @@ def _open(file: Path) -> int:
 
 
 def _holder(stamp: bytes) -> int:
-    """The session in a lock file; 0 where it has none."""
+    """The session in a lock file; 0 if there is none."""
     return int(_STAMP.unpack(stamp)[0]) if len(stamp) == _STAMP.size else 0
 
 
 class _Waiter:
-    """A thread that waits in flock: that has no time limit, and polling would lose the place in the queue."""
+    """A thread that waits in flock: flock has no timeout, and polling would lose the place in the queue."""
 
     def __init__(self, fd: int) -> None:
         self.got = Event()
@@ -151,16 +152,16 @@ class _Waiter:
                 self.got.set()
 
     def stop(self) -> int | None:
-        """The file with the lock; None where there is none yet: the thread closes it as soon as it has it."""
+        """The file if it is locked, else None: then the thread closes it as soon as it gets the lock."""
         with self._mutex:
             self._stopped = True
             return self._fd if self.got.is_set() else None
 
 
 class _HolderWatch:
-    """Whether the holder's session is over: it gave no sign for a term, or its lease ran out.
+    """Whether the holder's session is over: nothing changed for a whole timeout, or its lease has expired.
 
-    A term is so many looks, not a span of time: a waiter that was itself stopped has not waited meanwhile.
+    A timeout is a number of checks, not a span of time: a waiter that was itself stopped has not waited meanwhile.
     """
 
     def __init__(self, turns: Turns, own_lease: SessionFile | None, term_ms: int) -> None:
@@ -188,7 +189,7 @@ def numbered(path: Path, number: int) -> Path:
 
 
 def numbers(path: Path) -> list[int]:
-    """The numbers of which there is a file, in ascending order."""
+    """The numbers of which a file exists, in ascending order."""
     try:
         names = [each.name for each in path.parent.iterdir()]
     except FileNotFoundError:
@@ -198,13 +199,13 @@ def numbers(path: Path) -> list[int]:
 
 
 def newest_database(path: Path) -> Path | None:
-    """The database that counts, None where there is none."""
+    """The database that counts; None if there is none."""
     found = numbers(path)
     return numbered(path, found[-1]) if found else None
 
 
 def sync(path: Path) -> None:
-    """Make a file, or what is in a folder, durable."""
+    """Sync a file or a folder to disk."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

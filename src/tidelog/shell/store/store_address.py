@@ -1,7 +1,7 @@
-"""Where the cluster's memory is: what an operator may write, and the store that is opened there.
+"""Where the cluster's metadata is: the addresses that an operator may configure, and opening the store there.
 
-`sqlite:PATH` is a file for the brokers of one machine, `zookeeper://HOST:PORT,…/CHROOT` a tree in ZooKeeper for those
-of many. kazoo is imported only where ZooKeeper is meant.
+`sqlite:PATH` is a file for brokers of one machine, `zookeeper://HOST:PORT,…/CHROOT` a tree in ZooKeeper for brokers of
+many. kazoo is imported only for ZooKeeper.
 """
 
 import sqlite3
@@ -42,11 +42,11 @@ StoreAddress = SqliteAddress | ZookeeperAddress
 
 
 class StoreUnavailable(Exception):
-    """Why a store cannot be opened, as one sentence."""
+    """A store cannot be opened; the message says why."""
 
 
 def parse_address(text: str, option: str = "metadata.store") -> StoreAddress:
-    """InvalidOption names the `option` where the text is neither kind of address."""
+    """The address in `text`; InvalidOption, naming `option`, if it is neither kind of address."""
     if text.startswith(ZOOKEEPER):
         return parse_connect(text.removeprefix(ZOOKEEPER), option)
     kind, _, path = text.partition(":")
@@ -56,7 +56,8 @@ def parse_address(text: str, option: str = "metadata.store") -> StoreAddress:
 
 
 def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperAddress:
-    """`host:port,host:port/chroot`, as Kafka's zookeeper.connect; InvalidOption where it is not that."""
+    """The address in `host:port,host:port/chroot`, the format of zookeeper.connect; InvalidOption if it is
+    malformed."""
     hosts, _, chroot = text.strip().partition("/")
     parts = [part for part in chroot.split("/") if part]
     for each in hosts.split(","):
@@ -66,16 +67,18 @@ def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperAddr
                 f"{option} must be HOST:PORT,HOST:PORT/CHROOT, not {text}: {each!r} has no host and port."
             )
     if any(part in {".", ".."} for part in parts):
-        raise InvalidOption(f"{option} must be HOST:PORT,HOST:PORT/CHROOT, not {text}: no such chroot can be.")
+        raise InvalidOption(
+            f"{option} must be HOST:PORT,HOST:PORT/CHROOT, not {text}: the chroot contains '.' or '..'."
+        )
     return ZookeeperAddress(",".join(each.strip() for each in hosts.split(",")), "".join(f"/{part}" for part in parts))
 
 
 def address_of(config: BrokerConfig) -> StoreAddress:
-    """What the options of a broker say; without any the file beside its first log folder."""
+    """The address that the options of a broker give; by default a file beside its first log folder."""
     connect, store = config.zookeeper_connect, config.metadata_store
     if connect is not None and store is not None:
         raise InvalidOption(
-            f"metadata.store={store} and zookeeper.connect={connect} are two memories of one cluster: leave one out."
+            f"metadata.store={store} and zookeeper.connect={connect} name two metadata stores: set only one."
         )
     if connect is not None:
         return parse_connect(connect)
@@ -86,7 +89,7 @@ def address_of(config: BrokerConfig) -> StoreAddress:
 
 
 def session_timeout_ms(config: BrokerConfig, address: StoreAddress) -> int:
-    """The term of a broker's session; ZooKeeper's servers may grant another one."""
+    """The session timeout of a broker; ZooKeeper's servers may grant another one."""
     if isinstance(address, SqliteAddress):
         return config.broker_session_timeout_ms
     return config.zookeeper_session_timeout_ms
@@ -102,8 +105,8 @@ def open_store(
     notify: Callable[[], None] = lambda: None,
     is_alive: Callable[[], bool] = lambda: True,
 ) -> Session:
-    """A session with the store; StoreUnavailable if none can be opened. `create`: create a store that is missing.
-    `folder` is the broker's own and locked: the session that it left in ZooKeeper when it was killed is ended now
+    """Open a session with the store; StoreUnavailable if that fails. `create`: create a store that is missing. `folder`
+    is the broker's own and locked: a session that it left in ZooKeeper when it was killed is ended first
     (`zookeeper_session_file`)."""
     if isinstance(address, ZookeeperAddress):
         zookeeper_store, store_refused = _zookeeper()

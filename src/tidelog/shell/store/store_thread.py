@@ -1,9 +1,9 @@
-"""The thread on which a metadata store is called, since a commit waits for the disk.
+"""The thread on which a metadata store is called, because a commit waits for the disk.
 
-Operations are carried out in the order of submission; their results, the watched paths that changed, and the end of
-the session go to the loop in the order in which they happened, as does that the store was silent for a whole term; when
-it is heard of again, everything that is watched counts as changed. When a session ends a new one is opened; what was
-submitted before the loop heard of the new one is answered `unknown`, since it was meant for the old.
+Operations run in the order of submission. Results, changed watched paths, a store silent for a whole session timeout,
+and the end of the session are reported to the loop in the order in which they happened. When a silent store answers
+again, all watched paths count as changed. When a session ends a new one is opened; operations submitted before the loop
+knows the new one are answered `unknown`, since they were meant for the old.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,15 +17,15 @@ RETRY_S = 1.0
 
 
 class Session(MetadataStore, Protocol):
-    """A store that knows when others have ended its session, and when they may have: `silent` where it could not be
-    reached for a whole term."""
+    """A store that knows that its session was ended (`lost`), or may have been: `silent` after a whole session timeout
+    without contact."""
 
     lost: bool
     silent: bool
 
 
 class Listener(Protocol):
-    """Where the thread reports; called on the thread, so each of these hands over to the loop."""
+    """Receives the reports, on the thread; each method must hand over to the loop."""
 
     def session_started(self, session: int) -> None: ...
 
@@ -50,7 +50,7 @@ class StoreThread:
         self._silent = False
         self._thread = Thread(target=self._run, name="store", daemon=True)
         self.store: Session = open_session(self._wake)
-        """The present session; the caller may use it until `start`."""
+        """The current session; the caller may use it until `start`."""
         self._accepted = self.store.session
 
     def __repr__(self) -> str:
@@ -61,14 +61,14 @@ class StoreThread:
         self._thread.start()
 
     def accept(self, session: int) -> None:
-        """The loop has heard of this session: what it submits from now on is meant for it."""
+        """The loop knows this session: operations that it submits from now on are meant for it."""
         self._accepted = session
 
     def submit(self, token: int, operations: Sequence[Operation]) -> None:
         self._queue.put((self._accepted, token, operations))
 
     def stop(self) -> None:
-        """Carry out what was submitted, then end the session."""
+        """Run what was submitted, then end the session."""
         self._stopping.set()
         self._wake()
         if self._thread.ident is not None:

@@ -1,9 +1,9 @@
-"""Whole parts of a metadata tree: walked, removed, written down and read back.
+"""Whole parts of a metadata tree: read, deleted, exported and imported.
 
-A tree is written down as lines of JSON: first what it is, then a line a node, parents first. Ephemeral nodes belong to
-sessions and stay out. Broker epochs are the store's own numbers and mean nothing in another one, so an in-sync set is
-written down without them: after the move its members count only once all of them are back, and the most complete log
-leads (rule 8 of the replication rules). Log directories that were missing are left out for the same reason.
+An export is lines of JSON: first a header, then one line per node, parents first. Ephemeral nodes belong to sessions
+and are left out. Broker epochs are numbers of one store and have no meaning in another, so in-sync sets are exported
+without them: after the import their members count only once all of them are back, and the most complete log leads (rule
+8 of the replication rules). Log directories that were missing are left out for the same reason.
 """
 
 import base64
@@ -26,7 +26,7 @@ _STATE = re.compile(rf"{tree.TOPICS}/[^/]+/partitions/\d+/state")
 
 
 class TreeError(Exception):
-    """Why something was not done with a tree, as one sentence."""
+    """An operation on a tree failed; the message says why."""
 
 
 class StoredNode(NamedTuple):
@@ -35,17 +35,17 @@ class StoredNode(NamedTuple):
 
 
 def apply(store: MetadataStore, operations: Sequence[Operation]) -> Sequence[Any]:
-    """The values; TreeError where the store does not answer, or refuses."""
+    """Apply the operations and return the values; TreeError if the store does not answer or refuses."""
     result = store.apply(operations)
     if result.outcome == "conflict":
-        raise TreeError(f"{operations[result.failed].path} has changed meanwhile; nothing was done.")
+        raise TreeError(f"{operations[result.failed].path} was changed by another process; nothing was done.")
     if result.outcome != "ok":
-        raise TreeError("The metadata store did not answer, so what was asked may or may not have been done.")
+        raise TreeError("The metadata store did not answer; the operation may or may not have taken effect.")
     return result.values
 
 
 def walk(store: MetadataStore, path: str) -> Iterator[StoredNode]:
-    """The node and all below it, parents first, level by level; nothing where there is no such node."""
+    """The node and all nodes below it, parents first, level by level; nothing if the node does not exist."""
     level = [path]
     while level:
         below: list[str] = []
@@ -60,7 +60,7 @@ def walk(store: MetadataStore, path: str) -> Iterator[StoredNode]:
 
 
 def delete_subtree(store: MetadataStore, path: str) -> int:
-    """Delete the node and all below it; how many nodes that were."""
+    """Delete the node and all nodes below it; return their number."""
     paths = [entry.path for entry in walk(store, path)]
     for start in range(0, len(paths), CHANGES):
         apply(store, [Delete(each) for each in paths[::-1][start : start + CHANGES]])
@@ -68,13 +68,13 @@ def delete_subtree(store: MetadataStore, path: str) -> int:
 
 
 def brokers(store: MetadataStore) -> list[int]:
-    """The brokers that are registered now."""
+    """The brokers that are registered."""
     (names,) = apply(store, [Children(tree.BROKER_IDS)])
     return sorted(int(name) for name in names or ())
 
 
 def check_stopped(store: MetadataStore) -> None:
-    """TreeError while a broker is registered: it would go on writing."""
+    """TreeError while a broker is registered, because it would continue to write."""
     if registered := brokers(store):
         raise TreeError(f"Broker {registered[0]} is registered: stop the cluster first.")
 
@@ -84,7 +84,7 @@ def export_tree(store: MetadataStore) -> list[str]:
     check_stopped(store)
     entries = [entry for entry in walk(store, "/") if not entry.node.session]
     if all(entry.path != tree.CLUSTER_ID for entry in entries):
-        raise TreeError("No cluster ever used this metadata store.")
+        raise TreeError("This metadata store has no cluster.")
     head = {"format": FORMAT, "version": VERSION, "nodes": len(entries)}
     return [json.dumps(head), *(json.dumps(_line(entry)) for entry in entries)]
 
@@ -109,15 +109,15 @@ def _without_epochs(entry: StoredNode) -> bytes:
 
 
 def import_tree(store: MetadataStore, lines: Iterable[str]) -> int:
-    """Write what stands in the lines into a tree that no cluster uses yet; how many nodes that are.
+    """Import the lines into a tree without a cluster; return the number of nodes.
 
-    The cluster's id is written last: a tree without it may be written again, one with it is refused.
+    The cluster's id is written last: an import that was interrupted may be repeated, a tree with a cluster is refused.
     """
     nodes = _parsed(lines)
     check_stopped(store)
     (found,) = apply(store, [Read(tree.CLUSTER_ID)])
     if found is not None:
-        raise TreeError(f"This metadata store has a cluster already, {tree.parse_cluster_id(found.data)}.")
+        raise TreeError(f"This metadata store already has a cluster: {tree.parse_cluster_id(found.data)}.")
     there = {entry.path for entry in walk(store, "/")}
     last = nodes.pop(tree.CLUSTER_ID)
     changes: list[Change] = [Write(path, data) if path in there else Create(path, data) for path, data in nodes.items()]
@@ -134,11 +134,11 @@ def _parsed(lines: Iterable[str]) -> dict[str, bytes]:
         known = head["format"] == FORMAT and head["version"] == VERSION
         nodes = {each["path"]: _content(each) for each in map(json.loads, given[1:])} if known else {}
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise TreeError(f"This is no metadata that `tidelog metadata export` wrote: {error!r}.") from None
+        raise TreeError(f"This is not an export of `tidelog metadata export`: {error!r}.") from None
     if not known:
-        raise TreeError(f"This is no metadata that `tidelog metadata export` wrote in its version {VERSION}.")
+        raise TreeError(f"This is not an export of `tidelog metadata export` in version {VERSION}.")
     if len(nodes) != head["nodes"] or tree.CLUSTER_ID not in nodes:
-        raise TreeError(f"The metadata is not whole: {len(nodes)} nodes of {head['nodes']}.")
+        raise TreeError(f"The metadata is incomplete: {len(nodes)} of {head['nodes']} nodes.")
     return nodes
 
 

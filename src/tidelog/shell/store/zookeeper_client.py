@@ -1,14 +1,14 @@
-"""A session with ZooKeeper over kazoo: the only file that knows how kazoo's connection works inside.
+"""A session with ZooKeeper over kazoo: the only file that depends on the internals of kazoo's connection.
 
-kazoo keeps the connection on threads of its own. Four of its ways are changed here:
+kazoo runs the connection on its own threads. Four of its behaviours are changed here:
 
-- a session that has expired stays expired: kazoo would begin a new one by itself, and what was meant for the old one
-  could run in the new one;
-- the session is kept only while the process does its work (`is_alive`), as the SQLite store keeps its lease: a broker
-  that hangs is soon none, although kazoo's own thread runs on;
-- an attempt to connect that is not answered is given up soon: kazoo would wait for a whole term, after which the
-  session is over, and a server that has only just started may take a connection and never answer on it;
-- watches are recursive and stay, so an event has no watcher of its own: all go to one function.
+- An expired session stays expired. kazoo would open a new one by itself, and requests meant for the old session could
+  run in the new one.
+- The session is kept only while the process works (`is_alive`), as the SQLite store keeps its lease: a broker that
+  hangs loses its session although kazoo's own thread runs on.
+- An attempt to connect that is not answered is given up soon. kazoo would wait for a whole timeout, after which the
+  session is over, and a server that has only just started may accept a connection and never answer on it.
+- Watches are recursive and persistent, so an event has no watcher of its own: all events go to one function.
 """
 
 import logging
@@ -27,13 +27,13 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 UNANSWERED = (KazooException, KazooTimeoutError)
-"""What a request raises that was not answered, or not carried out for another reason than what the tree holds."""
+"""Raised by a request that was not answered, or that failed for a reason other than the content of the tree."""
 
 READ_SHARE = 2 / 3
-"""The part of a session's term after which kazoo gives a silent connection up."""
+"""The part of a session's timeout after which kazoo gives up a silent connection."""
 
 ATTEMPT_SHARE, LEAST_ATTEMPT_S = 1 / 10, 1.0
-"""The part of a term after which an attempt to connect is given up, and the least time that it gets."""
+"""The part of the timeout after which an attempt to connect is given up, and its minimum."""
 
 _log = logging.getLogger("tidelog.zookeeper")
 _log.addHandler(logging.NullHandler())
@@ -41,11 +41,11 @@ _log.propagate = False
 
 
 class Unreachable(Exception):
-    """No session could be begun in time."""
+    """No session could be opened in time."""
 
 
 class _Handler(SequentialThreadingHandler):
-    """kazoo's threads and sockets; an attempt to connect ends in time."""
+    """kazoo's threads and sockets, with a limit for attempts to connect."""
 
     def __init__(self, attempt_s: float) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Handler(SequentialThreadingHandler):
 
 
 class _Connection(ConnectionHandler):
-    """kazoo's connection, with the ways changed."""
+    """kazoo's connection, with the changed behaviours."""
 
     def __init__(
         self, client: KazooClient, attempt_s: float, changed: Callable[[str], None], is_alive: Callable[[], bool]
@@ -70,7 +70,7 @@ class _Connection(ConnectionHandler):
         self._is_alive = is_alive
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        """The requests that begin a connection."""
+        """Send one of the requests that open a connection."""
         return super()._invoke(min(timeout, self._attempt_s), request, xid)
 
     def _connect_attempt(self, host: str, address: str, port: int, retry: KazooRetry) -> Any:
@@ -100,8 +100,8 @@ class _Connection(ConnectionHandler):
 
 
 class Client:
-    """One session. All of `changed`, `connected`, `suspended` and `lost` are called on kazoo's threads and must not
-    wait; `changed` gets ZooKeeper's own path of what changed."""
+    """One session. `changed`, `connected`, `suspended` and `lost` are called on kazoo's threads and must not block;
+    `changed` receives the full ZooKeeper path."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class Client:
 
     @property
     def term_s(self) -> float:
-        """After so long without a word from us the servers end the session: what they granted."""
+        """The session timeout that the servers granted: without a message for so long they end the session."""
         return self._connection.term_s
 
     @property
     def silent_in_s(self) -> float:
-        """How long it is until nothing was heard of the servers for a whole term."""
+        """Seconds until the servers have been silent for a whole timeout."""
         return max(0.0, self._connection.heard_at + self.term_s - time.monotonic())
 
     @property
@@ -146,7 +146,7 @@ class Client:
         return bool(self._kazoo.connected)
 
     def start(self, within_s: float) -> None:
-        """Begin the session; Unreachable where no server answers in time."""
+        """Open the session; Unreachable if no server answers in time."""
         if not self._kazoo.start_async().wait(within_s):
             self.close()
             raise Unreachable
@@ -158,7 +158,7 @@ class Client:
         return result
 
     def close(self) -> None:
-        """End the session. Servers that cannot be reached are not waited for: they end it after its term."""
+        """End the session. Unreachable servers are not waited for: they end it after its timeout."""
         if self.connected:
             self._stop()
         else:
@@ -171,7 +171,7 @@ class Client:
 
 
 def end_session(hosts: str, identity: tuple[int, bytes], within_s: float) -> None:
-    """End the session of another, of whom its password is known, if the servers can be reached in time."""
+    """End another session, with its password, if the servers can be reached in time."""
     kazoo = KazooClient(hosts, client_id=identity, logger=_log)
     if kazoo.start_async().wait(within_s):
         with suppress(*UNANSWERED, OSError):

@@ -1,9 +1,9 @@
-"""The session that a broker's process left behind in ZooKeeper when it was killed: its heirs end it at once.
+"""The session that a killed broker process left in ZooKeeper, so that its successor can end it at once.
 
-The servers would keep it, with the broker's registration and perhaps the controller's node, for its whole time-out. A
-broker writes its session down beside its logs; whoever finds that file and knows that the process is gone may end the
-session: the next process, which holds the folder's lock, or the supervisor. A file from before a restart of the
-machine, or from another machine, is left alone.
+The servers would keep the session, with the broker's registration and perhaps the controller's node, until it times
+out. A broker therefore writes its session to a file beside its logs. Whoever finds that file and knows that the process
+is dead may end the session: the next process, which holds the folder's lock, or the supervisor. A file from before a
+restart of the machine, or from another machine, is ignored.
 """
 
 import json
@@ -20,7 +20,7 @@ def _boot() -> str:
 
 
 def write(folder: Path, hosts: str, identity: tuple[int, bytes]) -> None:
-    """Write the session down, for the user of this process only: who knows the password may end it."""
+    """Write the session, readable only by the user of this process: the password is enough to end it."""
     session, password = identity
     text = json.dumps({"boot": _boot(), "hosts": hosts, "session": session, "password": password.hex()})
     with suppress(OSError):
@@ -30,13 +30,13 @@ def write(folder: Path, hosts: str, identity: tuple[int, bytes]) -> None:
 
 
 def remove(folder: Path) -> None:
-    """The session ended in order."""
+    """Remove the file, after the session was closed."""
     with suppress(OSError):
         (folder / FILE).unlink(missing_ok=True)
 
 
 def end_session(folder: Path) -> None:
-    """End the session that a dead process wrote down there, if there is one and the servers can be reached."""
+    """End the session in the file of a dead process, if there is one and the servers can be reached."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="ascii"))
         identity = int(found["session"]), bytes.fromhex(found["password"])

@@ -1,14 +1,14 @@
-"""`ports.MetadataStore` over ZooKeeper: many machines. Every store of one tree names the same servers and chroot.
+"""`ports.MetadataStore` over ZooKeeper: many machines. All stores of one tree name the same servers and chroot.
 
-- A list of changes is one multi, a list of queries one read of many nodes at one moment.
-- A connection that ends while an operation is under way leaves its outcome `unknown`. The session may well go on: kazoo
-  looks for another server, watches are set again there, all that is watched counts as changed, and the first read waits
-  until that server has caught up with the leader, so that it sees what became of the operation.
-- A store that was not heard of for a whole term is `silent`: by then others may have ended the session and elected
-  another controller, so this process must not act as one. Whether the session is over only the servers know; `lost`
-  is set when they say so.
+- A list of changes is one multi, a list of queries one multi-read at one point in time.
+- A connection that ends during an operation leaves its outcome `unknown`. The session may survive: kazoo looks for
+  another server, watches are set again there, all watched paths count as changed, and the first read waits until that
+  server has caught up with the leader, so that it sees the outcome of the operation.
+- A store without contact for a whole session timeout is `silent`: others may have ended the session by then and elected
+  another controller, so this process must not act as one. Only the servers know whether the session is over; `lost` is
+  set when they report it.
 
-`apply`, `events` and `close` may be called from any thread, one at a time each.
+`apply`, `events` and `close` may be called from any thread, one call of each at a time.
 """
 
 import time
@@ -35,8 +35,7 @@ from tidelog.shell.store.zookeeper_wire import (
 
 SESSION_TIMEOUT_MS = 18_000
 RECONNECT_WAIT_S = 1.0
-"""So long an operation waits for a connection to come back before its outcome is unknown: whoever asks again and again
-does so at this pace."""
+"""How long an operation waits for a connection before its outcome is unknown; this also paces callers that retry."""
 
 UNKNOWN = StoreResult("unknown")
 
@@ -44,15 +43,15 @@ Value = Node | Sequence[str] | None
 
 
 class StoreRefused(Exception):
-    """Why a store in ZooKeeper cannot be opened, as one sentence."""
+    """A store in ZooKeeper cannot be opened; the message says why."""
 
 
 class ZookeeperStore:
     """One session with the tree below `chroot` ("" or "/a/b") at `hosts` (`host:port,…`).
 
-    `create`: a chroot that is missing is created, as Kafka's brokers do; else it is refused, as is one without a tree.
-    `folder`: where the session is written down while it lasts; one that a dead process left there is ended first.
-    `notify` and `is_alive` are `SqliteStore`'s.
+    `create`: create a missing chroot, as Kafka's brokers do; else a missing chroot, or one without a tree, is refused.
+    `folder`: where the session file is kept; the session that a dead process left there is ended first. `notify` and
+    `is_alive` are those of `SqliteStore`.
     """
 
     def __init__(
@@ -112,15 +111,15 @@ class ZookeeperStore:
 
     @property
     def identity(self) -> tuple[int, bytes]:
-        """The session and its password, with which another client can take it over or end it."""
+        """The session and its password, with which another client can take over or end it."""
         return self._client.identity
 
     @property
     def term_ms(self) -> int:
-        """What the servers granted of the wished session time-out."""
+        """The session timeout that the servers granted."""
         return round(self._client.term_s * 1000)
 
-    # The port
+    # `ports.MetadataStore`
 
     def apply(self, operations: Sequence[Operation]) -> StoreResult:
         if not self._is_connected.wait(RECONNECT_WAIT_S) or self.closed or self.lost:
@@ -143,7 +142,7 @@ class ZookeeperStore:
         return tuple(changed)
 
     def close(self) -> None:
-        """End the session. Nothing waits for servers that cannot be reached: they end it after its term."""
+        """End the session. Unreachable servers are not waited for: they end it after its timeout."""
         self.closed = True
         self._is_connected.set()
         self._set_timer(None)
@@ -151,10 +150,11 @@ class ZookeeperStore:
             zookeeper_session_file.remove(self._folder)
         self._client.close()
 
-    # Carrying out
+    # Operations
 
     def _answer(self, queries: Sequence[Operation]) -> StoreResult:
-        """All requests are under way before the first answer is awaited; one connection keeps their order."""
+        """Answer queries. All requests are sent before the first answer is awaited; one connection keeps their
+        order."""
         must_sync, self._must_sync = self._must_sync, False
         waited = [self._client.send(sync(self._root))] if must_sync else []
         for query in queries:
@@ -185,11 +185,11 @@ class ZookeeperStore:
         return StoreResult("ok", tuple(_written(*pair) for pair in zip(changes, answers, strict=True)))
 
     def _get(self, result: Any) -> Any:
-        """kazoo gives a silent connection up before a term is over."""
+        """The answer; kazoo gives up a silent connection before the timeout is over."""
         return result.get(timeout=self._client.term_s)
 
     def _watch_again(self) -> None:
-        """On another connection: nobody told what changed since the last one, so all of it may have."""
+        """Set all watches again on a new connection, and mark them as changed: changes in between were not reported."""
         self._reconnected = False
         with self._lock:
             watched = list(self._watched)
@@ -197,15 +197,15 @@ class ZookeeperStore:
             for each in [self._client.send(AddWatch(znode_path(self._root, path))) for path in watched]:
                 self._get(each)
         except UNANSWERED:
-            return  # the next connection tells
+            return  # repeated on the next connection
         with self._lock:
             self._pending.update(dict.fromkeys(watched))
 
-    # The tree's first nodes
+    # Opening the tree
 
     def _prepare(self, skeleton: Sequence[str], *, create: bool, until: float) -> None:
-        """Find the tree, or make what is missing of it. A connection may end right after it was made: on the next one
-        all of it is asked again, until that monotonic second."""
+        """Find the tree, or create what is missing. If the connection ends meanwhile, retry on the next one, until
+        `until` (monotonic seconds)."""
         while True:
             try:
                 if create:
@@ -233,7 +233,7 @@ class ZookeeperStore:
             raise StoreRefused(f"There is no cluster at {self.address}.")
 
     def _make_missing(self, paths: Sequence[str], root: str) -> None:
-        """One after the other: another broker may be doing the same."""
+        """Create missing nodes one by one: another broker may be doing the same."""
         if not paths:
             return
         found = self._get(self._client.send(MultiRead([Read(path) for path in paths], root)))
@@ -241,9 +241,9 @@ class ZookeeperStore:
         for path in missing:
             (made,) = self._get(self._client.send(Multi([Create(path)], root)))
             if isinstance(made, Failed) and made.code not in CONFLICTS:
-                raise StoreRefused(f"ZooKeeper does not let {znode_path(root, path)} be created (error {made.code}).")
+                raise StoreRefused(f"ZooKeeper refuses to create {znode_path(root, path)} (error {made.code}).")
 
-    # What kazoo's threads tell
+    # Called on kazoo's threads
 
     def _changed(self, path: str) -> None:
         path = path[len(self._root) :] or "/"
@@ -271,7 +271,7 @@ class ZookeeperStore:
         timer.start()
 
     def _fall_silent(self) -> None:
-        """Unless the servers were reached while the timer went off: nobody would take it back."""
+        """Become silent, unless the servers were reached while the timer fired: nothing would reset it."""
         with self._lock:
             self.silent = not self._is_connected.is_set()
         self._notify()

@@ -1,8 +1,8 @@
-"""What ZooKeeper's protocol has and kazoo has not: lists of reads at one moment, recursive watches that stay, and
-what a node looks like right after a list created it.
+"""Requests of ZooKeeper's protocol that kazoo lacks: reads of many nodes at one point in time, persistent recursive
+watches, and the stat of a node that a multi has just created.
 
-Each request is what kazoo's connection sends: a `type`, `serialize`, and `deserialize` of the answer. ZooKeeper 3.6 or
-newer knows them all.
+Each request is what kazoo's connection sends: a `type`, `serialize`, and `deserialize` of the answer. They need
+ZooKeeper 3.6 or newer.
 """
 
 import struct
@@ -23,7 +23,7 @@ _END, _EPHEMERAL, _RECURSIVE = -1, 1, 1
 GET_DATA, GET_CHILDREN, CREATE, SET_DATA, ANY_FAILURE = 4, 8, 15, 5, -1
 
 ROLLED_BACK, NOT_TRIED = 0, -2
-"""What the other operations of a list are told where one failed: those before it, and those behind it."""
+"""The codes of the other operations of a multi that failed: those before the failed one, and those behind it."""
 
 NO_NODE = -101
 CONFLICTS = frozenset({NO_NODE, -103, -108, -110, -111})
@@ -31,17 +31,17 @@ CONFLICTS = frozenset({NO_NODE, -103, -108, -110, -111})
 
 
 class Failed(NamedTuple):
-    """An operation of a list that was refused, or not carried out because another was."""
+    """An operation of a multi that failed, or that was not run because another one failed."""
 
     code: int
 
 
 Answer = Any
-"""A node's stat, a pair of content and stat, a list of names, a `Failed`, or None where there is nothing to say."""
+"""A stat, a pair of content and stat, a list of names, a `Failed`, or None for an empty answer."""
 
 
 class _List:
-    """Several requests in one message; the answer has one entry each."""
+    """Several requests in one message; the answer has one entry for each."""
 
     type = 0
 
@@ -68,7 +68,7 @@ class _List:
 
 
 class Multi(_List):
-    """Changes, all of them or none."""
+    """Changes, applied all or none."""
 
     type = 14
 
@@ -77,7 +77,7 @@ class Multi(_List):
 
 
 class MultiRead(_List):
-    """Reads of nodes and of names below nodes, answered from one moment."""
+    """Reads of nodes and of children, answered from one point in time."""
 
     type = 22
 
@@ -86,7 +86,7 @@ class MultiRead(_List):
 
 
 class AddWatch:
-    """Tell every change at the path and below it, until the connection ends."""
+    """Watch the path and everything below it, until the connection ends."""
 
     type = 106
 
@@ -101,11 +101,11 @@ class AddWatch:
 
     @staticmethod
     def deserialize(_data: bytes, _offset: int) -> None:
-        """The answer says only that it came."""
+        """The answer is empty."""
 
 
 def sync(root: str) -> Any:
-    """Asks the server to catch up with the leader before it answers what comes behind."""
+    """Makes the server catch up with the leader before it answers later requests."""
     return kazoo.Sync(root or "/")
 
 
@@ -128,7 +128,7 @@ def _query(query: Read | Children, root: str) -> Any:
 
 
 def znode_path(root: str, path: str) -> str:
-    """Where a path of the tree stands in ZooKeeper; `root` is the chroot, without a slash at its end."""
+    """The ZooKeeper path of a path of the tree; `root` is the chroot, without a trailing slash."""
     return root + path if path != "/" else root or "/"
 
 
