@@ -137,7 +137,7 @@ def test_the_table_says_what_is_wrong(capsys, tmp_path):
     assert code == 1
     assert lines[0].split() == ["PARTITION", "BROKER", "FROM", "START", "HW", "END", "BATCHES", "SIZE", "EPOCHS"]
     assert [line.split()[-1] for line in lines[1:4]] == ["0@0", "checksum", "0@0"]
-    assert lines[4] == "checksum (I2) t-0 broker 1: the checksum of the batch at offset 0 does not hold"
+    assert lines[4] == "checksum (I2) t-0 broker 1: the checksum of the batch at offset 0 does not match"
     assert lines[-1].endswith("1 broken")
     assert "audit: reading 3 pieces" in err
 

@@ -41,7 +41,7 @@ def keys(sentence, *brokers):
 
 def test_a_key_must_have_the_same_values_twice():
     """Compaction goes on while replicas are read one after another: each look would find other keys."""
-    more = keys("and 3 more of the kind")
+    more = keys("and 3 more of this kind")
     first = Report([view("k")], [keys("key 'a': a value at 5, nothing", 0, 1), more])
     for again, left in (
         ([keys("key 'a': a value at 9, nothing", 0, 1), more], []),

@@ -50,8 +50,8 @@ def test_of_many_damaged_batches_the_first_are_told_and_the_rest_counted(tmp_pat
     write_cluster(tmp_path, content)
     write_replica(tmp_path / "rotten", 3, [raw[:-1] + bytes([raw[-1] ^ 1]) for raw in content])
     told = [each.sentence for each in audited(tmp_path).findings if each.kind == finding.CHECKSUM]
-    assert told[:2] == [f"the checksum of the batch at offset {base} does not hold" for base in (0, 5)]
-    assert told[-1] == "and 140 more of such kinds"
+    assert told[:2] == [f"the checksum of the batch at offset {base} does not match" for base in (0, 5)]
+    assert told[-1] == "and 140 more faults"
 
 
 @pytest.mark.parametrize("position", [*range(8), *range(12, 16)])

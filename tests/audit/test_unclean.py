@@ -71,4 +71,4 @@ def test_what_an_unclean_election_lost_is_told_before_and_after_the_old_leader_i
     assert report.is_good
     (heard,) = [each for each in report.findings if each.kind == finding.HEARD]
     assert heard.brokers == (follower,)
-    assert heard.sentence == (f"broker {follower} was elected uncleanly; broker {leader} cut off offsets 1 to 2")
+    assert heard.sentence == (f"broker {follower} was elected uncleanly; broker {leader} truncated offsets 1 to 2")

@@ -1,4 +1,4 @@
-"""After a run: what the replicas hold, beside what clients saw."""
+"""Audits the replicas of a cluster against the history of a run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ ANSWER_MS = 30_000
 
 
 def acknowledged_records(history: History) -> dict[TopicPartition, list[Acknowledged]]:
-    """What `tidelog check` knows to have been acknowledged, and where, by offset."""
+    """The acknowledged records of a history and their offsets, in order."""
     facts = Facts(history)
     found: dict[TopicPartition, list[Acknowledged]] = {}
     for key, writes in facts.writes.items():
@@ -31,7 +31,7 @@ def acknowledged_records(history: History) -> dict[TopicPartition, list[Acknowle
 
 
 def audit(bootstrap: str, history: Path) -> Report:
-    """Every partition's replicas as they are on their brokers' disks. ApiError where the cluster does not answer."""
+    """Audit all replicas as they are on their brokers' disks. ApiError if the cluster does not answer."""
     with history.open(encoding="utf-8") as lines:
         acknowledged = acknowledged_records(parse(lines))
     try:
@@ -47,7 +47,7 @@ def audit(bootstrap: str, history: Path) -> Report:
 
 
 def problems(report: Report) -> Iterator[str]:
-    """A sentence for each thing that is broken."""
+    """A sentence for each finding that is an error."""
     for each in report.findings:
         if each.is_broken:
             who = f", broker {', '.join(map(str, each.brokers))}" if each.brokers else ""

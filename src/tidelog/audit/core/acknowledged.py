@@ -1,4 +1,4 @@
-"""Records that were acknowledged, looked for in a log: by their offset, and by a checksum of their value."""
+"""Searches a log for acknowledged records, by offset and by a checksum of the value."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,20 +12,21 @@ ABSENT, OTHER = "nothing", "another record"
 
 
 class Acknowledged(NamedTuple):
-    """`value` is the CRC-32 of what was sent."""
+    """`value` is the CRC-32 of the value that was sent."""
 
     offset: int
     value: int
 
 
 def between(wanted: Sequence[Acknowledged], start: int, end: int) -> tuple[Acknowledged, ...]:
-    """Those at offsets in [start, end)."""
+    """The acknowledged records at offsets in [start, end)."""
     low, high = (bisect_left(wanted, bound, key=lambda each: each.offset) for bound in (start, end))
     return tuple(wanted[low:high])
 
 
 class Search:
-    """`look` is for a `Scanner`; what is left in `missing` at the end was not there, or was another record."""
+    """Pass `look` to a `Scanner`. At the end `missing` has the records that were not found, or that another record
+    replaces."""
 
     def __init__(self, wanted: Sequence[Acknowledged]) -> None:
         self._wanted: dict[int, list[int]] = {}
@@ -42,7 +43,7 @@ class Search:
             for record in records(batch, header(batch)):
                 self._met(record.offset, self._wanted.get(record.offset, ()), record.value or b"")
         except ApiError:
-            return  # a checksum that holds over records that cannot be read: they are not there
+            return  # the checksum matches but the records cannot be decoded: they count as missing
 
     def _met(self, offset: int, wanted: Sequence[int], value: bytes) -> None:
         for each in wanted:

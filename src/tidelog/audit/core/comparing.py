@@ -1,4 +1,4 @@
-"""Replicas of one partition held against each other: chunks first, then the batches of those that differ."""
+"""Compares the replicas of one partition: first by chunks, then by the batches of chunks that differ."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -8,12 +8,12 @@ from tidelog.audit.core.merging import ReplicaLog
 from tidelog.audit.core.scanning import ROW, ROW_BYTES, Chunk
 
 Rows = Mapping[int, Mapping[int, bytes]]
-"""broker → chunk → the headers of its batches, one after another."""
+"""broker → chunk → the concatenated headers of its batches."""
 
 
 class Difference(NamedTuple):
-    """From `start` on, up to `end`, two replicas hold different batches; `epochs` are those of the first of them, -1
-    where one has none there."""
+    """Two replicas hold different batches in [start, end); `epochs` are those of the first batch of each, -1 where a
+    replica has none there."""
 
     one: int
     other: int
@@ -26,8 +26,8 @@ Chunks = Mapping[int, Chunk]
 
 
 def suspicious(logs: Sequence[ReplicaLog], width: int, chunks: Mapping[int, Chunks] | None = None) -> list[int]:
-    """Chunks that not all replicas that reach into them hold alike. Where one begins or ends within a chunk, that is
-    among them. `chunks`: broker → chunks of another width than those of the logs."""
+    """The chunks that differ between the replicas that reach into them, including chunks in which one of them begins or
+    ends. `chunks`: broker → chunks, if of another width than those of the logs."""
     held = {log.broker: log.chunks for log in logs} if chunks is None else chunks
     found = []
     for number in sorted({number for log in logs for number in held.get(log.broker, ())}):
@@ -39,7 +39,7 @@ def suspicious(logs: Sequence[ReplicaLog], width: int, chunks: Mapping[int, Chun
 
 
 def differences(logs: Sequence[ReplicaLog], rows: Rows, numbers: Sequence[int]) -> list[Difference]:
-    """Where each two replicas differ within what both hold, by the batches of these chunks."""
+    """The ranges in which two replicas differ, within what both hold, by the batches of these chunks."""
     parsed = {log.broker: _parsed(rows.get(log.broker, {}), numbers) for log in logs}
     found: list[Difference] = []
     for one, other in combinations(logs, 2):
@@ -79,7 +79,7 @@ def _between(
             running = False
             continue
         after = max(batch.end for batch in (mine, its) if batch is not None)
-        if running and base <= found[-1].end:  # between chunks that differ are chunks that do not
+        if running and base <= found[-1].end:  # the chunks between those that differ are equal
             found[-1] = found[-1]._replace(end=max(found[-1].end, min(after, end)))
         else:
             epochs = (mine.epoch if mine else -1, its.epoch if its else -1)
@@ -89,8 +89,8 @@ def _between(
 
 
 def agree_again(one: ReplicaLog, other: ReplicaLog, start: int) -> int:
-    """The first common offset at or behind `start` at which both have the same epoch; -1 where there is none. By log
-    matching they must hold the same bytes below it."""
+    """The first common offset at or after `start` at which both logs have the same epoch; -1 if there is none. By log
+    matching both must hold the same bytes below it."""
     end = min(one.end, other.end)
     bounds = sorted({start, *(first for log in (one, other) for _, first in log.epochs if start < first < end)})
     return next((o for o in bounds if o < end and one.epoch_at(o) == other.epoch_at(o)), -1)

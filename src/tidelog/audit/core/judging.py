@@ -1,4 +1,4 @@
-"""What a partition's replicas, as they were read, must not be: the findings."""
+"""Checks the replicas of a partition, as they were read, against the invariants, and yields findings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from tidelog.audit.core.scanning import UNKNOWN
 from tidelog.model import TopicPartition
 
 MOST = 10
-"""Findings of one kind in one partition, of what is damaged in one replica; the rest is counted."""
+"""The maximum of findings per kind and partition, and of damage per replica; the rest is counted."""
 
 
 @dataclass(slots=True)
 class Case:
-    """One partition. `leader` and `leader_epoch` are -1 where the cluster was not asked. `unexplained` counts chunks
-    that differ and were not looked into."""
+    """One partition. `leader` and `leader_epoch` are -1 if no cluster was queried. `unexplained` counts chunks that
+    differ and were not examined."""
 
     name: TopicPartition
     logs: list[ReplicaLog]
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def authority(self) -> ReplicaLog | None:
-        """Whose records count: the leader's, or those of the replica that would be elected (rule 8)."""
+        """The replica whose records count: the leader, or the replica that would be elected (rule 8)."""
         led = [log for log in self.logs if log.broker == self.leader]
         return max(led or self.logs, key=lambda log: (log.latest_epoch, log.end, -log.broker), default=None)
 
@@ -48,7 +48,7 @@ def judge(case: Case) -> Iterator[Finding]:
         yield from found[:MOST]
         if len(found) > MOST:
             rest = found[MOST]
-            yield rest._replace(sentence=f"and {len(found) - MOST} more of the kind", brokers=(), start=-1, end=-1)
+            yield rest._replace(sentence=f"and {len(found) - MOST} more of this kind", brokers=(), start=-1, end=-1)
 
 
 def _found(
@@ -58,22 +58,22 @@ def _found(
 
 
 def _faults(case: Case) -> Iterator[Finding]:
-    """I2. What a scan did not list any more is in the count of its replica."""
+    """I2. Faults beyond the limit of a scan are part of the count of their replica."""
     for log in case.logs:
         for fault in log.faults[:MOST]:
             yield _found(case, fault.kind, [log.broker], fault.sentence, fault.start, fault.end)
         if (rest := len(log.faults) - MOST + log.uncounted) > 0:
-            sentence = f"and {rest} more of such kinds"
+            sentence = f"and {rest} more faults"
             first = log.faults[MOST]
             yield _found(case, first.kind, [log.broker], sentence, first.start)
 
 
 def _epochs(case: Case) -> Iterator[Finding]:
-    """I18, and no epoch beyond that of the partition's state."""
+    """I18; and no epoch may exceed that of the partition state."""
     for log in case.logs:
         for epoch, start in log.epochs:
             if UNKNOWN < case.leader_epoch < epoch and not log.known.is_growing:
-                sentence = f"holds records of epoch {epoch}, and the partition is in {case.leader_epoch}"
+                sentence = f"holds records of epoch {epoch}, but the partition is in epoch {case.leader_epoch}"
                 yield _found(case, finding.EPOCHS, [log.broker], sentence, start)
         if log.checkpointed_epochs is not None and not log.is_empty:
             yield from _kept(case, log, log.checkpointed_epochs)
@@ -84,7 +84,7 @@ def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Itera
         yield _found(case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_told(kept)}")
     known = dict(kept)
     begins = max(log.start, log.known.log_start)
-    if kept:  # what was deleted goes from here before the log's start is written down, or while the log is read
+    if kept:  # deleted segments leave this file before the log start is checkpointed, or while the log is read
         begins = max(begins, kept[0][1])
     bounds = [first for _, first in log.epochs[1:]] + [log.end]
     for number, (epoch, first) in enumerate(log.epochs):
@@ -93,7 +93,7 @@ def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Itera
             continue
         start = known.get(epoch)
         if number == 0 and start is not None and start < log.start and not case.is_compacted:
-            sentence = f"epoch {epoch} begins at offset {start}, and the log only at {log.start}"
+            sentence = f"epoch {epoch} begins at offset {start}, but the log begins at {log.start}"
             yield _found(case, finding.BEGINNING, [log.broker], sentence, start, log.start)
         elif start != max(first, begins) and not (case.is_compacted and start is not None and start <= first):
             said = "has no entry" if start is None else f"begins at {start}"
@@ -106,7 +106,7 @@ def _told(epochs: Sequence[tuple[int, int]]) -> str:
 
 
 def _lineage(case: Case) -> Iterator[Finding]:
-    """An epoch has one leader, whose first record of it is everybody's."""
+    """I3. An epoch has one leader, so its first record is the same on every replica."""
     if case.is_compacted:
         return
     for one, other in combinations([log for log in case.logs if not log.is_empty], 2):
@@ -149,7 +149,8 @@ def _both_committed(case: Case, each: Difference) -> int:
 
 
 def _alike(differences: Sequence[Difference]) -> Iterator[list[Difference]]:
-    """Differences by their offsets; those in which one replica stands against others that agree come together."""
+    """Differences grouped by their offsets; if one replica differs from others that agree, its differences form one
+    group."""
     by_place: dict[tuple[int, int], list[Difference]] = {}
     for each in sorted(differences, key=lambda one: (one.start, one.end)):
         by_place.setdefault((each.start, each.end), []).append(each)
@@ -161,7 +162,7 @@ def _alike(differences: Sequence[Difference]) -> Iterator[list[Difference]]:
 
 
 def _odd(pairs: Sequence[Difference]) -> int:
-    """The one broker that is in every pair, where the others all hold the same epoch; UNKNOWN where there is none."""
+    """The broker that is in every pair while the others all hold the same epoch; UNKNOWN if there is none."""
     if len(pairs) == 1:
         return UNKNOWN
     common = set.intersection(*(set(each[:2]) for each in pairs))
@@ -188,7 +189,7 @@ def _batch(epoch: int) -> str:
 
 
 def _ends(case: Case) -> Iterator[Finding]:
-    """A log that ends too early, by what its own folder promises, or by the leader if it is in sync."""
+    """I9. A log that ends too early, by the checkpoints in its own folder, or by the leader if it is in sync."""
     led = next((log for log in case.logs if log.broker == case.leader), None)
     for log in case.logs:
         known, end = log.known, max(log.end, log.known.log_start, 0)
@@ -210,7 +211,7 @@ def _ends(case: Case) -> Iterator[Finding]:
 
 
 def _elections(case: Case) -> Iterator[Finding]:
-    """What a replica holds of an older epoch, and the one whose records count does not."""
+    """I5. Records of an older epoch that the replica whose records count does not have."""
     best = case.authority
     if best is None or case.is_compacted:
         return
@@ -235,7 +236,7 @@ def _count(offsets: int) -> str:
 
 
 def _beyond(case: Case, best: ReplicaLog, log: ReplicaLog) -> tuple[int, int]:
-    """Offsets [start, end) that `log` holds of an epoch older than what `best` has instead of them."""
+    """Offsets [start, end) where `log` holds an older epoch than `best`."""
     pairs = [each for each in case.differences if {each.one, each.other} == {best.broker, log.broker}]
     for each in sorted(pairs, key=lambda difference: difference.start):
         own, its = each.epochs if each.one == log.broker else each.epochs[::-1]
@@ -248,7 +249,7 @@ def _beyond(case: Case, best: ReplicaLog, log: ReplicaLog) -> tuple[int, int]:
 
 
 def _lost(case: Case) -> Iterator[Finding]:
-    """I10 and I11, by what clients were told. Compaction takes records away that were acknowledged."""
+    """I10 and I11, from acknowledgements to clients. In compacted topics acknowledged records may be gone."""
     best = case.authority
     if best is None or case.is_compacted:
         return
@@ -272,8 +273,8 @@ _HAS, _LACKS, _UNKNOWN, _DELETED = "has", "lacks", "unknown", "deleted"
 
 
 def _state(case: Case, log: ReplicaLog, each: Acknowledged) -> str:
-    """Of a replica that was not read as a whole nobody knows whether what was not met is there. A
-    folder that never held anything tells nothing where no cluster says that the topic lives."""
+    """Whether the replica has the record. If the replica was not read as a whole, a missing record is unknown. So is a
+    replica that never held anything, unless a cluster reports that the topic exists."""
     if log.start <= each.offset < log.end and each not in log.missing:
         return _HAS
     is_behind = log.known.ends_at_watermark and not log.known.is_leader and each.offset >= log.end
@@ -306,6 +307,6 @@ def _trouble(case: Case) -> Iterator[Finding]:
 
 
 def first_divergence(findings: Sequence[Finding]) -> int:
-    """The lowest offset from which replicas are not the same though they must be; -1 where they are."""
+    """The lowest offset from which replicas differ although they must not; -1 if there is none."""
     kinds = (finding.DIVERGENCE, finding.COMMITTED, finding.LINEAGE)
     return min((each.start for each in findings if each.kind in kinds and each.start >= 0), default=-1)

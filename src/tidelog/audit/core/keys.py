@@ -1,6 +1,7 @@
-"""A compacted topic by the last value of each key: replicas are compacted at moments of their own, so batches differ.
+"""Compares compacted topics by the last value of each key: replicas are compacted at different times, so their batches
+differ.
 
-A tombstone is the same as no record. What an aborted transaction wrote is none. A replica that ends before another's
+A tombstone counts as no record, and so does a record of an aborted transaction. A replica that ends before another's
 record of a key may still have an older one.
 """
 
@@ -23,7 +24,7 @@ _SHOWN = 40
 
 
 class Last(NamedTuple):
-    """The last record of a key; `record` is a checksum of it, `gone` says that it is a tombstone."""
+    """The last record of a key; `record` is its checksum, `gone` is True for a tombstone."""
 
     offset: int
     record: int
@@ -31,7 +32,7 @@ class Last(NamedTuple):
 
 
 class LastValueDigests(NamedTuple):
-    """Of some keys the last records, and those of transactions that were open where the replica was read to."""
+    """The last records of some keys, and the records of transactions that were open at the end of the read."""
 
     lasts: dict[bytes, Last]
     pending: dict[bytes, set[int]]
@@ -39,7 +40,7 @@ class LastValueDigests(NamedTuple):
 
 
 class LastValues:
-    """`look` is for a `Scanner` over a whole replica. `cuts`, ascending, are offsets at which `seen` gets digests."""
+    """Pass `look` to a `Scanner` over a whole replica. `seen` gets digests at the offsets in `cuts`, ascending."""
 
     def __init__(self, cuts: Sequence[int] = ()) -> None:
         self.keys: dict[bytes, Last] = {}
@@ -62,7 +63,7 @@ class LastValues:
             for each in outline(payload, head.count, AT_ONCE):
                 _enter(target, payload, each, head.base_offset)
         except ApiError:
-            return  # the scanner tells of batches that are not sound
+            return  # the scanner reports damaged batches
 
     def _ended(self, batch: memoryview) -> None:
         head = header(batch)
@@ -76,17 +77,17 @@ class LastValues:
                 self.keys[key] = last
 
     def cut(self) -> None:
-        """What there is by now is what there is below the next cut."""
+        """The state now is the state below the next cut."""
         self.seen[self._cuts.pop(0)] = self.digests()
 
     def finish(self) -> dict[int, list[int]]:
-        """cut → digests: nothing follows."""
+        """cut → digests; call it after the last batch."""
         while self._cuts:
             self.cut()
         return self.seen
 
     def digests(self) -> list[int]:
-        """A sum over the keys of each bucket, with those of transactions that are open."""
+        """The sum over the keys of each bucket, including records of open transactions."""
         sums = [0] * BUCKETS
         for key, last in self.keys.items():
             if not last.gone:
@@ -110,8 +111,8 @@ def _sum(sums: list[int], key: bytes, line: bytes) -> None:
 
 
 def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offset: int) -> None:
-    """A record counts from its value on: what stands before counts from its batch, whose time a delete horizon
-    replaces."""
+    """The checksum of a record from its value on. The part before it is taken from the batch, whose timestamp a delete
+    horizon may replace."""
     for number, key in enumerate(found.keys):
         if key is not None:
             record = crc32c(payload[found.values_at[number] : found.bounds[number + 1]])
@@ -120,7 +121,7 @@ def _enter(target: dict[bytes, Last], payload: bytes, found: Outlines, base_offs
 
 
 def differing(digests: Mapping[int, Mapping[int, Sequence[int]]], ends: Mapping[int, int]) -> list[int]:
-    """Buckets in which two replicas are not the same below the ends of both. `digests`: broker → cut → digests."""
+    """The buckets in which two replicas differ below the ends of both. `digests`: broker → cut → digests."""
     found: set[int] = set()
     for one, other in combinations(digests, 2):
         cut = min(ends[one], ends[other])
@@ -130,7 +131,7 @@ def differing(digests: Mapping[int, Mapping[int, Sequence[int]]], ends: Mapping[
 
 
 def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, LastValueDigests]) -> Iterator[str]:
-    """A sentence for each key on which two replicas cannot both be right."""
+    """A sentence for each key for which two replicas cannot both be right."""
     for one, other in combinations([log for log in logs if log.broker in told], 2):
         ours, theirs = told[one.broker], told[other.broker]
         for key in sorted({*ours.lasts, *theirs.lasts}):
@@ -145,7 +146,7 @@ def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, LastValueDiges
 def _contradict(
     one: ReplicaLog, other: ReplicaLog, mine: Last | None, its: Last | None, pending: Collection[int]
 ) -> bool:
-    """`pending`: what one of them has in a transaction whose end it was not read to."""
+    """`pending`: records of transactions whose end one of the replicas does not have yet."""
     if mine is not None and its is not None and mine.offset == its.offset:
         return mine.record != its.record
     newer, lacking = (mine, other) if its is None or (mine is not None and mine.offset > its.offset) else (its, one)

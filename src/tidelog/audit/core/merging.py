@@ -1,4 +1,4 @@
-"""The pieces of one replica's log, put together in order, with what else is known of the replica."""
+"""Puts the pieces of one replica's log together, in order, with what else is known of the replica."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from tidelog.audit.core import finding
 from tidelog.audit.core.scanning import UNKNOWN, Chunk, Fault, Scan, close_damage, misplaced
 
 HIDING = frozenset({finding.CHECKSUM, finding.DAMAGED, finding.TORN, finding.GAP, finding.UNREADABLE})
-"""Faults after which it says nothing more that two replicas differ there."""
+"""Faults that hide offsets: a difference to another replica there proves nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Known:
     in_sync: bool = False
     is_leader: bool = False
     ends_at_watermark: bool = False
-    """Only what consumers may read was read: where the log ends is not known."""
+    """Only offsets below the high watermark were read, so the end of the log is unknown."""
     is_growing: bool = False
     segments: int = 0
     last_base: int = UNKNOWN
-    """Where the last segment begins: a log reaches so far though nothing may be left in front of it."""
+    """The base offset of the last segment: the log reaches that far even if all batches before it are gone."""
     trouble: str = ""
 
 
@@ -59,7 +59,7 @@ class ReplicaLog:
 
     @property
     def latest_epoch(self) -> int:
-        """Also of an epoch that it led, or followed, without a record."""
+        """The latest epoch, including an epoch without records that it led or followed."""
         kept = self.checkpointed_epochs[-1][0] if self.checkpointed_epochs else UNKNOWN
         return max(kept, self.epochs[-1][0] if self.epochs else UNKNOWN)
 
@@ -67,7 +67,7 @@ class ReplicaLog:
         return max((epoch for epoch, start in self.epochs if start <= offset), default=UNKNOWN)
 
     def hides(self, offset: int) -> bool:
-        """Whether what was there cannot be known, or was told of already."""
+        """Whether a fault hides the offset: its content is unknown, or already reported."""
         return self.hides_all(offset, offset + 1)
 
     def hides_all(self, start: int, end: int) -> bool:
@@ -75,7 +75,7 @@ class ReplicaLog:
 
 
 def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> ReplicaLog:
-    """The scans of a replica's pieces, in order."""
+    """Merge the scans of a replica's pieces, in order."""
     log = ReplicaLog(known, trouble=[known.trouble] if known.trouble else [])
     due = UNKNOWN
     for scan in scans:
@@ -102,7 +102,7 @@ def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> Replica
 
 
 def _reach(log: ReplicaLog, due: int, *, gaps_allowed: bool) -> None:
-    """A last segment without a batch says where the log ends."""
+    """The base offset of an empty last segment is the end of the log."""
     base = log.known.last_base
     if base > log.end:
         fault = misplaced(due, base, base, gaps_allowed=gaps_allowed)

@@ -1,4 +1,4 @@
-"""What the audit came to: plain data that the terminal, the page and JSON draw."""
+"""The result of the audit: plain data for the terminal, the page and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tidelog.audit.core.merging import ReplicaLog
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One replica: offsets [start, end), -1 for an empty log. `uncommitted`: what lies behind the high watermark."""
+    """One replica: offsets [start, end), -1 for an empty log."""
 
     broker: int
     source: str
@@ -47,7 +47,7 @@ class Report:
     partitions: list[PartitionView]
     findings: list[Finding]
     seconds: float = field(default=0.0, compare=False)
-    """How long it took: the one thing that two audits of the same bytes may differ in."""
+    """The duration: the only field in which two audits of the same bytes may differ."""
 
     @property
     def is_good(self) -> bool:
@@ -73,7 +73,7 @@ class Report:
 
 
 def report(cases: Sequence[Case], others: Sequence[Finding] = (), *, seconds: float = 0.0) -> Report:
-    """`others` are findings about folders and about what brokers told."""
+    """`others` are findings about folders and those reported by brokers."""
     views, findings = [], list(others)
     for case in sorted(cases, key=lambda each: each.name):
         found = list(judge(case))

@@ -1,7 +1,7 @@
 """One pass over the batches of a piece of a log: checksums, order, epochs, and a digest of each chunk of offsets.
 
-Python does some dozen steps for each batch and none for a record. A chunk's digest is a sum over its batches, so that
-pieces which split a chunk in different places on two replicas still add up to the same.
+Python executes a dozen steps per batch and none per record. A chunk's digest is a sum over its batches, so pieces that
+split a chunk at different positions on two replicas add up to the same digest.
 """
 
 from array import array
@@ -18,21 +18,21 @@ from tidelog.ports import Buffer
 from tidelog.wire.records import ATTRIBUTES_POSITION, HEADER_BYTES, MAGIC, PREFIX_BYTES
 
 ROW = Struct(">qiibIhi")
-"""Base offset, length, leader epoch, magic, checksum, attributes, last offset delta: what is compared of a batch."""
+"""Base offset, length, leader epoch, magic, checksum, attributes, last offset delta: the compared part of a batch."""
 ROW_BYTES = ROW.size
 LEAST_LENGTH = HEADER_BYTES - PREFIX_BYTES
 NO_END = 2**63 - 1
 UNKNOWN = -1
 DIGEST_MASK = 2**64 - 1
 MOST_FAULTS = 100
-"""Of one piece; the rest is counted."""
+"""The maximum per piece; the rest is counted."""
 
 Look = Callable[[memoryview, int, int], None]
-"""Called with a batch's bytes, its base offset and the offset behind it."""
+"""Called with a batch's bytes, its base offset, and the offset after it."""
 
 
 class Chunk(NamedTuple):
-    """The batches that begin in one stretch of offsets."""
+    """The batches that begin in one range of offsets."""
 
     batches: int
     bytes: int
@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something wrong within one replica, offsets [start, end)."""
+    """A fault within one replica, at offsets [start, end)."""
 
     kind: str
     start: int
@@ -50,7 +50,7 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What a piece came to. `first` and `end` are UNKNOWN where it has no batch; `epochs`: epoch and first offset."""
+    """The result of a piece. `first` and `end` are UNKNOWN without a batch; `epochs`: epoch and first offset."""
 
     first: int = UNKNOWN
     end: int = UNKNOWN
@@ -61,9 +61,9 @@ class Scan:
     faults: list[Fault] = field(default_factory=list)
     uncounted: int = 0
     missing: list[tuple[tuple[int, int], str]] = field(default_factory=list)
-    """Of what was acknowledged, (offset, checksum of the value), and what is there instead."""
+    """Missing acknowledged records as (offset, checksum of the value), and what is there instead."""
     trouble: str = ""
-    """Why the piece, or its rest, could not be read."""
+    """Why the piece, or the rest of it, could not be read."""
 
     def add(self, fault: Fault) -> None:
         if len(self.faults) < MOST_FAULTS:
@@ -73,7 +73,7 @@ class Scan:
 
 
 class NotABatch(Exception):
-    """Bytes that cannot be a batch, so many behind what was fed."""
+    """Bytes that are not a valid batch, `used` bytes into the data that was fed."""
 
     def __init__(self, used: int) -> None:
         super().__init__(used)
@@ -81,8 +81,8 @@ class NotABatch(Exception):
 
 
 class Scanner:
-    """Feed it the bytes of a piece in order. Batches that begin outside [start, end) are passed over. `rows` collects
-    the headers of the chunks that it has as keys, `places` (position, base, end) of each batch."""
+    """Feed it the bytes of a piece in order. Batches that begin outside [start, end) are skipped. `rows` collects the
+    headers of the chunks that are its keys, `places` the (position, base, end) of each batch."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Scanner:
         self.scan = Scan()
         self.expected = UNKNOWN
         self.passed = start
-        """Behind the last batch that was met, in the range or not."""
+        """The offset after the last batch, inside the range or not."""
         self._width = width
         self._start = start
         self._end = end
@@ -109,8 +109,8 @@ class Scanner:
         self._epoch = UNKNOWN
 
     def feed(self, data: Buffer, position: int = 0) -> int:
-        """Take the whole batches at the beginning; how many bytes they are. `position` is where the data lies in its
-        file. NotABatch where there can be none."""
+        """Scan the whole batches at the beginning of `data`; return their size in bytes. `position` is the position of
+        `data` in its file. Raises NotABatch for invalid bytes."""
         view = memoryview(data)
         unpack, width, start, limit = ROW.unpack_from, self._width, self._start, self._end
         size, at, scan = len(view), 0, self.scan
@@ -160,7 +160,7 @@ class Scanner:
         return at
 
     def skip(self, reason: str, *, kind: str = finding.DAMAGED) -> None:
-        """The rest of a file cannot be read: where the next one begins is all that is known."""
+        """Skip the rest of a file that cannot be read; only the base offset of the next file is known."""
         here = max(self.expected, self.scan.end, self._start)
         self.scan.add(Fault(kind, here, here, reason))
         self.expected = UNKNOWN
@@ -182,7 +182,7 @@ class Scanner:
             self.scan.add(fault)
 
     def _bad_checksum(self, base: int, after: int) -> None:
-        sentence = f"the checksum of the batch at offset {base} does not hold"
+        sentence = f"the checksum of the batch at offset {base} does not match"
         self.scan.add(Fault(finding.CHECKSUM, base, max(after, base + 1), sentence))
 
     def _new_epoch(self, epoch: int, base: int) -> None:
@@ -194,16 +194,16 @@ class Scanner:
 
 
 def close_damage(faults: list[Fault], base: int) -> None:
-    """What damage, or a disk, hides ends where there is a batch again."""
+    """Set the end of damage, or of an unreadable range, at the next batch."""
     for place, fault in enumerate(faults):
         if fault.kind in (finding.DAMAGED, finding.UNREADABLE) and fault.end == fault.start < base:
             faults[place] = fault._replace(end=base)
 
 
 def misplaced(expected: int, base: int, after: int, *, gaps_allowed: bool) -> Fault | None:
-    """What is wrong with a batch at `base` where `expected` was due; nothing where that is not known."""
+    """The fault of a batch at `base` where `expected` was expected; None if there is none or it is unknown."""
     if expected in (UNKNOWN, base) or (base > expected and gaps_allowed):
         return None
     if base > expected:
         return Fault(finding.GAP, expected, base, f"offsets {expected} to {base - 1} are missing")
-    return Fault(finding.ORDER, base, max(after, base + 1), f"offset {base} comes again: {expected} was due")
+    return Fault(finding.ORDER, base, max(after, base + 1), f"offset {base} is repeated: {expected} was expected")

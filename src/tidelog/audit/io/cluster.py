@@ -1,8 +1,9 @@
-"""A running cluster: its partitions, their replicas, and what of them is fetched and what read from folders.
+"""Plans the audit of a running cluster: its partitions, their replicas, and which parts are fetched or read from
+folders.
 
-Each replica is fetched from its own broker up to its high watermark, as it was when the plan was made, and the tail
-above it is read from its folder where that is on this machine. With `from_folders` such a replica is read from its
-folder alone, bytes as they are on the disk: a Tidelog broker mends a batch that went bad before it gives it out.
+Each replica is fetched from its own broker up to the high watermark that it had when the plan was made. The tail above
+it is read from its folder if that is on this machine. With `from_folders` such a replica is read from its folder alone,
+with the bytes that are on disk: a Tidelog broker repairs a damaged batch before it serves it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ POLICY = "cleanup.policy"
 
 @dataclass(slots=True)
 class ClusterAccess:
-    """How the cluster is reached and read."""
+    """How to connect to the cluster and what to read."""
 
     bootstrap: str
     options: Mapping[str, object] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class ClusterAccess:
 
 
 class NotFound(Exception):
-    """A topic that is to be audited and is not there."""
+    """A requested topic does not exist."""
 
 
 def plan(
@@ -59,8 +60,8 @@ def plan(
     given: Sequence[LogFolder] = (),
     acknowledged: AcknowledgedRecords,
 ) -> Plan:
-    """Of all topics where none is named. `given` are log folders that were named; those that brokers tell of are found
-    where they are on this machine. NotFound, or ApiError where the cluster does not answer."""
+    """Plan the audit of these topics, or of all if none is given. `given` are log folders given by the user; folders
+    that brokers report are used if they are on this machine. NotFound, or ApiError if the cluster does not answer."""
     metadata = _metadata(admin, sorted(topics))
     by_broker = {broker.node_id: _replicas_of(admin, broker.node_id) for broker in metadata.brokers}
     found = _reachable(metadata.cluster_id or "", by_broker, given)
@@ -93,7 +94,8 @@ def _metadata(admin: Admin, topics: Sequence[str]) -> MetadataResponse:
 
 @dataclass(slots=True)
 class _BrokerReplicas:
-    """A broker's log folders: partition → (folder, bytes). `silent` says why nothing more is asked of it."""
+    """A broker's log folders: partition → (folder, bytes). `silent` is set, with the reason, once the broker did not
+    answer; it is not queried again."""
 
     replicas: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
@@ -120,7 +122,7 @@ def _replicas_of(admin: Admin, broker: int) -> _BrokerReplicas:
 def _reachable(
     cluster_id: str, by_broker: Mapping[int, _BrokerReplicas], given: Sequence[LogFolder]
 ) -> list[LogFolder]:
-    """Folders on this machine that are really those of the cluster's brokers, and those that were named."""
+    """The given folders, and those on this machine that belong to the brokers of this cluster."""
     found = {folder.path: folder for folder in given}
     for broker, each in by_broker.items():
         for text in each.folders:
@@ -150,7 +152,7 @@ def _stray_replicas(
     for broker, each in sorted(by_broker.items()):
         for name, (folder, _) in sorted(each.replicas.items() if broker not in read else ()):
             if broker not in brokers.get(name, ()):
-                sentence = f"{folder} holds a replica that is none of the partition's"
+                sentence = f"{folder} holds a replica that the partition does not have"
                 findings.append(Finding(finding.ORPHAN, *name, (broker,), sentence))
     return [each for each in findings if not wanted or each.topic in wanted or each.partition < 0]
 
@@ -202,13 +204,13 @@ def _replicas(
         size = by_broker[broker].replicas.get(subject.name, ("", 0))[1] if broker in by_broker else 0
         try:
             subject.replicas.append(_replica(access, subject, known, source, folder, size))
-        except OSError as error:  # it went while we looked
+        except OSError as error:  # it was removed in the meantime
             subject.replicas.append(Replica(replace(known, trouble=str(error)), []))
 
 
 @dataclass(slots=True)
 class _Probe:
-    """Where a replica begins, and its high watermark."""
+    """The start offset and the high watermark of a replica."""
 
     trouble: str = ""
     start: int = UNKNOWN
@@ -216,9 +218,10 @@ class _Probe:
 
 
 def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _BrokerReplicas | None) -> _Probe:
-    """A broker that once did not answer is not asked again: of a thousand partitions each would take its time."""
+    """Probe a replica. A broker that did not answer once is not queried again: for a thousand partitions every timeout
+    would add up."""
     if held is None:
-        return _Probe(f"broker {source.broker} does not run")
+        return _Probe(f"broker {source.broker} is not running")
     if held.silent:
         return _Probe(held.silent)
     try:
@@ -229,7 +232,7 @@ def _probed(admin: Admin, source: fetching.Source, name: TopicPartition, held: _
 
 
 def _probe(admin: Admin, source: fetching.Source, name: TopicPartition) -> _Probe:
-    """A fetch from the beginning; where that was deleted, from what the leader has for its beginning."""
+    """Fetch from offset 0; if that was deleted, from the start offset of the leader."""
     try:
         data = fetching.fetch(source, name, 0, max_bytes=1, timeout_ms=ANSWER_MS)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -280,7 +283,7 @@ def _replica(
 
 
 def _fetched(access: ClusterAccess, subject: Subject, known: Known, source: fetching.Source, size: int) -> list[Piece]:
-    """[log start, high watermark) in pieces of about the same size, bounds at those of chunks."""
+    """Cut [log start, high watermark) into pieces of similar size, at chunk boundaries."""
     start, end = known.log_start, known.high_watermark
     count = max(1, -(-size // access.piece_bytes))
     step = max(subject.width, -(-(end - start) // count // subject.width) * subject.width)

@@ -1,4 +1,5 @@
-"""A replica's log as its broker gives it to consumers, leader or not, up to its high watermark (KIP-392)."""
+"""Fetches the log of a replica from its broker, leader or follower, as a consumer would: up to its high watermark
+(KIP-392)."""
 
 import time
 from collections.abc import Mapping
@@ -20,23 +21,23 @@ ANSWER_MS = 30_000
 _RETRIABLE = frozenset(
     {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH}
 )
-"""A broker that mends a batch, or has not opened the replica yet."""
+"""The broker is repairing a batch, or has not opened the replica yet."""
 
 _admins: dict[tuple[str, tuple[tuple[str, object], ...]], Admin] = {}
-"""Connections of this process: a worker carries out many tasks."""
+"""The admin clients that this process keeps: a worker runs many tasks."""
 
 
 class NotReadable(Exception):
-    """A replica that its broker does not give out."""
+    """The broker does not serve the replica."""
 
 
 class NoAnswer(NotReadable):
-    """A broker that does not answer at all."""
+    """The broker does not answer at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The broker of a replica; `options` are an admin client's."""
+    """The broker of a replica; `options` are those of an admin client."""
 
     bootstrap: str
     broker: int
@@ -45,7 +46,7 @@ class Source:
 
 
 def admin(source: Source) -> Admin:
-    """A connection that this process keeps."""
+    """A client that this process keeps."""
     key = (source.bootstrap, tuple(sorted(source.options.items())))
     if key not in _admins:
         _admins[key] = Admin(source.bootstrap, **source.options)
@@ -53,13 +54,13 @@ def admin(source: Source) -> Admin:
 
 
 def close() -> None:
-    """Give up what this process keeps."""
+    """Close the clients that this process keeps."""
     while _admins:
         _admins.popitem()[1].close()
 
 
 def read(source: Source, name: TopicPartition, start: int, end: int, scanner: Scanner) -> None:
-    """Feed the batches that begin in [start, end). NotReadable where the broker does not give them out in time."""
+    """Feed the batches that begin in [start, end). NotReadable if the broker does not serve them in time."""
     position, until = start, time.monotonic() + NO_PROGRESS_TIMEOUT_S
     while position < end:
         data = fetch(source, name, position)
@@ -74,13 +75,14 @@ def read(source: Source, name: TopicPartition, start: int, end: int, scanner: Sc
         if position > before:
             until = time.monotonic() + NO_PROGRESS_TIMEOUT_S
         elif time.monotonic() >= until:
-            raise NotReadable(f"broker {source.broker} gives nothing at offset {position}, below {end}")
+            raise NotReadable(f"broker {source.broker} returns no batch at offset {position}, below {end}")
         else:
             time.sleep(RETRY_S)
 
 
 def _feed(data: PartitionData, scanner: Scanner, position: int) -> int:
-    """Where to go on. What begins before `position` was read already, or belongs to another piece."""
+    """Feed the batches; return the offset to continue at. Batches that begin before `position` were already read, or
+    belong to another piece."""
     content = data.records
     if content is None or len(content) < HEADER_BYTES:
         return position
@@ -88,14 +90,14 @@ def _feed(data: PartitionData, scanner: Scanner, position: int) -> int:
     try:
         scanner.feed(content)
     except NotABatch as where:
-        raise NotReadable(f"what was fetched at offset {position} holds no batch at byte {where.used}") from None
+        raise NotReadable(f"the response at offset {position} has no valid batch at byte {where.used}") from None
     return max(position, scanner.passed)
 
 
 def fetch(
     source: Source, name: TopicPartition, offset: int, *, max_bytes: int = STEP_BYTES, timeout_ms: int = ANSWER_MS
 ) -> PartitionData:
-    """One answer of the replica's own broker. NotReadable where it refuses, NoAnswer where there is none in time."""
+    """Fetch once from the broker of the replica. NotReadable if it refuses, NoAnswer if it does not answer in time."""
     partition = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
     topic = FetchTopic(topic=name.topic, topic_id=source.topic_id, partitions=[partition])
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=[topic])

@@ -1,4 +1,4 @@
-"""Log folders on this machine: which replicas they hold, what their checkpoints say, and what does not belong there."""
+"""Reads log folders on this machine: their replicas, their checkpoints, and folders that do not belong there."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,18 +17,18 @@ from tidelog.model import NO_ID, TopicPartition, id_text
 Parsed = TypeVar("Parsed")
 
 METADATA_LOG = "__cluster_metadata"
-"""Where Kafka's controllers keep the cluster's memory: in log folders, and no topic."""
+"""The log of Kafka's controllers, with the cluster's metadata: it lies in log folders but is not a topic."""
 
 DEPTH = 3
-"""How far below a given folder log folders are looked for."""
+"""How many levels below a given folder log folders are searched for."""
 _REPLICA = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)$")
 _TRANSIENT = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.[0-9a-f-]+-(?P<reason>delete|future|stray)$")
-_REASONS = {"delete": "is about to be deleted", "future": "is a copy on its way to another disk"}
+_REASONS = {"delete": "is about to be deleted", "future": "is a copy being moved to another disk"}
 
 
 @dataclass(slots=True)
 class LogFolder:
-    """One log folder of a broker. Checkpoints that cannot be read are empty, and `troubles` says so."""
+    """One log folder of a broker. Checkpoints that cannot be read are empty, and `troubles` has the reason."""
 
     path: Path
     broker: int
@@ -44,7 +44,7 @@ class LogFolder:
 
 
 def find(given: Iterable[Path]) -> list[LogFolder]:
-    """The log folders at these places or below them; FileNotFoundError where there is none."""
+    """The log folders at these paths or below them; FileNotFoundError if there is none."""
     found: dict[Path, LogFolder] = {}
     for place in given:
         here = list(_log_folders(place.resolve(), DEPTH))
@@ -74,7 +74,7 @@ def _is_replica(path: Path) -> bool:
 
 
 def read(path: Path, *, fallback: int = UNKNOWN) -> LogFolder:
-    """`fallback` is the broker's number where the folder does not say whose it is."""
+    """Read a log folder; `fallback` is the broker id if the folder does not name one."""
     found = LogFolder(path, fallback)
     meta = _checked(found, checkpoints.META_PROPERTIES, checkpoints.read_meta_properties)
     if meta is not None:
@@ -121,8 +121,8 @@ def _add_replica(found: LogFolder, path: Path) -> None:
 
 
 def segments(path: Path) -> list[tuple[int, Path, int]]:
-    """(base offset, file, bytes) of a replica's segments, ascending. An exchange after compaction that was interrupted
-    counts as recovery ends it: with all `.swap` files there, they stand for what they replace."""
+    """(base offset, file, bytes) of a replica's segments, ascending. A swap after compaction that was interrupted
+    counts as recovery completes it: once all `.swap` files exist, they replace the segments that they cover."""
     there = {file.name: file for file in path.iterdir()}
     plain = {_base(name): file for name, file in there.items() if names.is_kind(name, names.LOG)}
     swaps = {_base(name): file for name, file in there.items() if names.is_kind(name, names.LOG + names.SWAP)}
@@ -135,7 +135,7 @@ def segments(path: Path) -> list[tuple[int, Path, int]]:
 
 
 def _end(base: int, file: Path) -> int:
-    """The offset behind the file's last batch, or behind its base."""
+    """The offset after the last batch of the file, or after its base offset."""
     scanner = Scanner(NO_END)
     segment_files.read_segment(str(file), scanner)
     return max(base + 1, scanner.scan.end)
@@ -146,7 +146,7 @@ def _base(name: str) -> int:
 
 
 def checkpointed_epochs(path: Path) -> list[tuple[int, int]] | None:
-    """The replica's leader-epoch-checkpoint, None where there is none. CorruptLog where it cannot be one."""
+    """The replica's leader-epoch-checkpoint; None if there is none. CorruptLog if it is malformed."""
     file = path / checkpoints.LEADER_EPOCHS
     try:
         return checkpoints.read_epochs(file.read_bytes(), str(file))
@@ -156,14 +156,14 @@ def checkpointed_epochs(path: Path) -> list[tuple[int, int]] | None:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What should be there: topic ids, and the brokers of each partition, None where that is not known."""
+    """What the folders should hold: topic ids, and the brokers of each partition, None if unknown."""
 
     topic_ids: Mapping[str, bytes]
     brokers: Mapping[TopicPartition, Sequence[int]] | None = None
 
 
 def majority(found: Sequence[LogFolder]) -> Expected:
-    """What should be there where the cluster is not asked: of each topic the id that most folders have."""
+    """What the folders should hold if no cluster is queried: for each topic the id that most folders have."""
     votes: dict[str, dict[bytes, int]] = {}
     for folder in found:
         for (topic, _), id_ in folder.topic_ids.items():
@@ -173,7 +173,7 @@ def majority(found: Sequence[LogFolder]) -> Expected:
 
 
 def stray_replicas(found: Sequence[LogFolder], expected: Expected) -> Iterator[Finding]:
-    """Folders that belong to nobody, and replicas that are there twice."""
+    """Findings about stray folders, and about replicas that exist twice."""
     held: dict[tuple[int, TopicPartition], Path] = {}
     for folder in found:
         for called, (named, reason) in sorted(folder.transient.items()):
@@ -200,16 +200,16 @@ def _stray_reason(folder: LogFolder, name: TopicPartition, expected: Expected) -
         return ""
     wanted, own = expected.topic_ids.get(name.topic), folder.topic_ids[name]
     if wanted is None:
-        return "is of a topic that does not exist"
+        return "belongs to a topic that does not exist"
     if own not in (NO_ID, wanted):
-        return f"is of topic id {id_text(own)}, and the topic's is {id_text(wanted)}"
+        return f"has topic id {id_text(own)}, but the topic has {id_text(wanted)}"
     if expected.brokers is not None and folder.broker not in expected.brokers.get(name, ()):
         return "is on a broker that has no replica of the partition"
     return ""
 
 
 def is_stray(folder: LogFolder, name: TopicPartition, expected: Expected) -> bool:
-    """Whether the replica is none of the partition's."""
+    """Whether the partition does not have this replica."""
     return bool(_stray_reason(folder, name, expected))
 
 

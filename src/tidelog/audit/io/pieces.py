@@ -1,4 +1,4 @@
-"""The work of one task: a piece of one replica's log, read and turned into digests. Everything here can be pickled."""
+"""The work of one task: read a piece of one replica's log and return digests. Everything here can be pickled."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from tidelog.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Batches of one replica that begin in [start, end): of files that follow each other, or fetched from its broker.
+    """Batches of one replica that begin in [start, end): from consecutive files, or fetched from its broker.
 
-    `number` is its place among the replica's pieces, `until` where the segment behind its files begins. `width` is that
-    of a chunk, in offsets. `checks_indexes`: whole files are read, so that their indexes can be held against them.
+    `number` is its index among the replica's pieces, `until` the base offset of the segment after its files. `width` is
+    the width of a chunk, in offsets. `checks_indexes`: whole files are read, so their indexes can be checked.
     """
 
     name: TopicPartition
@@ -40,7 +40,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Chunks of a piece that are to be looked into; `width` is that of the chunks to divide them into."""
+    """Chunks of a piece to examine; `width` is the width of the chunks to divide them into."""
 
     piece: Piece
     numbers: tuple[int, ...]
@@ -49,7 +49,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """All pieces of one replica of a compacted topic: digests are wanted at `cuts`, then `buckets` whole."""
+    """All pieces of one replica of a compacted topic: first digests at `cuts`, then the records of whole `buckets`."""
 
     pieces: tuple[Piece, ...]
     cuts: tuple[int, ...] = ()
@@ -57,8 +57,8 @@ class Keys:
 
 
 def narrowed(piece: Piece, numbers: Sequence[int], width: int) -> Chunks | None:
-    """What of the piece must be read again to see these chunks of this width, ascending; None where it has nothing of
-    them. What lies between them is fetched, too; files are left out."""
+    """The part of the piece to read again for these chunks of this width, ascending; None if it has none of them.
+    Offsets between them are fetched, too, but files between them are skipped."""
     bases = [names.offset_of(Path(file).name) or 0 for file in piece.files]
     bounds = [*bases, piece.until] if bases else [piece.start, piece.end]
     low, high = max(piece.start, bounds[0]), min(piece.end, bounds[-1])
@@ -78,7 +78,7 @@ def narrowed(piece: Piece, numbers: Sequence[int], width: int) -> Chunks | None:
 
 
 def scan(piece: Piece) -> Scan:
-    """The digest of a piece."""
+    """Scan a piece: its digests and faults."""
     search = Search(piece.acknowledged) if piece.acknowledged else None
     places = array("q") if piece.checks_indexes else None
     scanner = _scanner(piece, look=search.look if search else None, places=places)
@@ -107,13 +107,13 @@ def rows(wanted: Chunks) -> tuple[dict[int, bytes], bool]:
 
 
 def key_digests(wanted: Keys) -> dict[int, list[int]] | None:
-    """cut → a digest of each bucket of keys; None where a piece cannot be read."""
+    """cut → a digest of each bucket of keys; None if a piece cannot be read."""
     found = _last_values(wanted)
     return None if found is None else found.finish()
 
 
 def last_values(wanted: Keys) -> LastValueDigests | None:
-    """The last records of keys in the wanted buckets; None where a piece cannot be read."""
+    """The last records of keys in the requested buckets; None if a piece cannot be read."""
     found = _last_values(wanted)
     return None if found is None else found.of(set(wanted.buckets))
 
@@ -147,7 +147,7 @@ def _scanner(
 
 
 def _read(piece: Piece, scanner: Scanner, places: "array[int] | None") -> None:
-    """Feed the scanner; what stands in the way is the scan's `trouble`."""
+    """Feed the scanner; an error is recorded as the scan's `trouble`."""
     try:
         if piece.source is not None:
             fetching.read(piece.source, piece.name, piece.start, piece.end, scanner)

@@ -1,4 +1,4 @@
-"""What is to be read: partitions, their replicas, and the pieces of each replica's log."""
+"""The plan of an audit: partitions, their replicas, and the pieces of each replica's log."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from tidelog.model import INTERNAL_TOPICS, TopicPartition
 
 PIECE_BYTES = 256 * 1024 * 1024
 CHUNKS = 256
-"""About so many chunks a replica is divided into, for the driver to compare."""
+"""The approximate number of chunks of a replica, which the driver compares."""
 LEAST_WIDTH = 4096
 
 AcknowledgedRecords = Mapping[TopicPartition, Sequence[Acknowledged]]
@@ -23,7 +23,7 @@ AcknowledgedRecords = Mapping[TopicPartition, Sequence[Acknowledged]]
 
 @dataclass(slots=True)
 class Replica:
-    """`path` is its folder on this machine, where there is one."""
+    """`path` is its folder, if it is on this machine."""
 
     known: Known
     pieces: list[Piece]
@@ -45,14 +45,14 @@ class Subject:
 
 @dataclass(slots=True)
 class Plan:
-    """`findings` are what planning itself came upon."""
+    """`findings` are those of the planning itself."""
 
     subjects: list[Subject] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 
 def width_of(span: int) -> int:
-    """The width of a chunk where a partition has so many offsets: a power of two."""
+    """The width of a chunk for a partition with this many offsets: a power of two."""
     return max(LEAST_WIDTH, 1 << max(0, (span // CHUNKS).bit_length()))
 
 
@@ -64,7 +64,7 @@ def of_folders(
     acknowledged: AcknowledgedRecords | None = None,
     piece_bytes: int = PIECE_BYTES,
 ) -> Plan:
-    """The replicas in these folders, of brokers that do not run; all topics where none is named."""
+    """Plan the audit of the replicas in these folders, of brokers that are not running; all topics if none is given."""
     wanted, given = set(topics), acknowledged or {}
     compacted_topics = {*compacted, *INTERNAL_TOPICS}
     plan, expected = Plan(), folders.majority(found)
@@ -86,7 +86,7 @@ def of_folders(
 
 
 def _once(held: Iterable[tuple[LogFolder, Path]]) -> Iterator[tuple[LogFolder, Path]]:
-    """Of a replica that is in two folders of its broker the first."""
+    """Each replica once: the first, if it is in two folders of its broker."""
     seen: set[int] = set()
     for folder, path in held:
         if folder.broker not in seen:
@@ -95,7 +95,7 @@ def _once(held: Iterable[tuple[LogFolder, Path]]) -> Iterator[tuple[LogFolder, P
 
 
 def _span(paths: Iterable[Path]) -> int:
-    """Offsets between the first and the last segment of a partition's replicas."""
+    """The number of offsets between the first and the last segment of a partition's replicas."""
     bases = [base for path in paths for base, _, _ in folders.segments(path)]
     return max(bases, default=0) - min(bases, default=0)
 
@@ -110,7 +110,7 @@ def of_folder(
     is_growing: bool = False,
     piece_bytes: int = PIECE_BYTES,
 ) -> Replica:
-    """The replica in a folder, or what of it begins at `start` or behind; its pieces are numbered from `number` on."""
+    """The replica in a folder, or its part from `start` on; its pieces are numbered from `number`."""
     name, found = subject.name, folders.segments(path)
     known = Known(
         folder.broker,

@@ -1,4 +1,4 @@
-"""The audit from a plan to a report, wherever its tasks run."""
+"""Runs the audit from a plan to a report, wherever its tasks run."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,30 +18,31 @@ from tidelog.audit.io.plan import LEAST_WIDTH, Plan, Replica, Subject
 from tidelog.errors import CorruptLog
 
 MOST_CHUNKS = 64
-"""Of a partition so many chunks that differ are looked into, the first ones."""
+"""The maximum of differing chunks that are examined per partition, lowest first."""
 MOST_BUCKETS = 16
-"""Of a partition's buckets of keys that differ so many are looked into."""
+"""The maximum of differing buckets of keys that are examined per partition."""
 PARTS = 256
 FINEST = 1024
-"""A chunk that differs is divided into so many parts, but not smaller ones: the driver holds their headers."""
+"""A differing chunk is divided into PARTS, but not below FINEST offsets: the driver holds the headers of all its
+batches."""
 
 
-UNREADABLE_NOW = "could not be read once more, so it was not compared batch by batch"
+UNREADABLE_NOW = "could not be read again, so it was not compared batch by batch"
 
 
 class Run(Protocol):
-    """Maps one of the functions of `pieces` over items, in order; `sizes` in bytes show which take long."""
+    """Maps one of the functions of `pieces` over items, in order; `sizes` in bytes help to balance the tasks."""
 
     def __call__(self, function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]: ...
 
 
 def run_locally(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:  # noqa: ARG001 (as `Run`)
-    """In this process, one after another."""
+    """Run in this process, one item after another."""
     return [function(item) for item in items]
 
 
 def audit(plan: Plan, run: Run = run_locally, report_line: Callable[[str], None] = lambda _: None) -> Report:
-    """Read everything, look into what differs, judge."""
+    """Read everything, examine the differences, judge."""
     began = time.monotonic()
     all_pieces = [piece for subject in plan.subjects for replica in subject.replicas for piece in replica.pieces]
     report_line(f"reading {len(all_pieces)} pieces, {sum(piece.size for piece in all_pieces) / 1e6:,.1f} MB")
@@ -128,16 +129,14 @@ class _Suspect:
 
 
 def _compare_batches(pairs: Sequence[tuple[Subject, Case]], run: Run, report_line: Callable[[str], None]) -> None:
-    """The chunks that differ: divided until they are small, then batch by batch."""
+    """Divide the chunks that differ until they are small, then compare them batch by batch."""
     suspects = []
     for subject, case in pairs:
         suspect = _Suspect(subject, case, subject.width, [])
         suspect.narrow(subject.width, suspicious(case.logs, subject.width))
         suspects += [suspect] if suspect.numbers else []
     if suspects:
-        report_line(
-            f"looking into {sum(len(each.numbers) for each in suspects)} chunks that are not the same everywhere"
-        )
+        report_line(f"examining {sum(len(each.numbers) for each in suspects)} chunks that differ between replicas")
     while wide := [suspect for suspect in suspects if suspect.numbers and suspect.width > LEAST_WIDTH]:
         _divide(wide, run)
     _compare_headers(suspects, run)
@@ -184,8 +183,8 @@ def _map_chunks(
 
 
 def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, report_line: Callable[[str], None]) -> None:
-    """Compacted partitions: buckets of keys below the ends of each two replicas first, then the keys of those that
-    differ."""
+    """Compare compacted partitions: first buckets of keys below the ends of each two replicas, then the keys of buckets
+    that differ."""
     ends = [{log.broker: max(log.end, 0) for log in case.logs if not log.trouble} for _, case in pairs]
     wanted = [
         Keys(_plain(replica), tuple(sorted({end for end in own.values() if end <= own[replica.known.broker]})))

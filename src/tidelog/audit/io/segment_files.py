@@ -1,4 +1,5 @@
-"""The files of a segment: its batches, read in large steps, and its offset index, checked against them (I2)."""
+"""Reads the files of a segment: its batches, in large steps, and its offset index, which is checked against
+them (I2)."""
 
 import os
 from array import array
@@ -20,8 +21,8 @@ MOST_INDEX_FAULTS = 3
 
 
 def read_segment(path: str, scanner: Scanner, *, is_last: bool = True, is_growing: bool = False) -> None:
-    """Feed the whole file. What is damaged or cut off is the scanner's to tell; OSError where it cannot be read. The
-    last file of a log that is being written may end anywhere."""
+    """Feed the whole file; the scanner reports damage. OSError if it cannot be read. The last file of a log that is
+    being written may end anywhere."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(file).st_size
@@ -33,7 +34,7 @@ def read_segment(path: str, scanner: Scanner, *, is_last: bool = True, is_growin
 
 
 def _feed(file: int, path: str, size: int, scanner: Scanner) -> int:
-    """How far there are whole batches."""
+    """Feed the whole batches; return the position after the last one."""
     position, step = 0, STEP_BYTES
     while position + HEADER_BYTES <= size:
         data = os.pread(file, min(step, size - position), position)
@@ -56,9 +57,9 @@ def _feed(file: int, path: str, size: int, scanner: Scanner) -> int:
 
 
 def _report_damage(rest: bytes, path: str, position: int, scanner: Scanner) -> None:
-    """Zeros are room that was made before it was needed."""
+    """Report damage, unless the rest is zeros: preallocated space."""
     if rest.strip(b"\0"):
-        scanner.skip(f"{Path(path).name}: there is no batch at byte {position}")
+        scanner.skip(f"{Path(path).name}: no valid batch at byte {position}")
 
 
 def _report_rest(file: int, path: str, position: int, size: int, scanner: Scanner, *, is_last: bool) -> None:
@@ -68,14 +69,14 @@ def _report_rest(file: int, path: str, position: int, size: int, scanner: Scanne
     kind = finding.TORN if is_last else finding.DAMAGED
     where = f"{Path(path).name}: {size - position} bytes from {position} on"
     scanner.skip(
-        f"{where} are {'not a whole batch' if is_last else 'no whole batch, and another segment follows'}", kind=kind
+        f"{where} are {'not a whole batch' if is_last else 'not a whole batch, but another segment follows'}", kind=kind
     )
 
 
 def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
-    """Entries that name no batch; `places` has (position, base offset, end) of each batch of the file. What follows the
-    entries of a file that was made before it was needed is zeros; nobody knows what is beyond the last batch of a log
-    that is damaged, or being written."""
+    """Faults of the index: entries that do not point to a batch. `places` has (position, base offset, end) of each
+    batch of the file. A preallocated index ends with zeros. Entries beyond the last batch are not judged: the log may
+    be damaged, or being written."""
     path = Path(log_path).with_suffix(names.INDEX)
     base = names.offset_of(path.name) or 0
     try:
@@ -94,7 +95,7 @@ def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
         offset = base + relative
         if relative <= last or not is_batch or not places[3 * slot + 1] <= offset < places[3 * slot + 2]:
             yield Fault(
-                INDEX, offset, offset + 1, f"{path.name}: entry {number} names offset {offset} at byte {position}"
+                INDEX, offset, offset + 1, f"{path.name}: entry {number} points to offset {offset} at byte {position}"
             )
             reported += 1
         last = relative

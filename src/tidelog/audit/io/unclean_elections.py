@@ -1,5 +1,4 @@
-"""What brokers remember of unclean elections, and of what was cut off after them. Brokers that are no Tidelog tell
-nothing."""
+"""Unclean elections that brokers report, and the truncations after them. Brokers other than Tidelog report none."""
 
 import json
 from collections import defaultdict
@@ -24,7 +23,7 @@ class _Event(NamedTuple):
 
 
 def unclean_elections(admin: Admin, brokers: Sequence[int], wanted: Collection[TopicPartition]) -> list[Finding]:
-    """A finding for each unclean election of a wanted partition, with what its replicas cut off afterwards."""
+    """A finding for each unclean election of a requested partition, with what its replicas truncated afterwards."""
     by_name: defaultdict[str, list[_Event]] = defaultdict(list)
     for broker in brokers:
         for event in _events(admin, broker):
@@ -33,7 +32,7 @@ def unclean_elections(admin: Admin, brokers: Sequence[int], wanted: Collection[T
 
 
 def _partition_name(fields: dict[str, Any]) -> str:
-    """A controller tells topic and number, a replica its name."""
+    """A controller reports topic and number, a replica its name."""
     return f"{fields['topic']}-{fields['partition']}" if "topic" in fields else str(fields.get("partition"))
 
 
@@ -57,7 +56,7 @@ def _of_partition(name: TopicPartition, events: Sequence[_Event]) -> Iterator[Fi
     for number, election in enumerate(elections):
         until = elections[number + 1].wall_ms if number + 1 < len(elections) else None
         cuts = [
-            f"broker {event.broker} cut off offsets {event.fields['offset']} to {event.fields['before'] - 1}"
+            f"broker {event.broker} truncated offsets {event.fields['offset']} to {event.fields['before'] - 1}"
             for event in events
             if event.kind == CUT
             and event.wall_ms >= election.wall_ms
@@ -65,5 +64,5 @@ def _of_partition(name: TopicPartition, events: Sequence[_Event]) -> Iterator[Fi
             and event.fields["before"] > event.fields["offset"]
         ]
         leader = election.fields["leader"]
-        sentence = f"broker {leader} was elected uncleanly; {' and '.join(cuts) or 'nothing was cut off since'}"
+        sentence = f"broker {leader} was elected uncleanly; {' and '.join(cuts) or 'nothing was truncated since'}"
         yield Finding(HEARD, *name, (leader,), sentence)
