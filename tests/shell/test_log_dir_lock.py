@@ -135,7 +135,8 @@ def test_options_that_cannot_be(refused, file, capsys):
     assert "log.segment.bytes" in refused("log.segment.bytes=-5")
     assert "key=value" in refused("nonsense")
     assert "LISTENER" in refused("listeners=LISTENER://127.0.0.1:0")
-    assert refused("listeners=SSL://127.0.0.1:0") == "Listener SSL uses SSL; Tidelog supports only PLAINTEXT."
+    both = "listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
+    assert refused(both) == "Listener SASL_PLAINTEXT has protocol SASL_PLAINTEXT; expected PLAINTEXT or SSL."
     places = "sqlite:PATH or zookeeper://HOST:PORT/CHROOT"
     assert refused("metadata.store=etcd:x") == f"metadata.store must be {places}, not etcd:x."
     assert main([str(file.with_name("missing"))]) == 1
