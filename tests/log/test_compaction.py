@@ -13,7 +13,7 @@ from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
 from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.steps import Flush, Unneeded
-from tidelog.log.compaction.survivors import BREATH_RECORDS, PassedTransactions, Rules, emptied
+from tidelog.log.compaction.survivors import RECORDS_PER_STEP, PassedTransactions, RetentionRules, emptied
 from tidelog.log.reading import aborted
 from tidelog.sim.disk import PowerCut
 from tidelog.wire.records import NO_TIMESTAMP, Marker, Record, build, build_marker, header, records
@@ -278,7 +278,7 @@ def test_what_was_passed_over_or_never_looked_at_stays():
 def test_what_is_left_of_a_marker_is_no_record_of_the_producers_next_transaction():
     marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=1, producer_epoch=0)
     left = emptied(header(marker)).data
-    rules = Rules(OffsetMap(MEMORY), PassedTransactions(), {}, WALL, 1_000)
+    rules = RetentionRules(OffsetMap(MEMORY), PassedTransactions(), {}, WALL, 1_000)
     assert carry_out(None, rules.survivor(memoryview(left), header(left))) is None
     kept = carry_out(None, rules.survivor(memoryview(marker), header(marker)))
     assert header(kept.data).has_delete_horizon
@@ -286,9 +286,9 @@ def test_what_is_left_of_a_marker_is_no_record_of_the_producers_next_transaction
 
 def test_a_large_batch_gets_its_horizon_in_small_steps():
     data = build([Record(0, WALL, b"%d" % number, None) for number in range(7_000)])
-    rules = Rules(OffsetMap(MEMORY), PassedTransactions(), {}, WALL, 1_000)
+    rules = RetentionRules(OffsetMap(MEMORY), PassedTransactions(), {}, WALL, 1_000)
     steps = list(rules.survivor(memoryview(data), header(data)))
-    assert len(steps) == 2 * (7_000 // BREATH_RECORDS), "half of them to look at the records, half to write them"
+    assert len(steps) == 2 * (7_000 // RECORDS_PER_STEP), "half of them to look at the records, half to write them"
 
 
 def test_a_log_larger_than_the_memory_for_keys_is_cleaned_in_several_passes():
@@ -331,10 +331,10 @@ def test_a_log_becomes_a_candidate_by_its_dirty_share_or_by_age():
     log = open_log(disk, options(**COMPACTED, min_cleanable_dirty_ratio=0.9, max_compaction_lag_ms=10_000))
     fill(log, Random(3))
     log.cleaned_to = log.segments[3].base_offset
-    assert not candidate(log, log.log_end_offset, WALL).is_worth_it
-    assert candidate(log, log.log_end_offset, WALL + 10_001).is_worth_it
+    assert not candidate(log, log.log_end_offset, WALL).is_cleanable
+    assert candidate(log, log.log_end_offset, WALL + 10_001).is_cleanable
     log.cleaned_to = 0
-    assert candidate(log, log.log_end_offset, WALL).is_worth_it
+    assert candidate(log, log.log_end_offset, WALL).is_cleanable
 
 
 def test_damage_is_told_and_changes_nothing():

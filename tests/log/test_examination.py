@@ -8,7 +8,7 @@ from tests.log.support import FOLDER, NOW, batch, open_log, options, read_batche
 from tidelog.effects import Stretch
 from tidelog.log import names
 from tidelog.log.examination import UNKNOWN, examine
-from tidelog.log.integrity import Unsound, believe, learn, read, splice
+from tidelog.log.integrity import Unsound, mark_sound, read, record_verdict, splice
 from tidelog.log.soundness import Soundness
 
 PATH = f"{FOLDER}/{names.name(0, names.LOG)}"
@@ -48,7 +48,7 @@ def read_as_partition(log, offset, limit=7):
         except Unsound as unsound:
             if unsound.stretch is None:
                 return unsound
-            learn(log, unsound.segment, unsound.stretch, examine(unsound.stretch))
+            record_verdict(log, unsound.segment, unsound.stretch, examine(unsound.stretch))
     raise AssertionError("it is examined again and again")
 
 
@@ -146,7 +146,7 @@ def test_a_stretch_may_begin_within_the_segment(position):
 def test_what_is_believed_is_not_examined_again():
     segment = SimpleNamespace(sound=Soundness(), base_offset=7)
     log = SimpleNamespace(segments=SimpleNamespace(faulty={7}))
-    believe(log, segment, 10, 100)
+    mark_sound(log, segment, 10, 100)
     assert segment.sound.stretches.cover(10, 100)
     assert log.segments.faulty == set()
 

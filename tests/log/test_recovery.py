@@ -26,7 +26,7 @@ from tests.log.support import (
 )
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log import names, recovery, scan
-from tidelog.log.interrupted import finish
+from tidelog.log.interrupted import finish_replacement
 from tidelog.log.log import Log
 from tidelog.log.scan import STEP_BYTES
 from tidelog.model import NO_ID, TopicPartition
@@ -372,7 +372,7 @@ def test_the_segments_that_one_took_the_place_of_go_first():
     for kind in (names.INDEX, names.TIME_INDEX):
         put(disk, path(0, kind) + names.SWAP, b"")
     put(disk, path(0, names.LOG) + names.SWAP, b"".join(held[:third]))
-    left = finish(disk, FOLDER)
+    left = finish_replacement(disk, FOLDER)
     assert names.name(second, names.LOG) not in left
     assert {names.name(base, names.LOG) for base in (0, third)} <= set(left)
 
@@ -392,7 +392,7 @@ def test_a_compaction_that_was_finished_at_the_start_is_durable():
     """Before anything else is: what is synced later must not be found beside names of before."""
     disk = sim_disk()
     compacted(disk, names.SWAP)
-    finish(disk, FOLDER)
+    finish_replacement(disk, FOLDER)
     assert disk.pending == []
 
 

@@ -7,7 +7,7 @@ from crc32c import crc32c
 
 from tests.log.support import NOW, WALL, batch, open_log, options, read_batches, sim_disk
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.log.validation import Rules
+from tidelog.log.validation import AppendRules
 from tidelog.wire.compression import Compression
 from tidelog.wire.records import (
     ATTRIBUTES_POSITION,
@@ -157,4 +157,4 @@ def test_recompression_may_not_exceed_the_limit():
 )
 def test_the_level_is_that_of_the_topics_codec(codec, option, level, expected):
     config = options(compression_type=codec, **{f"compression_{option}_level": level})
-    assert Rules.of(config).level == expected
+    assert AppendRules.of(config).level == expected

@@ -28,7 +28,7 @@ class Change(NamedTuple):
     value: Any
 
 
-class Transaction(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """The transaction that changes belong to: they count when a marker commits it."""
 
     producer_id: int
@@ -45,8 +45,8 @@ class Result:
 
     response: Any = None
     changes: list[Change] = field(default_factory=list)
-    settled: "Callable[[ErrorCode], Result] | None" = None
-    transaction: Transaction | None = None
+    on_done: "Callable[[ErrorCode], Result] | None" = None
+    transaction: ProducerIdAndEpoch | None = None
 
 
 Run = Callable[[], Result]

@@ -24,18 +24,18 @@ Finish = Callable[[Any], Any]
 
 
 @dataclass(slots=True)
-class _Gathering:
+class _CombinedResponse:
     token: int
     combine: Combine
     missing: int
     parts: list[Any] = field(default_factory=list)
 
 
-class Gatherings:
+class CombinedResponses:
     """Answers in the making. Each part is given a token of its own, a negative number, which no request has."""
 
     def __init__(self) -> None:
-        self._parts: dict[int, tuple[_Gathering, int]] = {}
+        self._parts: dict[int, tuple[_CombinedResponse, int]] = {}
         self._tokens = count(-1, -1)
 
     def __repr__(self) -> str:
@@ -47,20 +47,20 @@ class Gatherings:
     def open(self, token: int, parts: int, combine: Combine) -> list[int]:
         """Tokens for so many parts, at least one; `combine` gets the parts in this order."""
         assert parts > 0
-        gathering = _Gathering(token, combine, parts, [None] * parts)
+        combined = _CombinedResponse(token, combine, parts, [None] * parts)
         tokens = [next(self._tokens) for _ in range(parts)]
-        for place, part in enumerate(tokens):
-            self._parts[part] = (gathering, place)
+        for index, part in enumerate(tokens):
+            self._parts[part] = (combined, index)
         return tokens
 
-    def take(self, part: int, response: Any) -> tuple[int, Any] | None:
+    def add_part(self, part: int, response: Any) -> tuple[int, Any] | None:
         """Note one part; token and answer once none is missing."""
-        gathering, place = self._parts.pop(part)
-        gathering.parts[place] = response
-        gathering.missing -= 1
-        if gathering.missing:
+        combined, index = self._parts.pop(part)
+        combined.parts[index] = response
+        combined.missing -= 1
+        if combined.missing:
             return None
-        return gathering.token, gathering.combine(gathering.parts)
+        return combined.token, combined.combine(combined.parts)
 
 
 M = TypeVar("M", bound=Machine)
@@ -188,7 +188,7 @@ class Coordinator(Generic[M]):
 
     def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
         self._shards = Shards[M](context, topic, build)
-        self._gatherings = Gatherings()
+        self._combined = CombinedResponses()
         self._finish: dict[int, Finish] = {}
         self.alarm = Alarm()
 
@@ -245,12 +245,12 @@ class Coordinator(Generic[M]):
         self._shards.context.now = now
         try:
             function(*arguments)
-            self._settle()
+            self._before_drain()
         finally:  # a request that fails costs its connection, not the timers that it had set
             self.alarm.set(self.next_deadline)
         return [drained for effect in self._shards.drain() if (drained := self._finished(effect)) is not None]
 
-    def _settle(self) -> None:
+    def _before_drain(self) -> None:
         """What an input came to is complete: the last chance to add effects of it all."""
 
     def _finished(self, effect: Effect) -> Effect | None:
@@ -259,9 +259,9 @@ class Coordinator(Generic[M]):
             return effect
         token, response = effect.token, effect.response
         if token < 0:
-            gathered = self._gatherings.take(token, response)
-            if gathered is None:
+            combined = self._combined.add_part(token, response)
+            if combined is None:
                 return None
-            token, response = gathered
+            token, response = combined
         finish = self._finish.pop(token, None)
         return Reply(token, response if finish is None else finish(response))

@@ -37,11 +37,11 @@ def whole_matcher(pattern: str) -> Callable[[str], bool]:
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:
-        raise PatternProblem(_said(error)) from None
+        raise PatternProblem(_problem_text(error)) from None
     return lambda text: compiled.fullmatch(text) is not None
 
 
-def _said(error: Exception) -> str:
+def _problem_text(error: Exception) -> str:
     raw = error.args[0] if error.args else ""
     text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
     known = next((known for known in _AS_KAFKA if text.startswith(known)), None)

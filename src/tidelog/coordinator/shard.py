@@ -51,14 +51,14 @@ class _Operation(NamedTuple):
     refuse: Refuse | None
 
 
-class _Waiting(NamedTuple):
+class _PendingResponse(NamedTuple):
     """An answer that leaves when the high watermark reaches `end_offset`."""
 
     end_offset: int
     deadline: int
     operation: _Operation
     respond: Callable[[], Any] | None
-    settled: Callable[[ErrorCode], Result] | None
+    on_done: Callable[[ErrorCode], Result] | None
 
 
 class Shard:
@@ -77,7 +77,7 @@ class Shard:
         self._loaded_end = 0
         self._appending: tuple[_Operation, Result] | None = None
         self._queue: deque[_Operation] = deque()
-        self._waiting: deque[_Waiting] = deque()
+        self._pending_responses: deque[_PendingResponse] = deque()
         self._fired: dict[Hashable, Run] = {}
         self._once_loaded: list[Run] = []
         self.machine = machine(self)
@@ -143,7 +143,7 @@ class Shard:
         if self.is_loading:
             self._refuse(operation, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         elif self.high_watermark < self._loaded_end:
-            self._wait(_Waiting(self._loaded_end, self._deadline(), operation, respond, None))
+            self._wait(_PendingResponse(self._loaded_end, self._deadline(), operation, respond, None))
         else:
             self.reply(token, respond())
 
@@ -156,36 +156,36 @@ class Shard:
         if result.changes:
             self._append(operation, result)
         else:
-            self._conclude(operation, result)
+            self._respond_when_committed(operation, result)
 
-    def _conclude(self, operation: _Operation, result: Result) -> None:
+    def _respond_when_committed(self, operation: _Operation, result: Result) -> None:
         """Everything that the operation wrote is in the log; let its answer wait for the high watermark."""
-        if result.response is None and result.settled is None:
+        if result.response is None and result.on_done is None:
             return
-        if self._waiting or self.end_offset > self.high_watermark:
+        if self._pending_responses or self.end_offset > self.high_watermark:
             respond = None if result.response is None else lambda: result.response
-            self._wait(_Waiting(self.end_offset, self._deadline(), operation, respond, result.settled))
+            self._wait(_PendingResponse(self.end_offset, self._deadline(), operation, respond, result.on_done))
             return
         if result.response is not None and operation.token is not None:
             self.reply(operation.token, result.response)
-        self._settle(result.settled, ErrorCode.NONE)
+        self._call_on_done(result.on_done, ErrorCode.NONE)
 
-    def _wait(self, waiting: _Waiting) -> None:
-        self._waiting.append(waiting)
-        if len(self._waiting) == 1:
-            self._watch_commit()
+    def _wait(self, waiting: _PendingResponse) -> None:
+        self._pending_responses.append(waiting)
+        if len(self._pending_responses) == 1:
+            self._set_commit_timer()
 
     def _deadline(self) -> int:
         return self.now.mono + self.context.commit_timeout_ms
 
-    def _answer(self, waiting: _Waiting) -> None:
+    def _respond(self, waiting: _PendingResponse) -> None:
         if waiting.respond is not None and waiting.operation.token is not None:
             self.reply(waiting.operation.token, waiting.respond())
-        self._settle(waiting.settled, ErrorCode.NONE)
+        self._call_on_done(waiting.on_done, ErrorCode.NONE)
 
-    def _settle(self, settled: "Callable[[ErrorCode], Result] | None", code: ErrorCode) -> None:
-        if settled is not None:
-            self.execute(lambda: settled(code))
+    def _call_on_done(self, on_done: "Callable[[ErrorCode], Result] | None", code: ErrorCode) -> None:
+        if on_done is not None:
+            self.execute(lambda: on_done(code))
 
     def _refuse(self, operation: _Operation, code: ErrorCode) -> None:
         if operation.token is not None and operation.refuse is not None:
@@ -220,7 +220,7 @@ class Shard:
         self._replay(base_offset, last_offset, result)
         self.end_offset = last_offset + 1
         self._appending = None
-        self._conclude(operation, result)
+        self._respond_when_committed(operation, result)
         self._run_queue()
 
     def _replay(self, base_offset: int, last_offset: int, result: Result) -> None:
@@ -243,19 +243,19 @@ class Shard:
         assert self._appending is not None
         operation, result = self._appending
         self._appending = None
-        self._fail(operation, result.response is not None, result.settled, code)
+        self._fail(operation, result.response is not None, result.on_done, code)
         self._run_queue()
 
     def _fail(
         self,
         operation: _Operation,
-        awaited: bool,
-        settled: Callable[[ErrorCode], Result] | None,
+        has_response: bool,
+        on_done: Callable[[ErrorCode], Result] | None,
         code: ErrorCode,
     ) -> None:
-        if awaited:
+        if has_response:
             self._refuse(operation, code)
-        self._settle(settled, COORDINATOR_CODES.get(code, code))
+        self._call_on_done(on_done, COORDINATOR_CODES.get(code, code))
 
     def _run_queue(self) -> None:
         while self._queue and self._appending is None:
@@ -269,22 +269,22 @@ class Shard:
         if self.is_loading:
             return
         self.machine.commit(high_watermark)
-        while self._waiting and self._waiting[0].end_offset <= high_watermark:
-            self._answer(self._waiting.popleft())
-        self._watch_commit()
+        while self._pending_responses and self._pending_responses[0].end_offset <= high_watermark:
+            self._respond(self._pending_responses.popleft())
+        self._set_commit_timer()
 
-    def _watch_commit(self) -> None:
+    def _set_commit_timer(self) -> None:
         """Where nobody waits any more the timer is let run out: to postpone it is cheaper than to set it anew."""
-        if self._waiting:
-            delay_ms = max(self._waiting[0].deadline - self.now.mono, 0)
+        if self._pending_responses:
+            delay_ms = max(self._pending_responses[0].deadline - self.now.mono, 0)
             self.set_timer("commit", delay_ms, self._commit_timed_out)
 
     def _commit_timed_out(self) -> Result:
         """What was appended may yet be committed, so nothing is undone: the client only stops waiting."""
-        while self._waiting and self._waiting[0].deadline <= self.now.mono:
-            waiting = self._waiting.popleft()
-            self._fail(waiting.operation, waiting.respond is not None, waiting.settled, ErrorCode.REQUEST_TIMED_OUT)
-        self._watch_commit()
+        while self._pending_responses and self._pending_responses[0].deadline <= self.now.mono:
+            waiting = self._pending_responses.popleft()
+            self._fail(waiting.operation, waiting.respond is not None, waiting.on_done, ErrorCode.REQUEST_TIMED_OUT)
+        self._set_commit_timer()
         return Result()
 
     # Leadership.
@@ -296,7 +296,7 @@ class Shard:
             try:
                 self._load_batch(content, batch)
             except ApiError as error:
-                self._unreadable(batch.base_offset, error)
+                self._report_unreadable(batch.base_offset, error)
             self.end_offset = batch.next_offset
 
     def _load_batch(self, content: Buffer, batch: BatchHeader) -> None:
@@ -309,14 +309,14 @@ class Shard:
             try:
                 change = None if record.key is None else self.machine.decode(record.key, record.value)
             except CorruptLog as error:
-                self._unreadable(record.offset, error)
+                self._report_unreadable(record.offset, error)
                 continue
             if change is not None and batch.is_transactional:
                 self.machine.replay_pending(record.offset, change, batch.producer_id)
             elif change is not None:
                 self.machine.replay(record.offset, change)
 
-    def _unreadable(self, offset: int, error: Exception) -> None:
+    def _report_unreadable(self, offset: int, error: Exception) -> None:
         where = str(self.partition)
         self.event("coordinator.unreadable", level="error", partition=where, offset=offset, reason=str(error))
 
@@ -336,7 +336,7 @@ class Shard:
             self._fail(operation, result.response is not None, None, ErrorCode.NOT_COORDINATOR)
         for operation in self._queue:
             self._refuse(operation, ErrorCode.NOT_COORDINATOR)
-        for waiting in self._waiting:
+        for waiting in self._pending_responses:
             self._fail(waiting.operation, waiting.respond is not None, None, ErrorCode.NOT_COORDINATOR)
         self.machine.resigned()
         self.context.timers.cancel_group(self.partition.partition)

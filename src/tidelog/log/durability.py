@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tidelog.errors import DiskFull
 from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, format_epochs
 from tidelog.log.epochs import EpochCache
-from tidelog.log.truncation_markers import NOWHERE, TruncationMarkers
+from tidelog.log.truncation_markers import ABOVE_ALL, TruncationMarkers
 from tidelog.model import Time
 from tidelog.ports import Buffer, Disk, File
 
@@ -54,34 +54,50 @@ class FolderFile:
 
 @dataclass(slots=True)
 class Flush:
-    """Files on their way to the platter. `asked`: the log's end when they were handed over; `covers`: as far as that
-    still holds after truncations. `saves`: how often the epochs had been saved. `opened` are closed when they arrived,
-    which is `done`."""
+    """Files that are being synced. `requested_end` is the log's end when they were handed over, `durable_end` what
+    still holds of it after truncations. `epoch_saves` counts how often the epochs had been saved by then. `opened`
+    are closed once they are durable, which is `done`."""
 
-    asked: int
-    covers: int
-    saves: int
+    requested_end: int
+    durable_end: int
+    epoch_saves: int
     opened: list[File] = field(default_factory=list)
     done: bool = False
 
 
 class Durability:
-    """`recovery_point`: every record below it, its indexes and epochs are durable. `started`: the log's end at the last
-    flush; `since`: when that was, `now`: the last time that was heard of (monotonic ms). `epochs_synced`: the
-    `leader-epoch-checkpoint` that is there was synced."""
+    """Every record below `recovery_point`, its indexes and its epochs are durable. `started` is the log's end at the
+    last flush, `since` its time, and `now` the time of the last call (monotonic ms). `epochs_synced` tells whether the
+    `leader-epoch-checkpoint` on disk is durable."""
 
     __slots__ = (
-        "_changed", "_disk", "_flushes", "_folder", "_marks", "_rolled", "_saves", "dirty", "due", "epochs_lag",
-        "epochs_synced", "names_changed", "now", "recovery_point", "since", "started",
+        "_changed",
+        "_disk",
+        "_flushes",
+        "_folder",
+        "_rolled",
+        "_saves",
+        "_truncation_markers",
+        "dirty",
+        "due",
+        "epochs_lag",
+        "epochs_synced",
+        "names_changed",
+        "now",
+        "recovery_point",
+        "since",
+        "started",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, folder: str, recovery_point: int, now: Time, marks: TruncationMarkers) -> None:
+    def __init__(
+        self, disk: Disk, folder: str, recovery_point: int, now: Time, truncation_markers: TruncationMarkers
+    ) -> None:
         self._disk = disk
         self._folder = folder
         self._rolled: list[str] = []
         self._changed: set[str] = set()
         self._flushes: list[Flush] = []
-        self._marks = marks
+        self._truncation_markers = truncation_markers
         self.recovery_point = recovery_point
         self.started = recovery_point
         self.since = self.now = now.mono
@@ -154,8 +170,8 @@ class Durability:
         """The files collected when the log ended at `offset` were synced; whether the recovery point moved. It waits
         for the flushes that were asked earlier: theirs are other files."""
         waiting = [flush for flush in self._flushes if not flush.done]
-        exact = (flush for flush in waiting if flush.asked == offset)
-        finished = next(exact, None) or next((flush for flush in waiting if flush.asked <= offset), None)
+        exact = (flush for flush in waiting if flush.requested_end == offset)
+        finished = next(exact, None) or next((flush for flush in waiting if flush.requested_end <= offset), None)
         if finished is None:
             return False
         finished.done = True
@@ -163,12 +179,12 @@ class Durability:
         before = self.recovery_point
         while self._flushes and self._flushes[0].done:
             flush = self._flushes.pop(0)
-            self.recovery_point = max(self.recovery_point, min(flush.covers, end_offset))
-            self.epochs_synced = self.epochs_synced or flush.saves == self._saves
-        self._marks.lift(self.recovery_point)
+            self.recovery_point = max(self.recovery_point, min(flush.durable_end, end_offset))
+            self.epochs_synced = self.epochs_synced or flush.epoch_saves == self._saves
+        self._truncation_markers.lift(self.recovery_point)
         return self.recovery_point > before
 
-    def settle(self, end_offset: int, active: File) -> None:
+    def sync_all(self, end_offset: int, active: File) -> None:
         """Sync everything here and now, flushes under way included: the log is being closed."""
         self.dirty = True
         for file in self.collect(end_offset, active):
@@ -178,16 +194,16 @@ class Durability:
                 file.sync()
         self.close()
         self.recovery_point = end_offset
-        self._marks.lift(NOWHERE)
+        self._truncation_markers.lift(ABOVE_ALL)
 
     def truncate(self, offset: int) -> None:
         """The log ends at `offset` now, and what follows will be other records."""
         self.dirty = True
-        self._marks.put(offset, self.recovery_point)
+        self._truncation_markers.put(offset, self.recovery_point)
         self.recovery_point = min(self.recovery_point, offset)
         self.started = min(self.started, offset)
         for flush in self._flushes:
-            flush.covers = min(flush.covers, offset)
+            flush.durable_end = min(flush.durable_end, offset)
 
     def forget(self, paths: list[str]) -> None:
         """These files were removed: they need no sync."""

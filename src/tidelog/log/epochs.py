@@ -87,8 +87,8 @@ class EpochCache:
 
     def epoch_at(self, offset: int) -> int:
         """The epoch whose leader wrote the record at `offset`; NO_EPOCH below the first entry."""
-        place = bisect_right(self._starts, offset)
-        return self._epochs[place - 1] if place else NO_EPOCH
+        index = bisect_right(self._starts, offset)
+        return self._epochs[index - 1] if index else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget the epochs that begin at or after `end_offset`; whether there were any."""
@@ -111,8 +111,8 @@ class EpochCache:
         self._keep(slice(0, 0))
 
     def check_invariants(self) -> None:
-        for line in (self._epochs, self._starts):
-            assert all(low < high for low, high in pairwise(line)), self
+        for column in (self._epochs, self._starts):
+            assert all(low < high for low, high in pairwise(column)), self
         assert self.latest == (self._epochs[-1] if self._epochs else NO_EPOCH), self
 
     def _keep(self, kept: slice) -> None:
@@ -135,10 +135,10 @@ def _fits(entry: EpochEntry, runs: Sequence[EpochRun]) -> bool:
     """Whether older epochs end where this one begins or before, it begins no later than its own batches, and before
     those of newer ones."""
     epoch, start_offset = entry
-    place = bisect_left(runs, epoch, key=lambda run: run.epoch)
-    if place and runs[place - 1].end_offset > start_offset:
+    index = bisect_left(runs, epoch, key=lambda run: run.epoch)
+    if index and runs[index - 1].end_offset > start_offset:
         return False
-    if place == len(runs):
+    if index == len(runs):
         return True
-    following = runs[place].start_offset
-    return following >= start_offset if runs[place].epoch == epoch else following > start_offset
+    following = runs[index].start_offset
+    return following >= start_offset if runs[index].epoch == epoch else following > start_offset

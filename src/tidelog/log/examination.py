@@ -45,9 +45,11 @@ def examine(stretch: Stretch) -> Verdict:
             faults.append(Fault(position, offset, 0, "there is no record batch"))
             break
         if not crc_holds(pages.chunk, batch):
-            believed = pages.batch(position + batch.length) is not None or position + batch.length == stretch.size
-            faults.append(Fault(position, offset, batch.length if believed else 0, "the checksum does not hold"))
-            if not believed:
+            is_length_valid = (
+                pages.batch(position + batch.length) is not None or position + batch.length == stretch.size
+            )
+            faults.append(Fault(position, offset, batch.length if is_length_valid else 0, "the checksum does not hold"))
+            if not is_length_valid:
                 break
             expected = UNKNOWN
         else:

@@ -36,7 +36,7 @@ def read(log: Log, offset: int, max_bytes: int, limit: int, *, at_least_one: boo
     try:
         piece = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
     except ApiError as error:
-        raise suspicion(log, offset, error) from error
+        raise reason_of_failure(log, offset, error) from error
     if piece is not None:
         return sound_part(log, offset, piece)
     if offset < min(limit, log.log_end_offset) and reading.is_missing(log.segments, offset):
@@ -47,7 +47,7 @@ def read(log: Log, offset: int, max_bytes: int, limit: int, *, at_least_one: boo
 def _check_length(log: Log, offset: int) -> None:
     """Nothing is there though the log goes on: a damaged length may lead to the very end of the file. Unsound unless
     all of the way is known to be sound: then what was there is compacted."""
-    doubt = suspicion(log, offset, ApiError(ErrorCode.CORRUPT_MESSAGE))
+    doubt = reason_of_failure(log, offset, ApiError(ErrorCode.CORRUPT_MESSAGE))
     if isinstance(doubt, Unsound):
         raise doubt
 
@@ -85,7 +85,7 @@ def check_readable(log: Log, offset: int) -> None:
             raise Unsound(segment, fault=fault)
 
 
-def suspicion(log: Log, offset: int, error: ApiError) -> Exception:
+def reason_of_failure(log: Log, offset: int, error: ApiError) -> Exception:
     """Instead of `error`, by which a read ended: what is damaged on the way to the offset is to be examined."""
     if error.code != ErrorCode.CORRUPT_MESSAGE:
         return error
@@ -98,7 +98,7 @@ def suspicion(log: Log, offset: int, error: ApiError) -> Exception:
     return error if is_known else _unexamined(log, segment, offset, segment.size)
 
 
-def learn(log: Log, segment: Segment, stretch: Stretch, verdict: Verdict) -> None:
+def record_verdict(log: Log, segment: Segment, stretch: Stretch, verdict: Verdict) -> None:
     """What an examination came to."""
     segment.sound.stretches.add(stretch.start, verdict.end)
     for fault in verdict.faults:
@@ -106,7 +106,7 @@ def learn(log: Log, segment: Segment, stretch: Stretch, verdict: Verdict) -> Non
         log.segments.faulty.add(segment.base_offset)
 
 
-def believe(log: Log, segment: Segment, start: int, end: int) -> None:
+def mark_sound(log: Log, segment: Segment, start: int, end: int) -> None:
     """These bytes are sound after all, or again."""
     sound = segment.sound
     sound.stretches.add(start, end)
@@ -166,7 +166,7 @@ def splice(log: Log, segment: Segment, fault: Fault, records: Buffer) -> int | N
     if is_new:
         segment.file.write(start, view[:end])
         log.changed_in_place(segment)
-    believe(log, segment, start, start + end)
+    mark_sound(log, segment, start, start + end)
     return end if is_new else 0
 
 

@@ -7,7 +7,7 @@ from tidelog.log.scan import SCAN_BYTES, walk
 from tidelog.ports import Disk
 
 
-def finish(disk: Disk, folder: str) -> list[str]:
+def finish_replacement(disk: Disk, folder: str) -> list[str]:
     """Undo a compaction whose `.swap` files were not all there yet, redo one whose were; the names that remain."""
     found = disk.list(folder)
     offsets = {name: names.offset_of(name) for name in found}

@@ -22,13 +22,13 @@ from tidelog.log.durability import Durability
 from tidelog.log.epochs import EpochCache
 from tidelog.log.producers import Producers
 from tidelog.log.reading import TimedOffset
-from tidelog.log.recovery import aborted, claim
+from tidelog.log.recovery import aborted, claim_folder
 from tidelog.log.rolling import base_for, count_fitting, has_room, roll_age_ms
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
 from tidelog.log.validation import (
-    Rules,
+    AppendRules,
     check_client_batch,
     check_follower_batches,
     check_own_batch,
@@ -88,10 +88,12 @@ class Log:
         self.replacing: Sequence[Segment] = ()
         """Segments whose `.swap` files stand beside those that they are to replace."""
         active = segments.active
-        self._cut = active.size > 0 and loaded.marks.is_above(active.base_offset)
+        self._cut = active.size > 0 and loaded.truncation_markers.is_above(active.base_offset)
         self._disk = segments.disk
-        self._doomed: list[str] = []
-        self.durability = Durability(segments.disk, segments.folder, loaded.recovery_point, now, loaded.marks)
+        self._files_to_remove: list[str] = []
+        self.durability = Durability(
+            segments.disk, segments.folder, loaded.recovery_point, now, loaded.truncation_markers
+        )
         self.durability.dirty, self.durability.epochs_synced = loaded.dirty, loaded.epochs_synced
         if loaded.repaired:
             self.durability.roll(loaded.repaired, due=False)
@@ -121,7 +123,7 @@ class Log:
         created = not disk.exists(folder)
         if created:
             disk.make_folder(folder, durable=durable)
-        topic_id = claim(disk, folder, topic_id, is_new=recovery_point == 0)
+        topic_id = claim_folder(disk, folder, topic_id, is_new=recovery_point == 0)
         segments = Segments(disk, folder, config.index_interval_bytes, warm if warm is not None else Warm(8))
         loaded = recovery.load(
             segments, recovery_point=recovery_point, log_start_offset=log_start_offset, clean=clean, now=now
@@ -143,7 +145,7 @@ class Log:
     @config.setter
     def config(self, config: TopicConfig) -> None:
         self._config = config
-        self._rules = rules = Rules.of(config)
+        self._rules = rules = AppendRules.of(config)
         self.segments.set_index_interval(config.index_interval_bytes)
         self._roll_ms = roll_age_ms(config, rules, self.partition)
 
@@ -208,7 +210,7 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch, first_offset)
         self._write(segment, data)
-        self._take_in(segment, batch, first_offset, data)
+        self._apply_written(segment, batch, first_offset, data)
         time = now.wall if rules.log_append_time else NO_TIMESTAMP
         return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
 
@@ -268,9 +270,9 @@ class Log:
             self.epochs = epochs if epochs is not None else self.epochs
             raise
         for batch in run:
-            self._take_in(segment, batch, batch.base_offset, view)
+            self._apply_written(segment, batch, batch.base_offset, view)
 
-    def _take_in(self, segment: Segment, batch: BatchHeader, base_offset: int, data: Buffer) -> None:
+    def _apply_written(self, segment: Segment, batch: BatchHeader, base_offset: int, data: Buffer) -> None:
         """The batch was written: now it is part of the log."""
         last_offset = base_offset + batch.last_offset_delta
         segment.note(batch.length, last_offset, batch.latest_timestamp)
@@ -403,14 +405,14 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._all_or_failed():
-            self._interrupt(offset)
+            self._cancel_replacement(offset)
             keep = self.segments.floor(offset) + 1
             if keep < len(self.segments):
                 self._discard(self.segments.retire_from(keep))
                 self._disk.sync_folder(self.folder)  # a power loss must not keep them behind what is cut off below
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
-            self._begin_anew()
+            self._begin_new_segment()
             self.durability.truncate(end)
             self.log_end_offset = end
             self.cleaned_to = min(self.cleaned_to, end)
@@ -425,7 +427,7 @@ class Log:
         self.snapshots.remove_outside(-1, end)
         self.producers = recovery.rebuild_producers(self.segments, self.snapshots, end)
 
-    def _begin_anew(self) -> None:
+    def _begin_new_segment(self) -> None:
         active = self.segments.active
         self._cut = active.size > 0
         if not self._cut:
@@ -437,7 +439,7 @@ class Log:
         self._check_usable()
         start = offset if log_start_offset is None else log_start_offset
         with self._all_or_failed():
-            self._interrupt(0)
+            self._cancel_replacement(0)
             created = self.segments.active.created
             self._discard(self.segments.retire_from(0))
             self.segments.create(offset, created)
@@ -476,17 +478,17 @@ class Log:
             count -= 1
         if count:
             with self._all_or_failed():
-                self._interrupt(self.cleaned_to)
+                self._cancel_replacement(self.cleaned_to)
                 bases = [segment.base_offset for segment in list(self.segments)[:count]]
                 self._discard(self.segments.retire_first(count))
                 self.snapshots.remove(bases)
                 self.advance_start(max(self.segments.base_offset, self.log_start_offset))
-        doomed, self._doomed = self._doomed, []
-        return doomed
+        to_remove, self._files_to_remove = self._files_to_remove, []
+        return to_remove
 
     # Replacing, for compaction.
 
-    def _interrupt(self, cleaned_to: int) -> None:
+    def _cancel_replacement(self, cleaned_to: int) -> None:
         """Records go: what was to replace segments may hold them, and after a crash would bring them back."""
         self.cuts += 1
         self.cleaned_to = min(self.cleaned_to, cleaned_to)
@@ -508,7 +510,7 @@ class Log:
         return renamed
 
     def _discard(self, renamed: list[str]) -> None:
-        self._doomed += renamed
+        self._files_to_remove += renamed
         self.durability.forget([path.removesuffix(".deleted") for path in renamed])
 
     # Durability.
@@ -536,11 +538,11 @@ class Log:
     def close(self, *, clean: bool = True) -> None:
         """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
         if clean and not self.failed:
-            self._settle()
+            self._close_clean()
         self.durability.close()
         self.segments.cool()
 
-    def _settle(self) -> None:
+    def _close_clean(self) -> None:
         durability = self.durability
         active = self.segments.active
         has_snapshot = self.log_end_offset in self.snapshots.offsets
@@ -553,7 +555,7 @@ class Log:
             paths.append(self.snapshots.write(self.producers))
         durability.roll(paths)
         durability.change(f"{self.folder}/{LEADER_EPOCHS}")
-        durability.settle(self.log_end_offset, active.file)
+        durability.sync_all(self.log_end_offset, active.file)
 
     def retire(self, name: str) -> str:
         """The log is deleted: close it and give its folder another name (`….<id>-delete`) beside the old one; the new

@@ -25,14 +25,14 @@ from tidelog.log.checkpoints import (
 )
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.index import MAX_RELATIVE_OFFSET
-from tidelog.log.interrupted import finish, remove_all
+from tidelog.log.interrupted import finish_replacement, remove_all
 from tidelog.log.producers import EndedTransaction, Producers
 from tidelog.log.scan import walk, whole_batches
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.snapshots import Snapshots
 from tidelog.log.transactions import Aborted
-from tidelog.log.truncation_markers import TruncationMarkers, marked_in
+from tidelog.log.truncation_markers import TruncationMarkers, marker_offsets
 from tidelog.model import NO_EPOCH, NO_ID, Time
 from tidelog.ports import Disk
 from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, records
@@ -51,15 +51,15 @@ class Loaded(NamedTuple):
     snapshots: Snapshots
     repaired: list[str]
     dirty: bool
-    marks: TruncationMarkers
+    truncation_markers: TruncationMarkers
 
 
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
     """Fill `segments` from the folder."""
-    found = finish(segments.disk, segments.folder)
-    take_stock(segments, found, now.wall)
-    marks = TruncationMarkers(segments.disk, segments.folder, marked_in(found), recovery_point)
-    recovery_point = min(recovery_point, marks.lowest)
+    found = finish_replacement(segments.disk, segments.folder)
+    load_segments(segments, found, now.wall)
+    truncation_markers = TruncationMarkers(segments.disk, segments.folder, marker_offsets(found), recovery_point)
+    recovery_point = min(recovery_point, truncation_markers.lowest)
     if segments:  # what lay below was deleted; of its producers only the snapshot there knows
         recovery_point = max(recovery_point, segments.base_offset)
     repaired = _rebuild_missing_indexes(segments, set(found))
@@ -69,50 +69,50 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         entries = _read_epochs(segments, LEADER_EPOCHS + OLD)
     epochs = EpochCache(entries or ())
 
-    first = _first_unsure(segments, recovery_point, clean=clean)
-    unsure = first < len(segments)
-    believed = min(recovery_point, segments[first].base_offset) if unsure else 2**63 - 1
+    first = _first_unverified(segments, recovery_point, clean=clean)
+    unverified = first < len(segments)
+    trusted = min(recovery_point, segments[first].base_offset) if unverified else 2**63 - 1
     if is_torn:
         epochs = agreed(epochs, _runs_of(segments, first))
-    epochs = _with_forgotten(segments, log_start_offset, epochs)
-    if unsure:
+    epochs = _with_epochs_below(segments, log_start_offset, epochs)
+    if unverified:
         repaired += _trim_overlap(segments, first, recovery_point)
         runs, files = _recover(segments, first)
         epochs = agreed(epochs, runs)
         repaired += files
 
     snapshots = Snapshots(segments.disk, segments.folder, _snapshot_offsets(found))
-    goes_on = _begin(segments, snapshots, epochs, log_start_offset, now.wall)
+    had_segments = _activate_last(segments, snapshots, epochs, log_start_offset, now.wall)
     start, end = max(log_start_offset, segments.base_offset), segments.active.next_offset()
     segments.active.close_file()
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
-    if goes_on and start == end:
-        _keep_last(epochs, entries or [], end)
-    snapshots.remove_outside(-1, min(end, believed))
+    if had_segments and start == end:
+        _keep_last_epoch(epochs, entries or [], end)
+    snapshots.remove_outside(-1, min(end, trusted))
     snapshots.remove_strays({segment.base_offset for segment in segments})
-    stale = first - 1 if unsure and _ends_at(segments, first, recovery_point) else -1
+    stale = first - 1 if unverified and _ends_at(segments, first, recovery_point) else -1
     repaired += _repair_transactions(segments, snapshots, first, stale)
-    producers = rebuild_producers(segments, snapshots, end, unsure_from=first)
+    producers = rebuild_producers(segments, snapshots, end, unverified_from=first)
     repaired += [segment.path(names.TRANSACTION_INDEX) for segment in list(segments)[first:-1] if segment.has_aborted]
-    if unsure and end > start:
+    if unverified and end > start:
         repaired.append(snapshots.write(producers))
     return Loaded(
         log_start_offset=start,
         log_end_offset=end,
-        recovery_point=end if clean and not unsure else min(recovery_point, end),
+        recovery_point=end if clean and not unverified else min(recovery_point, end),
         epochs=epochs,
         epochs_changed=is_torn or list(epochs) != entries,
         epochs_synced=clean and not is_torn,
         producers=producers,
         snapshots=snapshots,
         repaired=repaired,
-        dirty=unsure,
-        marks=marks,
+        dirty=unverified,
+        truncation_markers=truncation_markers,
     )
 
 
-def _first_unsure(segments: Segments, recovery_point: int, *, clean: bool) -> int:
+def _first_unverified(segments: Segments, recovery_point: int, *, clean: bool) -> int:
     """The number of the first segment whose batches are to be checked; after a clean stop none, unless the last one
     does not end as a clean stop leaves it."""
     if not segments:
@@ -122,21 +122,23 @@ def _first_unsure(segments: Segments, recovery_point: int, *, clean: bool) -> in
     return len(segments) if _ends_whole(segments[-1]) else len(segments) - 1
 
 
-def _begin(segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_start_offset: int, now_wall: int) -> bool:
+def _activate_last(
+    segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_start_offset: int, now_wall: int
+) -> bool:
     """Make the last segment active; whether there was one. A log that ends below its own start, as the checkpoint has
     it, has lost its files: it begins there, empty."""
     if segments and segments[-1].next_offset() < log_start_offset:
         remove_all(segments.disk, segments.retire_from(0))
         snapshots.remove(list(snapshots.offsets))
         epochs.clear()
-    goes_on = len(segments) > 0
-    if not goes_on:
+    had_segments = len(segments) > 0
+    if not had_segments:
         segments.create(log_start_offset, now_wall)
     segments.activate()
-    return goes_on
+    return had_segments
 
 
-def _keep_last(epochs: EpochCache, entries: Sequence[tuple[int, int]], end: int) -> None:
+def _keep_last_epoch(epochs: EpochCache, entries: Sequence[tuple[int, int]], end: int) -> None:
     """All records are deleted, and none is left to tell the last epoch: the checkpoint does. Where the most complete
     log is to lead, one without would stand behind those that lack what it had."""
     for epoch, start_offset in entries:
@@ -144,7 +146,7 @@ def _keep_last(epochs: EpochCache, entries: Sequence[tuple[int, int]], end: int)
             epochs.assign(epoch, end)
 
 
-def take_stock(segments: Segments, found: list[str], now_wall: int) -> None:
+def load_segments(segments: Segments, found: list[str], now_wall: int) -> None:
     """Every log file is a segment; an index without a log goes."""
     bases = {names.offset_of(name) for name in found if names.is_kind(name, names.LOG)}
     with_aborted = {names.offset_of(name) for name in found if names.is_kind(name, names.TRANSACTION_INDEX)}
@@ -187,11 +189,11 @@ def _runs_of(segments: Segments, count: int) -> list[EpochRun]:
     for segment in list(segments)[:count]:
         with suppress(CorruptLog):
             for batch in walk(segment.file, 0, segment.size):
-                _note_run(runs, batch)
+                _extend_runs(runs, batch)
     return runs
 
 
-def _with_forgotten(segments: Segments, start: int, epochs: EpochCache) -> EpochCache:
+def _with_epochs_below(segments: Segments, start: int, epochs: EpochCache) -> EpochCache:
     """A start of the log that was not written down before a crash is one of before again, while the epochs were cut
     with it: what they had below is learned again, or the log could not be told from one that parted from it there."""
     earliest = epochs.earliest
@@ -214,7 +216,7 @@ def note_epoch(epochs: EpochCache, batch: BatchHeader) -> None:
         epochs.assign(batch.leader_epoch, batch.base_offset)
 
 
-def _note_run(runs: list[EpochRun], batch: BatchHeader) -> None:
+def _extend_runs(runs: list[EpochRun], batch: BatchHeader) -> None:
     if batch.leader_epoch > (runs[-1].epoch if runs else NO_EPOCH):
         runs.append(EpochRun(batch.leader_epoch, batch.base_offset, batch.next_offset))
     elif runs:
@@ -268,8 +270,8 @@ def _trim_overlap(segments: Segments, first: int, recovery_point: int) -> list[s
     before, base = segments[first - 1], segments[first].base_offset
     before.transactions.truncate(base)
     before.write_transactions()
-    is_sure = _ends_whole(before) and before.next_offset() <= base and _indexes_end_below(before, base)
-    if not is_sure or _ends_at(segments, first, recovery_point):
+    is_verified = _ends_whole(before) and before.next_offset() <= base and _indexes_end_below(before, base)
+    if not is_verified or _ends_at(segments, first, recovery_point):
         size = before.size
         before.clear_indexes()
         for batch in walk(before.file, 0, size, torn=True):
@@ -303,7 +305,7 @@ def _recover_segment(segment: Segment, runs: list[EpochRun]) -> tuple[int, bool,
         if not expected <= batch.base_offset <= last_offset <= bound:
             break  # the checksum does not cover the base offset
         segment.note(batch.length, last_offset, batch.latest_timestamp)
-        _note_run(runs, batch)
+        _extend_runs(runs, batch)
         compacted = compacted or batch.base_offset > expected
         expected = last_offset + 1
     if segment.size < size:
@@ -330,17 +332,17 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
 
 
 def rebuild_producers(
-    segments: Segments, snapshots: Snapshots, end: int, *, unsure_from: int | None = None
+    segments: Segments, snapshots: Snapshots, end: int, *, unverified_from: int | None = None
 ) -> Producers:
     """The producers as of offset `end`: the newest good snapshot and what the log's files say since, also below the
     log's start: what wrote there may write on, and a marker there ends what the snapshot has open. The transaction
-    indexes of the segments from `unsure_from` on, which are empty, are filled on the way."""
+    indexes of the segments from `unverified_from` on, which are empty, are filled on the way."""
     producers = snapshots.load(end, segments.base_offset)
     begin = max(producers.end_offset, segments.base_offset)
     if begin < end:
         for number in range(segments.floor(begin), len(segments)):
             with suppress(CorruptLog):
-                note = unsure_from is not None and number >= unsure_from
+                note = unverified_from is not None and number >= unverified_from
                 _replay(segments[number], producers, begin, end, note=note)
                 if note and not segments[number].is_active:
                     segments[number].write_transactions()
@@ -384,7 +386,7 @@ def _snapshot_offsets(found: list[str]) -> Iterator[int]:
             yield offset
 
 
-def claim(disk: Disk, folder: str, topic_id: bytes, *, is_new: bool) -> bytes:
+def claim_folder(disk: Disk, folder: str, topic_id: bytes, *, is_new: bool) -> bytes:
     """The topic id of the folder, written where it is missing, or torn while nothing of the log was durable yet
     (`is_new`). CorruptLog where the folder is of another topic."""
     path = f"{folder}/{PARTITION_METADATA}"

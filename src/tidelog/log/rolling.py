@@ -7,7 +7,7 @@ from zlib import crc32
 from tidelog.config.topic import TopicConfig
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.segment import Segment
-from tidelog.log.validation import Rules
+from tidelog.log.validation import AppendRules
 from tidelog.model import Time, TopicPartition
 from tidelog.wire.records import BatchHeader
 
@@ -20,7 +20,7 @@ def waited_ms(segment: Segment, max_timestamp: int, now: Time) -> int:
     return max_timestamp - first if first >= 0 and max_timestamp >= 0 else now.wall - segment.created
 
 
-def roll_age_ms(config: TopicConfig, rules: Rules, partition: TopicPartition) -> int:
+def roll_age_ms(config: TopicConfig, rules: AppendRules, partition: TopicPartition) -> int:
     """The age at which a segment is rolled: segment.ms less a jitter that is the partition's own, and for a compacted
     log not more than max.compaction.lag.ms."""
     jitter = config.segment_jitter_ms
@@ -28,14 +28,16 @@ def roll_age_ms(config: TopicConfig, rules: Rules, partition: TopicPartition) ->
     return min(age_ms, config.max_compaction_lag_ms) if rules.compacted else age_ms
 
 
-def has_room(segment: Segment, batch: BatchHeader, last_offset: int, rules: Rules, roll_ms: int, now: Time) -> bool:
+def has_room(
+    segment: Segment, batch: BatchHeader, last_offset: int, rules: AppendRules, roll_ms: int, now: Time
+) -> bool:
     """Whether the leader's next batch, which ends at `last_offset`, still goes into the segment."""
     return segment.has_room(batch.length, last_offset, rules.segment_bytes, rules.segment_index_bytes) and not (
         segment.size and waited_ms(segment, batch.max_timestamp, now) > roll_ms
     )
 
 
-def count_fitting(segment: Segment, found: Sequence[BatchHeader], rules: Rules, roll_ms: int, now: Time) -> int:
+def count_fitting(segment: Segment, found: Sequence[BatchHeader], rules: AppendRules, roll_ms: int, now: Time) -> int:
     """How many of the batches fit the segment. Empty, it takes at least one, if it can hold the offset: a
     follower must not refuse what its leader accepted."""
     if _fits(segment, found, rules, roll_ms, now):
@@ -48,7 +50,7 @@ def count_fitting(segment: Segment, found: Sequence[BatchHeader], rules: Rules, 
     return count
 
 
-def _fits(segment: Segment, run: Sequence[BatchHeader], rules: Rules, roll_ms: int, now: Time) -> bool:
+def _fits(segment: Segment, run: Sequence[BatchHeader], rules: AppendRules, roll_ms: int, now: Time) -> bool:
     length = run[-1].end - run[0].position
     entries = min(len(run), length // max(1, segment.index_interval) + 1)
     if not segment.has_room(length, run[-1].last_offset, rules.segment_bytes, rules.segment_index_bytes, entries):

@@ -12,7 +12,7 @@ STEP_BYTES = 4096
 
 SCAN_BYTES = 1024 * 1024
 
-_place = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, last offset delta
+_unpack_fields = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, last offset delta
 
 
 def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES, torn: bool = False) -> Iterator[BatchHeader]:
@@ -48,7 +48,7 @@ def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | Non
         if last < origin:
             break
         while position <= last:
-            base_offset, length, magic, last_offset_delta = _place(chunk, position - origin)
+            base_offset, length, magic, last_offset_delta = _unpack_fields(chunk, position - origin)
             length += PREFIX_BYTES
             if magic != MAGIC or length < HEADER_BYTES or position + length > end:
                 raise _damaged(file, position)

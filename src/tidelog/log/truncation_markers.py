@@ -17,27 +17,27 @@ from tidelog.errors import DiskFull
 from tidelog.log import names
 from tidelog.ports import Disk
 
-NOWHERE = 2**63 - 1
+ABOVE_ALL = 2**63 - 1
 
 
 class TruncationMarkers:
-    """Those of one log. `believed_to`: what a checkpoint may say of it, and beyond every cut, where only a flush that
+    """Those of one log. `trusted_end`: what a checkpoint may say of it, and beyond every cut, where only a flush that
     came after it can get to."""
 
-    __slots__ = ("_believed_to", "_disk", "_folder", "_offsets")
+    __slots__ = ("_disk", "_folder", "_offsets", "_trusted_end")
 
-    def __init__(self, disk: Disk, folder: str, offsets: Iterable[int] = (), believed_to: int = 0) -> None:
+    def __init__(self, disk: Disk, folder: str, offsets: Iterable[int] = (), trusted_end: int = 0) -> None:
         self._disk = disk
         self._folder = folder
         self._offsets = set(offsets)
-        self._believed_to = believed_to
+        self._trusted_end = trusted_end
 
     def __repr__(self) -> str:
         return f"<TruncationMarkers {sorted(self._offsets)}>"
 
     @property
     def lowest(self) -> int:
-        return min(self._offsets, default=NOWHERE)
+        return min(self._offsets, default=ABOVE_ALL)
 
     def is_above(self, offset: int) -> bool:
         """Whether the file that begins at `offset` may have been cut."""
@@ -45,7 +45,7 @@ class TruncationMarkers:
 
     def put(self, offset: int, recovery_point: int) -> None:
         """The log is cut at `offset`. Without room for a mark, there is none for records either."""
-        self._believed_to = max(self._believed_to, recovery_point, offset + 1)
+        self._trusted_end = max(self._trusted_end, recovery_point, offset + 1)
         if offset not in self._offsets:
             with suppress(DiskFull):
                 self._disk.open(self._path(offset), create=True).close()
@@ -53,7 +53,7 @@ class TruncationMarkers:
 
     def lift(self, recovery_point: int) -> None:
         """All below this is durable."""
-        if self._offsets and recovery_point >= self._believed_to:
+        if self._offsets and recovery_point >= self._trusted_end:
             for offset in sorted(self._offsets):
                 self._disk.remove(self._path(offset))
             self._offsets.clear()
@@ -62,7 +62,7 @@ class TruncationMarkers:
         return f"{self._folder}/{names.name(offset, names.CUT)}"
 
 
-def marked_in(found: Iterable[str]) -> list[int]:
+def marker_offsets(found: Iterable[str]) -> list[int]:
     """The offsets that the marks among these files of a log's folder name."""
     return [
         offset for name in found if names.is_kind(name, names.CUT) and (offset := names.offset_of(name)) is not None

@@ -31,7 +31,7 @@ KEPT_ATTRIBUTES = 0xFFFF & ~COMPRESSION_MASK
 _NEWEST_COMPRESSION = int(Compression.ZSTD)
 
 
-class Rules(NamedTuple):
+class AppendRules(NamedTuple):
     """The options that an append needs, read once from a configuration. Sizes in bytes, times in ms."""
 
     segment_bytes: int
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
     flush_ms: int
 
     @classmethod
-    def of(cls, config: TopicConfig) -> "Rules":
+    def of(cls, config: TopicConfig) -> "AppendRules":
         own = config.compression_type
         compression = None if own == "producer" else named("none" if own == "uncompressed" else own)
         return cls(
@@ -80,7 +80,7 @@ def _level(config: TopicConfig, compression: Compression | None) -> int | None:
             return None
 
 
-def check_client_batch(buffer: Buffer, rules: Rules, now_wall: int) -> BatchHeader:
+def check_client_batch(buffer: Buffer, rules: AppendRules, now_wall: int) -> BatchHeader:
     """The header of the one batch of a produce request for a partition; ApiError where it may not be appended."""
     batch = only_batch(buffer)
     if batch.base_offset != 0:
@@ -109,7 +109,7 @@ def _check_attributes(attributes: int) -> None:
         raise _invalid(f"there is no compression type {attributes & COMPRESSION_MASK}")
 
 
-def check_own_batch(buffer: Buffer, rules: Rules) -> BatchHeader:
+def check_own_batch(buffer: Buffer, rules: AppendRules) -> BatchHeader:
     """The header of a batch that a coordinator made: whole, and within the topic's limit."""
     batch = header(buffer)
     assert batch.length == len(buffer), batch
@@ -137,7 +137,7 @@ def writable(buffer: Buffer) -> bytearray | memoryview:
     return buffer if isinstance(buffer, bytearray) else bytearray(buffer)
 
 
-def check_size(length: int, rules: Rules) -> None:
+def check_size(length: int, rules: AppendRules) -> None:
     if length > rules.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -155,7 +155,7 @@ def check_keys(buffer: Buffer, batch: BatchHeader) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "a compacted topic accepts no record without a key", records=keyless)
 
 
-def _check_timestamps(batch: BatchHeader, rules: Rules, now_wall: int) -> None:
+def _check_timestamps(batch: BatchHeader, rules: AppendRules, now_wall: int) -> None:
     """By the header's first and largest timestamp, which stand for all."""
     earliest, latest = batch.base_timestamp, batch.max_timestamp
     if latest != NO_TIMESTAMP and latest - now_wall > rules.after_max_ms:
@@ -164,7 +164,7 @@ def _check_timestamps(batch: BatchHeader, rules: Rules, now_wall: int) -> None:
         raise _untimely(earliest, rules, now_wall)
 
 
-def recompressed(buffer: Buffer, batch: BatchHeader, rules: Rules) -> bytes:
+def recompressed(buffer: Buffer, batch: BatchHeader, rules: AppendRules) -> bytes:
     """The same records in the topic's own compression; ApiError where that makes the batch too large."""
     assert rules.compression is not None
     result = build(
@@ -186,7 +186,7 @@ def stamp_time(buffer: bytearray | memoryview, batch: BatchHeader, now_wall: int
     return batch._replace(attributes=batch.attributes | LOG_APPEND_TIME, max_timestamp=now_wall)
 
 
-def _untimely(timestamp: int, rules: Rules, now_wall: int) -> ApiError:
+def _untimely(timestamp: int, rules: AppendRules, now_wall: int) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_TIMESTAMP,
         f"timestamp {timestamp} is not within [{now_wall - rules.before_max_ms}, {now_wall + rules.after_max_ms}]",

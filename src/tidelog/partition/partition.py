@@ -12,8 +12,7 @@ from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log import integrity
 from tidelog.log.log import Appended, Log
-from tidelog.model import NO_EPOCH, NO_LEADER, TopicPartition
-from tidelog.model import Time as Moment
+from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.progress import LONG_AGO, Progress
@@ -108,44 +107,44 @@ class Partition:
 
     # Roles.
 
-    def assign(self, given: Assignment, now: Moment) -> bool:
+    def assign(self, assignment: Assignment, now: Time) -> bool:
         """Take the state given by the controller, unless it is not newer than what is held."""
-        if not self.is_news(given):
+        if not self.is_newer(assignment):
             return False
-        new_epoch = given.leader_epoch > self.epoch
-        self.epoch = given.leader_epoch
-        self.partition_epoch = given.partition_epoch
-        self.replicas = given.replicas
+        new_epoch = assignment.leader_epoch > self.epoch
+        self.epoch = assignment.leader_epoch
+        self.partition_epoch = assignment.partition_epoch
+        self.replicas = assignment.replicas
         self.mark_dirty()
-        if given.leader != self.broker_id:
-            self._follow(given.leader, new_epoch=new_epoch)
+        if assignment.leader != self.broker_id:
+            self._follow(assignment.leader, new_epoch=new_epoch)
         elif new_epoch or not isinstance(self.role, Leader):
-            self._lead(given, now)
+            self._lead(assignment, now)
         else:
-            self._keep_leading(self.role, given, now)
+            self._keep_leading(self.role, assignment, now)
         return True
 
-    def is_news(self, given: Assignment) -> bool:
+    def is_newer(self, assignment: Assignment) -> bool:
         """What is told may come late, and out of order."""
-        return (given.leader_epoch, given.partition_epoch) > (self.epoch, self.partition_epoch)
+        return (assignment.leader_epoch, assignment.partition_epoch) > (self.epoch, self.partition_epoch)
 
-    def _lead(self, given: Assignment, now: Moment) -> None:
+    def _lead(self, assignment: Assignment, now: Time) -> None:
         self.log.assign_epoch(self.epoch, self.log.log_end_offset)
         remote = {
-            replica: Progress(now.mono if replica in given.isr else LONG_AGO)
-            for replica in given.replicas
+            replica: Progress(now.mono if replica in assignment.isr else LONG_AGO)
+            for replica in assignment.replicas
             if replica != self.broker_id
         }
-        self.role = Leader(self.log.log_end_offset, given.isr, remote, given.adding)
+        self.role = Leader(self.log.log_end_offset, assignment.isr, remote, assignment.adding)
 
-    def _keep_leading(self, role: Leader, given: Assignment, now: Moment) -> None:
-        for replica in given.replicas:
+    def _keep_leading(self, role: Leader, assignment: Assignment, now: Time) -> None:
+        for replica in assignment.replicas:
             if replica != self.broker_id and replica not in role.remote:
-                role.remote[replica] = Progress(now.mono if replica in given.isr else LONG_AGO)
-        for replica in set(role.remote).difference(given.replicas):
+                role.remote[replica] = Progress(now.mono if replica in assignment.isr else LONG_AGO)
+        for replica in set(role.remote).difference(assignment.replicas):
             del role.remote[replica]
-        role.adding = given.adding
-        role.settle(given.isr)
+        role.adding = assignment.adding
+        role.settle(assignment.isr)
 
     def _follow(self, leader: int, *, new_epoch: bool) -> None:
         if isinstance(self.role, Follower) and not new_epoch:
@@ -189,7 +188,7 @@ class Partition:
         return self.log.recovery_point if self.flush_pending else self.log.log_end_offset
 
     def append(
-        self, records: Buffer, acks: int, now: Moment, *, from_client: bool = True, transaction_version: int = 0
+        self, records: Buffer, acks: int, now: Time, *, from_client: bool = True, transaction_version: int = 0
     ) -> Appended:
         """Append as leader (rule 4). The caller tries the high watermark once for all it appended."""
         role = self.leading()
@@ -209,7 +208,7 @@ class Partition:
             self.grown(now)
         return appended
 
-    def advance(self, now: Moment, eligible: Collection[int]) -> bool:
+    def advance(self, now: Time, eligible: Collection[int]) -> bool:
         """Try rule 1; whether the high watermark moved."""
         role = self.role
         if type(role) is not Leader or self.high_watermark == self.log.log_end_offset:
@@ -230,16 +229,16 @@ class Partition:
         """Whether the high watermark must stay where it is: too few are known to have what it would commit."""
         return len(role.isr) < self.min_in_sync
 
-    def grown(self, now: Moment) -> None:
+    def grown(self, now: Time) -> None:
         if self._flush_due(now):
             self.flush_pending = True
         self.mark_dirty()
 
-    def _flush_due(self, now: Moment) -> bool:
+    def _flush_due(self, now: Time) -> bool:
         config = self.config
         return (config.flush_messages < NEVER or config.flush_ms < NEVER) and self.log.flush_due(now)
 
-    def flushed(self, end: int, now: Moment) -> None:
+    def flushed(self, end: int, now: Time) -> None:
         """What the log had when it ended at `end` is durable; what came since may be due already."""
         self.log.mark_synced(end)
         self.flush_pending = self._flush_due(now)
@@ -253,7 +252,7 @@ class Partition:
 
     # Leader: followers.
 
-    def follower_fetched(self, replica: int, offset: int, log_start: int, broker_epoch: int, now: Moment) -> Progress:
+    def follower_fetched(self, replica: int, offset: int, log_start: int, broker_epoch: int, now: Time) -> Progress:
         """Record where a follower is; the caller then tries `advance` and `expansion`."""
         role = self.leading()
         progress = role.remote.get(replica)
@@ -286,7 +285,7 @@ class Partition:
             return None
         return role.propose((*role.isr, replica), self.partition_epoch, self.broker_id, own_epoch)
 
-    def rejoin(self, now: Moment, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
+    def rejoin(self, now: Time, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
         """The ISR with all that rule 3 lets join. A caught-up follower of an idle partition has nothing to fetch, so
         the leader must come back to it when what kept it out is gone: an election, a change in flight, a new life.
         Whoever would be put out again at once, for it has not fetched lately, may be dead and is left out."""
@@ -301,7 +300,7 @@ class Partition:
         ]
         return role.propose((*role.isr, *ready), self.partition_epoch, self.broker_id, own_epoch) if ready else None
 
-    def shrink(self, now: Moment, own_epoch: int) -> Proposal | None:
+    def shrink(self, now: Time, own_epoch: int) -> Proposal | None:
         """The ISR without those that fell behind, where there are any and no change is in flight."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH or role.proposal is not None or len(role.isr) <= 1:
@@ -342,7 +341,7 @@ class Partition:
 
     # Follower.
 
-    def append_from_leader(self, records: Buffer, high_watermark: int, log_start: int, now: Moment) -> bool:
+    def append_from_leader(self, records: Buffer, high_watermark: int, log_start: int, now: Time) -> bool:
         """Append what the leader sent and take its watermarks (rule 2); whether anything changed for readers."""
         appended = self.log.append_as_follower(records, now) if len(records) else None
         if log_start > self.log.log_start_offset:

@@ -75,7 +75,7 @@ PROBES: Mapping[str, Probe] = {
     # The rules of a replica.
     "watermark held below min": Probe(f"{PARTITION}.is_held", bool),
     "fenced: leader epoch": Probe(f"{PARTITION}.check_epoch", refused=True),
-    "fenced: old assignment": Probe(f"{PARTITION}.is_news", lambda is_news: not is_news),
+    "fenced: old assignment": Probe(f"{PARTITION}.is_newer", lambda is_newer: not is_newer),
     "fenced: old controller or broker": Probe("tidelog.node.broker_state:BrokerState.check_controller", bool),
     "fenced: ISR change": Probe("tidelog.controller.commands.isr:check_epochs", bool),
     "refused: ISR change": Probe("tidelog.controller.commands.isr:check_isr", bool),
@@ -104,14 +104,14 @@ PROBES: Mapping[str, Probe] = {
     # Groups.
     "group rebalanced": Probe(f"{GROUPS}.classic.rebalance:complete_join", always),
     "static member replaced": Probe(f"{GROUPS}.classic.join:replace_static_member", always),
-    "refused: classic member": Probe(f"{GROUPS}.classic.group:Group.check_member", refused=True),
+    "refused: classic member": Probe(f"{GROUPS}.classic.group:ClassicGroup.check_member", refused=True),
     "refused: commit": Probe(f"{GROUPS}.offset_commit:check_classic_commit", refused=True),
     "consumer member gives up": Probe(f"{GROUPS}.consumer.assignment:reconcile", is_unrevoked),
     "fenced: member epoch": Probe(f"{GROUPS}.consumer.heartbeat:check_epoch", refused=True),
     "refused: member's commit": Probe(f"{GROUPS}.offset_commit:check_consumer_commit", refused=True),
     "static consumer member replaced": Probe(f"{GROUPS}.consumer.member_lookup:_replace_static_member", always),
     "instance id not free": Probe(f"{GROUPS}.consumer.heartbeat:joining_static_member", refused=True),
-    "static member left for a while": Probe(f"{GROUPS}.consumer.heartbeat:_leave_for_a_while", always),
+    "static member left for a while": Probe(f"{GROUPS}.consumer.heartbeat:_leave_temporarily", always),
     "group downgraded": Probe(f"{GROUPS}.consumer.conversion:downgrade", always),
     "classic member of a consumer group": Probe(f"{GROUPS}.consumer.classic_members:sync", always),
     # Transactions.

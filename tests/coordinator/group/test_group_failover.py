@@ -1,7 +1,7 @@
 """Stories of a coordinator that comes and goes."""
 
 from tests.coordinator.group.ground import Ground
-from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
@@ -15,7 +15,7 @@ def test_a_stable_group_goes_on_under_the_next_coordinator():
     assert after.heartbeat(a, 1) == after.heartbeat(b, 1) == ErrorCode.NONE
     assert after.answers[after.sync(b, 1)].assignment == b.encode()
     group = after.machine.groups["g"]
-    assert (group.state, group.leader, group.protocol) == (GroupState.STABLE, a, "range")
+    assert (group.state, group.leader, group.protocol) == (ClassicGroupState.STABLE, a, "range")
     assert group.subscribed_topics == {"t"}
 
 
@@ -71,7 +71,7 @@ def test_an_assignment_that_cannot_be_stored_sends_everybody_back_to_join():
     leader = ground.sync(a, 1, {a: b"A", b: b"B"})
     assert ground.answers[leader].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert ground.answers[follower].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert ground.machine.groups["g"].state is GroupState.PREPARING_REBALANCE
+    assert ground.machine.groups["g"].state is ClassicGroupState.PREPARING_REBALANCE
     ground.refusing = None
     ground.join(a)
     assert ground.answers[ground.join(b)].generation_id == 2

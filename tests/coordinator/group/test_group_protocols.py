@@ -3,11 +3,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordinator.group.ground import subscription
-from tidelog.coordinator.group.classic.group import Member, Protocol, choose_protocol, common_protocols, read_topics
+from tidelog.coordinator.group.classic.group import (
+    ClassicMember,
+    MemberProtocol,
+    choose_protocol,
+    common_protocols,
+    read_topics,
+)
 
 
 def member(*names):
-    return Member("m", None, "c", "h", 1, 1, "consumer", [Protocol(name, b"") for name in names])
+    return ClassicMember("m", None, "c", "h", 1, 1, "consumer", [MemberProtocol(name, b"") for name in names])
 
 
 lists = st.lists(st.permutations(list("abc")).map(lambda names: ["common", *names]), min_size=1, max_size=6)

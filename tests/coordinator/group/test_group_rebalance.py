@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 from tests.coordinator.group.ground import Ground, subscription
-from tidelog.coordinator.group.classic.group import Group, GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.errors import ErrorCode
 
 DELAY = 3_000
@@ -35,7 +35,7 @@ def test_two_consumers_that_join_at_once_both_get_partitions():
     leader = ground.sync(a, 1, {a: b"0", b: b"1"})
     assert ground.answers[leader].assignment == b"0"
     assert ground.answers[follower].assignment == b"1"
-    assert the_group(ground).state is GroupState.STABLE
+    assert the_group(ground).state is ClassicGroupState.STABLE
     assert ground.heartbeat(a, 1) == ground.heartbeat(b, 1) == ErrorCode.NONE
 
 
@@ -75,7 +75,7 @@ def test_a_third_member_makes_the_others_join_again():
     (a, b), _ = ground.stable(count=2)
     c = ground.new_member()
     joins = {c: ground.join(c)}
-    assert the_group(ground).state is GroupState.PREPARING_REBALANCE
+    assert the_group(ground).state is ClassicGroupState.PREPARING_REBALANCE
     assert ground.heartbeat(a, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     joins[a] = ground.join(a)
     assert not any(token in ground.answers for token in joins.values())
@@ -127,7 +127,7 @@ def test_the_last_member_leaves_an_empty_group_of_a_new_generation():
     (a,), _ = ground.stable()
     assert ground.leave(a) == [ErrorCode.NONE]
     group = the_group(ground)
-    assert (group.state, group.generation, group.protocol) == (GroupState.EMPTY, 2, None)
+    assert (group.state, group.generation, group.protocol) == (ClassicGroupState.EMPTY, 2, None)
     assert ground.machine.saved["g"].generation == 2
     assert ground.machine.saved["g"].members == []
 
@@ -161,9 +161,9 @@ def test_the_leader_may_always_ask_for_a_rebalance_a_follower_only_with_news():
     (a, b), _ = ground.stable(count=2)
     answer = ground.answers[ground.join(b)]
     assert (answer.generation_id, answer.leader) == (1, a), "nothing is new: the present generation"
-    assert the_group(ground).state is GroupState.STABLE
+    assert the_group(ground).state is ClassicGroupState.STABLE
     ground.join(a)
-    assert the_group(ground).state is GroupState.PREPARING_REBALANCE
+    assert the_group(ground).state is ClassicGroupState.PREPARING_REBALANCE
 
 
 def test_a_repeated_join_after_a_lost_answer_is_told_the_same_generation():
@@ -184,7 +184,7 @@ def test_who_joined_and_never_syncs_is_removed():
     ground.sync(a, 1, {a: b"all"})
     ground.pass_time(8_000)
     assert list(the_group(ground).members) == [a]
-    assert the_group(ground).state is GroupState.PREPARING_REBALANCE
+    assert the_group(ground).state is ClassicGroupState.PREPARING_REBALANCE
 
 
 def test_a_member_waiting_for_the_group_does_not_expire():
@@ -314,8 +314,8 @@ def test_the_id_of_a_member_ends_with_a_random_uuid():
 
 
 def test_the_leader_stays_as_long_as_it_joins():
-    group = Group("g", 0)
-    waits, is_gone = SimpleNamespace(joining=1), SimpleNamespace(joining=None)
+    group = ClassicGroup("g", 0)
+    waits, is_gone = SimpleNamespace(join_token=1), SimpleNamespace(join_token=None)
     group.members, group.leader = {"a": waits, "b": waits}, "b"
     assert group.elect_joined_leader()
     assert group.leader == "b"

@@ -1,7 +1,7 @@
 """Stories of static members (KIP-345)."""
 
 from tests.coordinator.group.ground import Ground, subscription
-from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.errors import ErrorCode
 
 
@@ -12,7 +12,7 @@ def static_pair(ground, **how):
     ids = {name: ground.answers[token].member_id for name, token in joins.items()}
     ground.sync(ids["two"], 1, instance="two")
     ground.sync(ids["one"], 1, {who: who.encode() for who in ids.values()}, instance="one")
-    assert ground.machine.groups["g"].state is GroupState.STABLE
+    assert ground.machine.groups["g"].state is ClassicGroupState.STABLE
     return ids["one"], ids["two"]
 
 
@@ -32,7 +32,7 @@ def test_a_restarted_static_member_takes_its_place_without_a_rebalance():
     assert answer.leader == one
     assert answer.skip_assignment is False
     group = ground.machine.groups["g"]
-    assert group.state is GroupState.STABLE
+    assert group.state is ClassicGroupState.STABLE
     sync = ground.answers[ground.sync(answer.member_id, 1, instance="two")]
     assert sync.assignment == two.encode(), "it goes on with what the process before it had"
 
@@ -73,7 +73,7 @@ def test_with_another_protocol_it_sets_off_a_rebalance():
     static_pair(ground, protocols=both)
     join = ground.join(instance="two", protocols={"sticky": subscription("t")})
     assert join not in ground.answers
-    assert ground.machine.groups["g"].state is GroupState.PREPARING_REBALANCE
+    assert ground.machine.groups["g"].state is ClassicGroupState.PREPARING_REBALANCE
 
 
 def test_two_processes_of_one_instance_that_join_at_once_leave_one_fenced():
@@ -127,4 +127,4 @@ def test_a_restart_during_the_sync_phase_is_a_rebalance():
     waiting = ground.sync(two, 1, instance="two")
     ground.join(instance="two")
     assert ground.answers[waiting].error_code == ErrorCode.FENCED_INSTANCE_ID
-    assert ground.machine.groups["g"].state is GroupState.PREPARING_REBALANCE
+    assert ground.machine.groups["g"].state is ClassicGroupState.PREPARING_REBALANCE

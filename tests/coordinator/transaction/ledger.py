@@ -6,10 +6,10 @@ from itertools import count
 from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.transaction import (
     AddPartitions,
-    Describe,
+    DescribeTransactions,
     EndTransaction,
-    Init,
-    ListAll,
+    InitProducerId,
+    ListTransactions,
     TransactionCoordinator,
 )
 from tidelog.effects import Append, Event, PeerRequest, Reply
@@ -116,7 +116,7 @@ class Ledger:
         return self.answers.pop(self.ask(asked), None)
 
     def init(self, name="t", producer_id=-1, epoch=-1, timeout_ms=60_000):
-        return self.asked(Init(name, timeout_ms, producer_id, epoch))
+        return self.asked(InitProducerId(name, timeout_ms, producer_id, epoch))
 
     def add(self, producer_id, epoch, *partitions, name="t", version=2, verify_only=False):
         return self.asked(
@@ -127,16 +127,16 @@ class Ledger:
         return self.asked(EndTransaction(name, producer_id, epoch, commit, version))
 
     def ask_init(self, name="t"):
-        return self.ask(Init(name, 60_000))
+        return self.ask(InitProducerId(name, 60_000))
 
     def ask_add(self, producer_id, epoch, *partitions):
         return self.ask(AddPartitions("t", producer_id, epoch, frozenset(partitions), 2))
 
     def state(self, name="t"):
-        return self.asked(Describe([name])).transaction_states[0]
+        return self.asked(DescribeTransactions([name])).transaction_states[0]
 
     def list(self, **filters):
-        return [found.transactional_id for found in self.asked(ListAll(**filters)).transaction_states]
+        return [found.transactional_id for found in self.asked(ListTransactions(**filters)).transaction_states]
 
     def successor(self, **how):
         """Another broker replays the partition as far as it is replicated."""

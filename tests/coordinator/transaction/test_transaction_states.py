@@ -6,8 +6,8 @@ import pytest
 
 from tests.coordinator.transaction.ledger import A, B, Ledger
 from tidelog.coordinator.contract import Change
-from tidelog.coordinator.transaction import Ended, EndTransaction, Init, Inited
-from tidelog.coordinator.transaction.transaction import FOLLOWS, LAST_CLIENT_EPOCH, LAST_EPOCH, TransactionState
+from tidelog.coordinator.transaction import EndTransaction, EndTransactionResult, InitProducerId, InitProducerIdResult
+from tidelog.coordinator.transaction.transaction import LAST_CLIENT_EPOCH, LAST_EPOCH, PREVIOUS_STATES, TransactionState
 from tidelog.errors import ErrorCode
 from tidelog.wire.records import Record, build
 
@@ -16,8 +16,8 @@ FENCED = ErrorCode.PRODUCER_FENCED
 
 
 def test_every_state_can_be_left_and_reached():
-    reached = {state for state, before in FOLLOWS.items() if before}
-    left = {state for before in FOLLOWS.values() for state in before}
+    reached = {state for state, before in PREVIOUS_STATES.items() if before}
+    left = {state for before in PREVIOUS_STATES.values() for state in before}
     assert reached == set(TransactionState)
     assert left == set(TransactionState) - {TransactionState.DEAD}
 
@@ -25,9 +25,9 @@ def test_every_state_can_be_left_and_reached():
 def test_a_commit_raises_the_epoch_and_marks_every_partition_with_it():
     ledger = Ledger()
     ledger.answering = False
-    assert ledger.init() == Inited(NONE, 100, 0)
+    assert ledger.init() == InitProducerIdResult(NONE, 100, 0)
     assert ledger.add(100, 0, A, B).code == NONE
-    assert ledger.finish(100, 0) == Ended(NONE, 100, 1)
+    assert ledger.finish(100, 0) == EndTransactionResult(NONE, 100, 1)
     assert {ask.target for ask in ledger.markers} == {1, 2}
     for ask in ledger.markers:
         (marker,) = ask.request.markers
@@ -44,18 +44,18 @@ def test_the_older_protocol_keeps_the_epoch():
     ledger = Ledger()
     ledger.init()
     ledger.add(100, 0, version=0)
-    assert ledger.finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert ledger.finish(100, 0, version=0) == EndTransactionResult(NONE, 100, 0)
     assert ledger.finish(100, 0, version=0).code == NONE, "again"
     assert ledger.finish(100, 0, version=0, commit=False).code == ErrorCode.INVALID_TXN_STATE
     ledger.add(100, 0, version=0)
-    assert ledger.finish(100, 0, version=0, commit=False) == Ended(NONE, 100, 0)
+    assert ledger.finish(100, 0, version=0, commit=False) == EndTransactionResult(NONE, 100, 0)
 
 
 def test_an_end_that_comes_again_is_the_same_and_never_ends_the_next_transaction():
     ledger = Ledger()
     ledger.init()
     ledger.add(100, 0)
-    assert ledger.finish(100, 0) == ledger.finish(100, 0) == Ended(NONE, 100, 1)
+    assert ledger.finish(100, 0) == ledger.finish(100, 0) == EndTransactionResult(NONE, 100, 1)
     assert ledger.finish(100, 0, commit=False).code == ErrorCode.INVALID_TXN_STATE
     ledger.add(100, 1)
     assert ledger.finish(100, 0).code == FENCED
@@ -67,7 +67,7 @@ def test_nothing_can_be_aborted_but_not_committed(commit, code):
     ledger = Ledger()
     ledger.init()
     ended = ledger.finish(100, 0, commit=commit)
-    assert ended == (Ended(code) if code else Ended(NONE, 100, 1))
+    assert ended == (EndTransactionResult(code) if code else EndTransactionResult(NONE, 100, 1))
     assert ledger.finish(100, 0, commit=True, version=0).code == (FENCED if not code else ErrorCode.INVALID_TXN_STATE)
 
 
@@ -81,7 +81,7 @@ def test_markers_wait_until_the_decision_is_replicated():
     assert not ledger.markers
     ledger.commit()
     assert len(ledger.markers) == 1
-    assert Ended(NONE, 100, 1) in ledger.answers.values()
+    assert EndTransactionResult(NONE, 100, 1) in ledger.answers.values()
 
 
 def test_a_decision_that_timed_out_is_carried_out_all_the_same():
@@ -91,7 +91,7 @@ def test_a_decision_that_timed_out_is_carried_out_all_the_same():
     ledger.holding = True
     assert ledger.finish(100, 0) is None
     ledger.elapse(30_001)
-    assert Ended(ErrorCode.COORDINATOR_NOT_AVAILABLE) in ledger.answers.values()
+    assert EndTransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE) in ledger.answers.values()
     ledger.commit()
     assert ledger.state().transaction_state == "CompleteCommit"
 
@@ -101,9 +101,9 @@ def test_a_decision_that_could_not_be_written_is_none():
     ledger.init()
     ledger.add(100, 0)
     ledger.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
-    assert ledger.finish(100, 0) == Ended(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert ledger.finish(100, 0) == EndTransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     ledger.refusing = None
-    assert ledger.finish(100, 0, commit=False) == Ended(NONE, 100, 1)
+    assert ledger.finish(100, 0, commit=False) == EndTransactionResult(NONE, 100, 1)
     assert ledger.state().transaction_state == "CompleteAbort"
 
 
@@ -171,7 +171,7 @@ def test_a_new_producer_aborts_the_open_transaction_of_the_one_before_and_fences
     (marker,) = ledger.markers[0].request.markers
     assert (marker.producer_epoch, marker.transaction_result) == (1, False)
     ledger.answer_all()
-    assert ledger.answers[token] == Inited(NONE, 100, 2)
+    assert ledger.answers[token] == InitProducerIdResult(NONE, 100, 2)
     assert ledger.add(100, 0).code == FENCED
     assert ledger.finish(100, 0).code == FENCED
 
@@ -183,9 +183,9 @@ def test_who_waits_too_long_is_told_to_come_again():
     ledger.add(100, 0)
     token = ledger.ask_init()
     ledger.elapse(1_000)
-    assert ledger.answers[token] == Inited(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert ledger.answers[token] == InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     ledger.answer_all()
-    assert ledger.init() == Inited(NONE, 100, 2)
+    assert ledger.init() == InitProducerIdResult(NONE, 100, 2)
 
 
 def test_the_next_transaction_begins_when_the_one_before_is_complete():
@@ -205,30 +205,30 @@ def test_the_next_transaction_begins_when_the_one_before_is_complete():
 @pytest.mark.parametrize(
     ("producer_id", "epoch", "expected"),
     [
-        (100, 1, Inited(NONE, 100, 2)),
-        (100, 0, Inited(NONE, 100, 1)),
-        (100, 7, Inited(FENCED)),
-        (99, 1, Inited(FENCED)),
+        (100, 1, InitProducerIdResult(NONE, 100, 2)),
+        (100, 0, InitProducerIdResult(NONE, 100, 1)),
+        (100, 7, InitProducerIdResult(FENCED)),
+        (99, 1, InitProducerIdResult(FENCED)),
     ],
 )
 def test_a_producer_that_goes_on_names_what_it_has(producer_id, epoch, expected):
     """Epoch 0 was the last one: that producer asks again for what it did not hear."""
     ledger = Ledger()
     ledger.init()
-    assert ledger.init(producer_id=100, epoch=0) == Inited(NONE, 100, 1)
+    assert ledger.init(producer_id=100, epoch=0) == InitProducerIdResult(NONE, 100, 1)
     assert ledger.init(producer_id=producer_id, epoch=epoch) == expected
 
 
 def test_an_id_whose_epochs_are_used_up_gets_another_producer_id():
     ledger = at_epoch(LAST_CLIENT_EPOCH)
-    assert ledger.init() == Inited(NONE, 1000, 0)
+    assert ledger.init() == InitProducerIdResult(NONE, 1000, 0)
 
 
 def test_the_last_epoch_is_spent_on_a_marker_and_an_end_that_comes_again_gets_the_next_id():
     ledger = at_epoch(LAST_CLIENT_EPOCH)
     ledger.answering = False
     ledger.add(100, LAST_CLIENT_EPOCH)
-    assert ledger.finish(100, LAST_CLIENT_EPOCH) == Ended(NONE, 1000, 0)
+    assert ledger.finish(100, LAST_CLIENT_EPOCH) == EndTransactionResult(NONE, 1000, 0)
     (marker,) = ledger.markers[0].request.markers
     assert (marker.producer_id, marker.producer_epoch) == (100, LAST_EPOCH)
     token = ledger.ask_add(1000, 0, A)
@@ -269,7 +269,7 @@ def test_a_transaction_that_is_open_too_long_is_aborted_and_its_producer_hears_s
     assert ledger.add(100, 0).code == FENCED
     assert ledger.finish(100, 0).code == ErrorCode.INVALID_TXN_STATE
     assert ledger.finish(100, 0, version=0).code == FENCED
-    assert ledger.finish(100, 0, commit=False) == Ended(NONE, 100, 1)
+    assert ledger.finish(100, 0, commit=False) == EndTransactionResult(NONE, 100, 1)
 
 
 def test_a_transaction_that_began_by_a_clock_that_was_wrong_is_aborted_too():
@@ -307,8 +307,8 @@ def test_a_successor_carries_a_decision_out():
     ledger.run(ledger.answer())
     successor = ledger.successor()
     assert successor.state().transaction_state == "CompleteCommit"
-    assert successor.finish(100, 0) == Ended(NONE, 100, 1)
-    assert successor.init() == Inited(NONE, 100, 2)
+    assert successor.finish(100, 0) == EndTransactionResult(NONE, 100, 1)
+    assert successor.init() == InitProducerIdResult(NONE, 100, 2)
 
 
 def test_a_successor_knows_nothing_of_a_decision_that_was_not_replicated():
@@ -319,7 +319,7 @@ def test_a_successor_knows_nothing_of_a_decision_that_was_not_replicated():
     ledger.finish(100, 0)
     successor = ledger.successor()
     assert successor.state().transaction_state == "Ongoing"
-    assert successor.finish(100, 0, commit=False) == Ended(NONE, 100, 1)
+    assert successor.finish(100, 0, commit=False) == EndTransactionResult(NONE, 100, 1)
 
 
 def test_a_successor_waits_for_its_own_high_watermark_before_it_sends_markers():
@@ -355,8 +355,8 @@ def test_whoever_waits_hears_when_another_broker_coordinates():
     ledger.add(100, 0)
     token = ledger.ask_init()
     ledger.run(ledger.coordinator.resigned(0, ledger.now))
-    assert ledger.answers[token] == Inited(ErrorCode.NOT_COORDINATOR)
-    assert ledger.init() == Inited(ErrorCode.NOT_COORDINATOR)
+    assert ledger.answers[token] == InitProducerIdResult(ErrorCode.NOT_COORDINATOR)
+    assert ledger.init() == InitProducerIdResult(ErrorCode.NOT_COORDINATOR)
     ledger.answer_all()
 
 
@@ -385,13 +385,13 @@ def test_an_empty_transaction_ended_at_once_waits_for_the_markers_of_the_one_bef
     ledger.answering = False
     ledger.init()
     ledger.add(100, 0)
-    assert ledger.finish(100, 0) == Ended(NONE, 100, 1)
-    early = Ended(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert ledger.finish(100, 0) == EndTransactionResult(NONE, 100, 1)
+    early = EndTransactionResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert ledger.finish(100, 1, commit=False) == early
     assert ledger.finish(100, 0) == ledger.finish(100, 0, commit=False) == early, "whatever its epoch"
     assert ledger.finish(99, 1, commit=False).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     ledger.answer_all()
-    assert ledger.finish(100, 1, commit=False) == Ended(NONE, 100, 2)
+    assert ledger.finish(100, 1, commit=False) == EndTransactionResult(NONE, 100, 2)
     assert ledger.finish(100, 0).code == FENCED
 
 
@@ -400,14 +400,14 @@ def test_the_same_where_the_epochs_are_used_up():
     ledger.answering = False
     ledger.add(100, LAST_CLIENT_EPOCH)
     ended = ledger.finish(100, LAST_CLIENT_EPOCH)
-    assert ended == Ended(NONE, 1000, 0)
+    assert ended == EndTransactionResult(NONE, 1000, 0)
     assert ledger.finish(1000, 0, commit=False).code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert ledger.finish(1000, 1, commit=False).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    token = ledger.ask(Init("t", 60_000, 1000, 0))
+    token = ledger.ask(InitProducerId("t", 60_000, 1000, 0))
     assert token not in ledger.answers
     ledger.answer_all()
-    assert ledger.answers[token] == Inited(NONE, 1000, 1)
-    assert ledger.finish(1000, 1, commit=False) == Ended(NONE, 1000, 2)
+    assert ledger.answers[token] == InitProducerIdResult(NONE, 1000, 1)
+    assert ledger.finish(1000, 1, commit=False) == EndTransactionResult(NONE, 1000, 2)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -416,7 +416,7 @@ def test_a_coordinator_that_was_replaced_ends_nothing_of_older_clients(commit):
     zombie = Ledger()
     zombie.init()
     zombie.add(100, 0, version=0)
-    assert zombie.finish(100, 0, version=0, commit=commit) == Ended(NONE, 100, 0)
+    assert zombie.finish(100, 0, version=0, commit=commit) == EndTransactionResult(NONE, 100, 0)
     successor = zombie.successor()
     zombie.holding = True
     assert successor.add(100, 0, version=0).code == NONE
@@ -435,7 +435,7 @@ def test_nor_does_it_say_that_a_partition_is_in_their_transaction():
     zombie.add(100, 0, version=0)
     successor = zombie.successor()
     zombie.holding = True
-    assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert successor.finish(100, 0, version=0) == EndTransactionResult(NONE, 100, 0)
     assert zombie.add(100, 0, version=0) is None
 
 
@@ -445,14 +445,14 @@ def test_an_end_that_older_clients_ask_for_again_is_answered_by_a_successor():
     ledger.add(100, 0, version=0)
     ledger.finish(100, 0, version=0)
     successor = ledger.successor()
-    assert successor.finish(100, 0, version=0) == Ended(NONE, 100, 0)
-    assert successor.successor().finish(100, 0, version=0) == Ended(NONE, 100, 0)
+    assert successor.finish(100, 0, version=0) == EndTransactionResult(NONE, 100, 0)
+    assert successor.successor().finish(100, 0, version=0) == EndTransactionResult(NONE, 100, 0)
 
 
 def test_who_was_fenced_by_an_older_client_does_not_take_the_end_of_that_one_for_its_own():
     ledger = Ledger()
     ledger.init()
-    assert ledger.init() == Inited(NONE, 100, 1), "another one takes the id over"
+    assert ledger.init() == InitProducerIdResult(NONE, 100, 1), "another one takes the id over"
     ledger.add(100, 1, version=0)
-    assert ledger.finish(100, 1, version=0, commit=False) == Ended(NONE, 100, 1)
+    assert ledger.finish(100, 1, version=0, commit=False) == EndTransactionResult(NONE, 100, 1)
     assert ledger.finish(100, 0, commit=False).code == FENCED

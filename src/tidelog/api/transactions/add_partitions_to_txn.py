@@ -8,7 +8,7 @@ from functools import partial
 from tidelog.api.context import Context, Pending
 from tidelog.api.transactions.transaction_requests import fencing, submit
 from tidelog.controller.image import ClusterImage
-from tidelog.coordinator.transaction import Added, AddPartitions
+from tidelog.coordinator.transaction import AddPartitions, AddPartitionsResult
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.transactions.add_partitions_to_txn import (
@@ -79,7 +79,10 @@ def _to_add(transaction: AddPartitionsToTxnTransaction, version: int) -> AddPart
 
 
 def _finish(
-    version: int, transactions: list[AddPartitionsToTxnTransaction], refused: list[Codes], found: list[Added]
+    version: int,
+    transactions: list[AddPartitionsToTxnTransaction],
+    refused: list[Codes],
+    found: list[AddPartitionsResult],
 ) -> AddPartitionsToTxnResponse:
     left = iter(found)
     results = [
@@ -94,7 +97,7 @@ def _finish(
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-def _codes(transaction: AddPartitionsToTxnTransaction, added: Added, version: int) -> Codes:
+def _codes(transaction: AddPartitionsToTxnTransaction, added: AddPartitionsResult, version: int) -> Codes:
     code = fencing(added.code, version, FENCED_SINCE)
     return {
         partition: ErrorCode.TRANSACTION_ABORTABLE if partition in added.unknown else code

@@ -5,7 +5,7 @@ Ids come in blocks from the metadata tree. A transactional id may need one, so i
 
 from tidelog.api.context import Context, Pending
 from tidelog.api.transactions.transaction_requests import fencing, submit
-from tidelog.coordinator.transaction import Init, Inited
+from tidelog.coordinator.transaction import InitProducerId, InitProducerIdResult
 from tidelog.effects import Deferred, Signal
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -24,7 +24,9 @@ def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdRe
         return _refusal(ErrorCode.INVALID_REQUEST)
     if not 0 < request.transaction_timeout_ms <= context.broker.config.transaction_max_timeout_ms:
         return _refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-    init = Init(request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch)
+    init = InitProducerId(
+        request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+    )
     return _begin(context, init, deadline)
 
 
@@ -41,13 +43,13 @@ def _answer_with_id(context: Context, deadline: int) -> InitProducerIdResponse |
     return Deferred((Signal(("producer-ids",)),), deadline, _answer_with_id, (deadline,))
 
 
-def _begin(context: Context, init: Init, deadline: int) -> Deferred | Pending:
+def _begin(context: Context, init: InitProducerId, deadline: int) -> Deferred | Pending:
     ids = context.broker.producer_ids
     if not ids.is_ready and context.now.mono < deadline:
         ids.fetch_block()
         return Deferred((Signal(("producer-ids",)),), deadline, _begin, (init, deadline))
 
-    def finish(inited: Inited) -> InitProducerIdResponse:
+    def finish(inited: InitProducerIdResult) -> InitProducerIdResponse:
         if inited.code:
             return _refusal(fencing(inited.code, context.version, FENCED_SINCE))
         return InitProducerIdResponse(producer_id=inited.producer_id, producer_epoch=inited.epoch)

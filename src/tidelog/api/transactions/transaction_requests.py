@@ -9,8 +9,15 @@ from typing import Any
 
 from tidelog.api.context import PENDING, Context, Pending
 from tidelog.coordinator.patterns import PatternProblem, whole_matcher
-from tidelog.coordinator.transaction import Added, AddPartitions, Describe, Ended, EndTransaction, ListAll
-from tidelog.coordinator.transaction.describe import NAMES
+from tidelog.coordinator.transaction import (
+    AddPartitions,
+    AddPartitionsResult,
+    DescribeTransactions,
+    EndTransaction,
+    EndTransactionResult,
+    ListTransactions,
+)
+from tidelog.coordinator.transaction.describe import STATES_BY_NAME
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from tidelog.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -49,7 +56,7 @@ def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse | Pendin
         version=2 if context.version >= TRANSACTION_VERSION_2_SINCE else 0,
     )
 
-    def finish(ended: Ended) -> EndTxnResponse:
+    def finish(ended: EndTransactionResult) -> EndTxnResponse:
         code = fencing(ended.code, context.version, FENCED_SINCE)
         return EndTxnResponse(error_code=code, producer_id=ended.producer_id, producer_epoch=ended.epoch)
 
@@ -67,7 +74,7 @@ def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: Context) -> Add
         partitions=frozenset({offsets_partition(request.group_id, context)}),
     )
 
-    def finish(added: Added) -> AddOffsetsToTxnResponse:
+    def finish(added: AddPartitionsResult) -> AddOffsetsToTxnResponse:
         return AddOffsetsToTxnResponse(error_code=fencing(added.code, context.version, FENCED_SINCE))
 
     return submit(add, context, finish)
@@ -82,7 +89,7 @@ def offsets_partition(group_id: str, context: Context) -> TopicPartition:
 
 def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> Pending:
     """DescribeTransactions (65)."""
-    return submit(Describe(request.transactional_ids), context, _unchanged)
+    return submit(DescribeTransactions(request.transactional_ids), context, _unchanged)
 
 
 def _unchanged(response: Any) -> Any:
@@ -91,13 +98,13 @@ def _unchanged(response: Any) -> Any:
 
 def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse | Pending:
     """ListTransactions (66): the transactions that this broker coordinates (KIP-664, 994, 1152)."""
-    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES_BY_NAME]
     try:
         matches = whole_matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None
     except PatternProblem:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    list_all = ListAll(
-        states=frozenset(NAMES[name] for name in request.state_filters if name in NAMES),
+    list_all = ListTransactions(
+        states=frozenset(STATES_BY_NAME[name] for name in request.state_filters if name in STATES_BY_NAME),
         has_unknown_state=bool(unknown),
         producer_ids=frozenset(request.producer_id_filters),
         duration_ms=request.duration_filter,

@@ -16,11 +16,11 @@ from tidelog.coordinator.group.classic import join as classic_join
 from tidelog.coordinator.group.classic import rebalance
 from tidelog.coordinator.group.classic import sessions as classic_sessions
 from tidelog.coordinator.group.classic.group import join_error, sync_error
-from tidelog.coordinator.group.classic.join import Joining
+from tidelog.coordinator.group.classic.join import JoinContext
 from tidelog.coordinator.group.consumer import classic_members, sessions, subscriptions
 from tidelog.coordinator.group.consumer import heartbeat as consumer_heartbeat
 from tidelog.coordinator.group.consumer.topics import Cluster, NoTopics
-from tidelog.coordinator.group.machine import Entropy, GroupMachine, Rules
+from tidelog.coordinator.group.machine import Entropy, GroupHooks, GroupMachine
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.effects import Effect
@@ -85,7 +85,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         super().__init__(context, GROUP_TOPIC, self._machine)
 
     def _machine(self, shard: Shard) -> GroupMachine:
-        return GroupMachine(shard, self.config, self._entropy, RULES, self._cluster, self._group_config)
+        return GroupMachine(shard, self.config, self._entropy, HOOKS, self._cluster, self._group_config)
 
     def partition_for(self, group_id: str, partitions: int = 0) -> int:
         """The partition of the group topic that holds the group, of so many, or of as many as it will be made with."""
@@ -105,9 +105,9 @@ class GroupCoordinator(Coordinator[GroupMachine]):
 
     def topics_changed(self, topics: Iterable[str], now: Time) -> list[Effect]:
         """Topics appeared, changed or left the cluster: consumer groups that subscribe to them look again."""
-        return self._input(now, self._look_again, set(topics))
+        return self._input(now, self._mark_outdated, set(topics))
 
-    def _look_again(self, topics: set[str]) -> None:
+    def _mark_outdated(self, topics: set[str]) -> None:
         for shard in self._shards:
             if not shard.is_loading:
                 subscriptions.topics_changed(self._shards.machine(shard.partition.partition), topics)
@@ -115,9 +115,9 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     def topics_deleted(self, topics: Iterable[str], now: Time) -> list[Effect]:
         """Topics left the cluster, or others have their names now: positions in them are forgotten."""
         names = list(topics)
-        return self._input(now, self._forget, names)
+        return self._input(now, self._delete_offsets_of, names)
 
-    def _forget(self, topics: list[str]) -> None:
+    def _delete_offsets_of(self, topics: list[str]) -> None:
         for shard in self._shards:
             machine = self._shards.machine(shard.partition.partition)
             shard.execute_once_loaded(partial(deletion.forget_topics, machine, topics))
@@ -143,7 +143,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         token: int,
         group_ids: Iterable[str],
         caller: Caller,
-        ask: Callable[[int, int, list[str]], None],
+        submit: Callable[[int, int, list[str]], None],
         combine: Callable[[Sequence[Any]], Any],
     ) -> None:
         """Ask every partition that holds one of the groups for its part of the answer."""
@@ -153,9 +153,9 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         if not ids_by_partition:
             self._reply(token, combine([]))
             return
-        parts = self._gatherings.open(token, len(ids_by_partition), combine)
+        parts = self._combined.open(token, len(ids_by_partition), combine)
         for part, (partition, ids) in zip(parts, ids_by_partition.items(), strict=True):
-            ask(part, partition, ids)
+            submit(part, partition, ids)
 
     def _join(self, token: int, request: JoinGroupRequest, caller: Caller) -> None:
         refuse = partial(join_error, request.member_id)
@@ -164,8 +164,8 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         if request.group_id and not low <= timeout_ms <= high:
             self._reply(token, refuse(ErrorCode.INVALID_SESSION_TIMEOUT))
             return
-        joining = Joining(token, request, caller.version, caller.client_id, caller.client_host)
-        self._write(request.group_id, caller, token, lambda machine: _join_by_kind(machine, joining), refuse)
+        context = JoinContext(token, request, caller.version, caller.client_id, caller.client_host)
+        self._write(request.group_id, caller, token, lambda machine: _join_by_kind(machine, context), refuse)
 
     def _sync(self, token: int, request: SyncGroupRequest, caller: Caller) -> None:
         self._write(request.group_id, caller, token, lambda machine: _sync_by_kind(machine, request, token), sync_error)
@@ -181,17 +181,17 @@ class GroupCoordinator(Coordinator[GroupMachine]):
 
     def _consumer_heartbeat(self, token: int, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
         try:
-            consumer_heartbeat.check(request, caller.version)
+            consumer_heartbeat.check_request(request, caller.version)
             consumer_heartbeat.check_assignor(request.server_assignor, self.config.group_consumer_assignors)
         except ApiError as error:
-            self._reply(token, consumer_heartbeat.refused(error.code, str(error)))
+            self._reply(token, consumer_heartbeat.heartbeat_error(error.code, str(error)))
             return
         sender = consumer_heartbeat.Sender(caller.client_id, caller.client_host)
         self._shards.execute(
             self.partition_for(request.group_id, caller.partitions),
             lambda machine: consumer_heartbeat.heartbeat(machine, request, sender),
             token,
-            consumer_heartbeat.refused,
+            consumer_heartbeat.heartbeat_error,
         )
 
     def _leave(self, token: int, request: LeaveGroupRequest, caller: Caller) -> None:
@@ -225,7 +225,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         if not request.groups:
             self._reply(token, combine([]))
             return
-        parts = self._gatherings.open(token, len(request.groups), combine)
+        parts = self._combined.open(token, len(request.groups), combine)
         for part, group in zip(parts, request.groups, strict=True):
             self._fetch_one(part, group, caller, require_stable=request.require_stable)
 
@@ -275,7 +275,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         def refuse(ids: list[str], code: ErrorCode) -> list[Any]:
             return [describe.consumer_group_error(group_id, code) for group_id in ids]
 
-        nameless = refuse([group_id for group_id in request.group_ids if not group_id], ErrorCode.INVALID_GROUP_ID)
+        unnamed = refuse([group_id for group_id in request.group_ids if not group_id], ErrorCode.INVALID_GROUP_ID)
         self._by_partition(
             token,
             [group_id for group_id in request.group_ids if group_id],
@@ -287,7 +287,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 partial(refuse, ids),
             ),
             lambda parts: ConsumerGroupDescribeResponse(
-                groups=[*nameless, *(group for part in parts for group in part)]
+                groups=[*unnamed, *(group for part in parts for group in part)]
             ),
         )
 
@@ -298,7 +298,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         if not partitions:
             self._reply(token, ListGroupsResponse())
             return
-        parts = self._gatherings.open(token, len(partitions), _listed)
+        parts = self._combined.open(token, len(partitions), _listed)
         for part, partition in zip(parts, partitions, strict=True):
             self._shards.read(
                 partition,
@@ -343,14 +343,14 @@ def _listed(parts: Sequence[Any]) -> ListGroupsResponse:
 # Requests of classic members, answered by the kind of group that theirs is.
 
 
-def _join_by_kind(machine: GroupMachine, joining: Joining) -> Result:
+def _join_by_kind(machine: GroupMachine, context: JoinContext) -> Result:
     """A consumer group that nobody is in any more becomes a classic one."""
-    group = machine.consumers.newest.get(joining.request.group_id)
+    group = machine.consumers.newest.get(context.request.group_id)
     if group is None:
-        return classic_join.join(machine, joining)
+        return classic_join.join(machine, context)
     if group.members:
-        return classic_members.join(machine, group, joining)
-    result = classic_join.join(machine, joining)
+        return classic_members.join(machine, group, context)
+    result = classic_join.join(machine, context)
     if result.changes:
         result.changes = [*deletion.group_tombstones(group), *result.changes]
     return result
@@ -377,19 +377,19 @@ def _leave_by_kind(machine: GroupMachine, request: LeaveGroupRequest) -> Result:
     return classic_members.leave(machine, group, request)
 
 
-def begin(machine: GroupMachine) -> Iterable[Run]:
+def start_loaded_groups(machine: GroupMachine) -> Iterable[Run]:
     """Members are given a whole session to be heard of. A group that became too large begins a rebalance, and so does
     one whose members do not have everything: the coordinator before was about to begin it."""
     deletion.schedule_expiry(machine)
     for consumer_group in machine.consumers.newest.values():
-        sessions.watch_loaded(machine, consumer_group)
+        sessions.set_loaded_deadlines(machine, consumer_group)
     for group in machine.groups.values():
         for member in group.members.values():
-            machine.watch(group, member.member_id, member.session_timeout_ms)
+            machine.renew_session(group, member.member_id, member.session_timeout_ms)
         if len(group.members) > machine.config.group_max_size:
             yield partial(rebalance.prepare, machine, group, "the loaded group is over capacity")
         elif group.has_no_leader_on_record:
             yield partial(rebalance.prepare, machine, group, "the loaded group became a classic one")
 
 
-RULES = Rules(begin=begin, expire=classic_sessions.expire_member)
+HOOKS = GroupHooks(on_loaded=start_loaded_groups, on_session_expired=classic_sessions.expire_member)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 
 from tidelog.coordinator.contract import Change, Result
-from tidelog.coordinator.group.classic.group import CONSUMER, WITH_MEMBERS, Group, GroupState
+from tidelog.coordinator.group.classic.group import CONSUMER, WITH_MEMBERS, ClassicGroup, ClassicGroupState
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
 from tidelog.coordinator.group.consumer.records import group_tombstones as consumer_tombstones
 from tidelog.coordinator.group.consumer.topics import id_of
@@ -45,17 +45,17 @@ def _delete_group(machine: GroupMachine, group_id: str) -> list[Change]:
     group = _group(machine, group_id)
     if group.members if isinstance(group, ConsumerGroup) else group.state in WITH_MEMBERS:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-    positions = {*machine.offsets.newest(group_id), *machine.pending.of_group(group_id)}
+    positions = {*machine.offsets.newest(group_id), *machine.pending_offsets.of_group(group_id)}
     tombstones = [offset_tombstone(group_id, topic, partition) for topic, partition in sorted(positions)]
     return [*tombstones, *group_tombstones(group)]
 
 
-def _group(machine: GroupMachine, group_id: str) -> Group | ConsumerGroup:
+def _group(machine: GroupMachine, group_id: str) -> ClassicGroup | ConsumerGroup:
     """ApiError GROUP_ID_NOT_FOUND."""
     return machine.consumers.newest.get(group_id) or machine.group(group_id)
 
 
-def group_tombstones(group: Group | ConsumerGroup) -> list[Change]:
+def group_tombstones(group: ClassicGroup | ConsumerGroup) -> list[Change]:
     """What ends a group that has no members."""
     if isinstance(group, ConsumerGroup):
         return consumer_tombstones(group.group_id, group.members, group.regexes)
@@ -65,7 +65,7 @@ def group_tombstones(group: Group | ConsumerGroup) -> list[Change]:
 def delete_offsets(machine: GroupMachine, request: OffsetDeleteRequest) -> Result:
     """ApiError with the code for the whole request."""
     group = _group(machine, request.group_id)
-    if isinstance(group, Group) and group.state in WITH_MEMBERS and group.protocol_type != CONSUMER:
+    if isinstance(group, ClassicGroup) and group.state in WITH_MEMBERS and group.protocol_type != CONSUMER:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     result = Result(OffsetDeleteResponse())
     for topic in request.topics:
@@ -85,7 +85,7 @@ def _deleted_topic(topic: OffsetDeleteRequestTopic, code: ErrorCode) -> OffsetDe
 
 
 def _offset_tombstones(machine: GroupMachine, group_id: str, topic: OffsetDeleteRequestTopic) -> list[Change]:
-    positions = {*machine.offsets.newest(group_id), *machine.pending.of_group(group_id)}
+    positions = {*machine.offsets.newest(group_id), *machine.pending_offsets.of_group(group_id)}
     indexes = (partition.partition_index for partition in topic.partitions)
     return [
         offset_tombstone(group_id, topic.name, index)
@@ -101,7 +101,7 @@ def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
     kept: set[tuple[str, TopicPartition]] = set()
     for topic in topics:
         present = id_of(machine.cluster, topic)
-        positions = chain(machine.offsets.with_topic(topic), machine.pending.with_topic(topic))
+        positions = chain(machine.offsets.with_topic(topic), machine.pending_offsets.with_topic(topic))
         for group_id, partition, committed in positions:
             if present == NO_ID or committed.topic_id != present:
                 gone[group_id, partition] = None
@@ -126,7 +126,7 @@ def schedule_expiry(machine: GroupMachine) -> None:
 
 def expire_offsets(machine: GroupMachine) -> Result:
     tombstones: list[Change] = []
-    groups: list[Group | ConsumerGroup] = [*machine.groups.values(), *machine.consumers.newest.values()]
+    groups: list[ClassicGroup | ConsumerGroup] = [*machine.groups.values(), *machine.consumers.newest.values()]
     for group in groups:
         tombstones += _expired_tombstones(machine, group)
         if len(tombstones) >= MAX_TOMBSTONES:
@@ -136,10 +136,10 @@ def expire_offsets(machine: GroupMachine) -> Result:
     return Result(changes=tombstones)
 
 
-def _expired_tombstones(machine: GroupMachine, group: Group | ConsumerGroup) -> list[Change]:
+def _expired_tombstones(machine: GroupMachine, group: ClassicGroup | ConsumerGroup) -> list[Change]:
     """Tombstones for what is expired of the group, and for the group itself if nothing of it is left."""
     positions = machine.offsets.newest(group.group_id)
-    pending = machine.pending.of_group(group.group_id)
+    pending = machine.pending_offsets.of_group(group.group_id)
     gone = [
         where
         for where, committed in positions.items()
@@ -151,11 +151,13 @@ def _expired_tombstones(machine: GroupMachine, group: Group | ConsumerGroup) -> 
     return tombstones
 
 
-def _is_empty(group: Group | ConsumerGroup) -> bool:
-    return group.is_in(GroupState.EMPTY) if isinstance(group, Group) else not group.members
+def _is_empty(group: ClassicGroup | ConsumerGroup) -> bool:
+    return group.is_in(ClassicGroupState.EMPTY) if isinstance(group, ClassicGroup) else not group.members
 
 
-def _is_gone(machine: GroupMachine, group: Group | ConsumerGroup, where: TopicPartition, committed: Committed) -> bool:
+def _is_gone(
+    machine: GroupMachine, group: ClassicGroup | ConsumerGroup, where: TopicPartition, committed: Committed
+) -> bool:
     base_timestamp = _base_timestamp(group, committed)
     if base_timestamp is None or group.subscribes_to(where.topic):
         return False
@@ -163,12 +165,16 @@ def _is_gone(machine: GroupMachine, group: Group | ConsumerGroup, where: TopicPa
     return is_expired(committed, base_timestamp, machine.wall, retention_ms)
 
 
-def _base_timestamp(group: Group | ConsumerGroup, committed: Committed) -> int | None:
+def _base_timestamp(group: ClassicGroup | ConsumerGroup, committed: Committed) -> int | None:
     """From when on the retention counts; None while positions may not expire."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.commit_timestamp
-    if group.is_in(GroupState.EMPTY):
+    if group.is_in(ClassicGroupState.EMPTY):
         return committed.commit_timestamp if group.state_timestamp == NO_TIME else group.state_timestamp
-    if group.protocol_type == CONSUMER and group.subscribed_topics is not None and group.is_in(GroupState.STABLE):
+    if (
+        group.protocol_type == CONSUMER
+        and group.subscribed_topics is not None
+        and group.is_in(ClassicGroupState.STABLE)
+    ):
         return committed.commit_timestamp
     return None

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from tidelog.coordinator.group.classic.group import Group, GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.group.consumer.assignment import assignor_name
-from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
-from tidelog.coordinator.group.consumer.member import Member
-from tidelog.coordinator.group.consumer.topics import Cluster, Place, grouped
+from tidelog.coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
+from tidelog.coordinator.group.consumer.member import ConsumerMember
+from tidelog.coordinator.group.consumer.topics import Cluster, TopicIdPartition, partitions_by_topic
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups import consumer_group_describe as wire
@@ -30,7 +30,7 @@ def list_groups(machine: GroupMachine, states: Iterable[str], types: Iterable[st
     return [group for group in found if not wanted_states or group.group_state.lower() in wanted_states]
 
 
-def _listed(group: Group) -> ListedGroup:
+def _listed(group: ClassicGroup) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
@@ -47,7 +47,7 @@ def _described_id(machine: GroupMachine, group_id: str, version: int) -> Describ
     group = machine.groups.get(group_id)
     if group is not None and machine.is_visible(group):
         return _described_classic_group(group)
-    dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    dead = DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
     if version >= NOT_FOUND_VERSION:
         problem = "is not a classic group." if group_id in machine.consumers.committed else "not found."
         dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -55,9 +55,9 @@ def _described_id(machine: GroupMachine, group_id: str, version: int) -> Describ
     return dead
 
 
-def _described_classic_group(group: Group) -> DescribedGroup:
+def _described_classic_group(group: ClassicGroup) -> DescribedGroup:
     """What members said of themselves is shown for a stable group only; before, nothing is agreed on."""
-    protocol = group.protocol if group.is_in(GroupState.STABLE) else None
+    protocol = group.protocol if group.is_in(ClassicGroupState.STABLE) else None
     members = [
         DescribedGroupMember(
             member_id=member.member_id,
@@ -113,7 +113,7 @@ def consumer_group_error(group_id: str, code: ErrorCode, text: str | None = None
     return wire.DescribedGroup(group_id=group_id, error_code=code, error_message=text)
 
 
-def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: Member) -> wire.Member:
+def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: ConsumerMember) -> wire.Member:
     subscription, current = member.subscription, member.current
     return wire.Member(
         member_id=member.member_id,
@@ -125,17 +125,17 @@ def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: M
         subscribed_topic_names=sorted(subscription.topics),
         subscribed_topic_regex=subscription.pattern,
         assignment=_assignment(cluster, {*current.assigned, *current.revoking}),
-        target_assignment=_assignment(cluster, group.targets.get(member.member_id, NO_PLACES)),
+        target_assignment=_assignment(cluster, group.targets.get(member.member_id, NO_PARTITIONS)),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
 
-def _assignment(cluster: Cluster, places: Iterable[Place]) -> wire.Assignment:
+def _assignment(cluster: Cluster, places: Iterable[TopicIdPartition]) -> wire.Assignment:
     """Topics that are gone are left out."""
     return wire.Assignment(
         topic_partitions=[
             wire.TopicPartitions(topic_id=topic_id, topic_name=cluster.topic_names[topic_id], partitions=partitions)
-            for topic_id, partitions in grouped(places).items()
+            for topic_id, partitions in partitions_by_topic(places).items()
             if topic_id in cluster.topic_names
         ]
     )

@@ -1,8 +1,8 @@
 """The state machine of one shard of the group coordinator.
 
 Lasting state, changed by replay only: `saved`, the last record of each classic group, `consumers`, the consumer groups,
-`offsets`, and `pending`, those of open transactions. Soft state, which a failover may forget: `groups`, the classic
-groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded. A group is of one kind only.
+`offsets`, and `pending_offsets`, those of open transactions. Soft state, which a failover may forget: `groups`, the
+classic groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded. A group is of one kind only.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,14 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.group import GroupConfig
 from tidelog.coordinator.contract import Change, Result, Run
 from tidelog.coordinator.group import records
-from tidelog.coordinator.group.classic.group import LOADED, Group, GroupState, Member, join_error, sync_error
+from tidelog.coordinator.group.classic.group import (
+    LOADED,
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+    join_error,
+    sync_error,
+)
 from tidelog.coordinator.group.consumer.group import ConsumerGroups
 from tidelog.coordinator.group.consumer.topics import Cluster
 from tidelog.coordinator.group.offset_table import OffsetTable, PendingOffsets, committed_from
@@ -40,11 +47,11 @@ def sync_key(group_id: str) -> TimerKey:
     return ("sync", group_id, "")
 
 
-class Rules(NamedTuple):
+class GroupHooks(NamedTuple):
     """What the machine sets off by itself: what to do first with what was loaded, and at the end of a session."""
 
-    begin: "Callable[[GroupMachine], Iterable[Run]]"
-    expire: "Callable[[GroupMachine, Group, str], Result]"
+    on_loaded: "Callable[[GroupMachine], Iterable[Run]]"
+    on_session_expired: "Callable[[GroupMachine, ClassicGroup, str], Result]"
 
 
 class GroupMachine:
@@ -55,7 +62,7 @@ class GroupMachine:
         shard: Shard,
         config: BrokerConfig,
         entropy: Entropy,
-        rules: Rules,
+        hooks: GroupHooks,
         cluster: Cluster,
         group_config: Callable[[str], GroupConfig],
     ) -> None:
@@ -64,11 +71,11 @@ class GroupMachine:
         self.cluster = cluster
         self.group_config = group_config
         self._entropy = entropy
-        self._rules = rules
+        self._hooks = hooks
         self.saved: dict[str, GroupMetadataValue] = {}
         self.offsets = OffsetTable()
-        self.pending = PendingOffsets()
-        self.groups: dict[str, Group] = {}
+        self.pending_offsets = PendingOffsets()
+        self.groups: dict[str, ClassicGroup] = {}
         self.consumers = ConsumerGroups()
 
     def __repr__(self) -> str:
@@ -86,58 +93,58 @@ class GroupMachine:
         if not self.cluster.has_epoch_of(self.shard.partition, self.shard.epoch):
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def group(self, group_id: str) -> Group:
+    def group(self, group_id: str) -> ClassicGroup:
         """ApiError GROUP_ID_NOT_FOUND where there is none."""
         group = self.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
-    def is_visible(self, group: Group) -> bool:
+    def is_visible(self, group: ClassicGroup) -> bool:
         """Whether readers may know of the group: the record that made it is committed."""
         return group.created_offset is not None and group.created_offset < self.shard.high_watermark
 
-    def create(self, group_id: str, created_offset: int | None = None) -> Group:
-        group = self.groups[group_id] = Group(group_id, self.wall, created_offset)
+    def create_group(self, group_id: str, created_offset: int | None = None) -> ClassicGroup:
+        group = self.groups[group_id] = ClassicGroup(group_id, self.wall, created_offset)
         return group
 
-    def forget(self, group: Group, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
+    def remove_group(self, group: ClassicGroup, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         """The group is gone: nobody may wait for it any more."""
-        for member_id in [*group.members, *group.pending]:
-            self.unwatch(group, member_id)
+        for member_id in [*group.members, *group.pending_members]:
+            self.cancel_session(group, member_id)
         self.shard.cancel_timer(join_key(group.group_id))
         self.shard.cancel_timer(sync_key(group.group_id))
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
-        self.abandon(group, code)
+        self.terminate_group(group, code)
 
-    def abandon(self, group: Group, code: ErrorCode) -> None:
+    def terminate_group(self, group: ClassicGroup, code: ErrorCode) -> None:
         """Answer everybody who waits for the group, and let it be dead."""
         for member in group.members.values():
             self.reply_join(member, join_error(member.member_id, code))
             self.reply_sync(member, sync_error(code))
-        group.transition(GroupState.DEAD, self.wall)
+        group.transition(ClassicGroupState.DEAD, self.wall)
 
-    def reply_join(self, member: Member, response: JoinGroupResponse) -> bool:
+    def reply_join(self, member: ClassicMember, response: JoinGroupResponse) -> bool:
         """Answer the member's waiting JoinGroup; whether there was one."""
-        token, member.joining = member.joining, None
+        token, member.join_token = member.join_token, None
         if token is not None:
             self.shard.reply(token, response)
         return token is not None
 
-    def reply_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+    def reply_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
         """Answer the member's waiting SyncGroup; whether there was one."""
-        token, member.syncing = member.syncing, None
+        token, member.sync_token = member.sync_token, None
         if token is not None:
             self.shard.reply(token, response)
         return token is not None
 
-    def watch(self, group: Group, member_id: str, timeout_ms: int) -> None:
+    def renew_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """The member was heard of: unless it is again within this time, its session is over."""
-        expire = partial(self._rules.expire, self, group, member_id)
+        expire = partial(self._hooks.on_session_expired, self, group, member_id)
         self.shard.set_timer(session_key(group.group_id, member_id), timeout_ms, expire)
 
-    def unwatch(self, group: Group, member_id: str) -> None:
+    def cancel_session(self, group: ClassicGroup, member_id: str) -> None:
         self.shard.cancel_timer(session_key(group.group_id, member_id))
 
     def new_member_id(self, name: str) -> str:
@@ -177,13 +184,13 @@ class GroupMachine:
         committed = None if change.value is None else committed_from(change.value, offset)
         self.offsets.set(key.group, partition, committed, offset)
         if committed is None:
-            self.pending.drop(key.group, partition)
+            self.pending_offsets.drop(key.group, partition)
         else:
             self._ensure_group(key.group, offset)
 
     def _ensure_group(self, group_id: str, offset: int) -> None:
         if group_id not in self.groups and group_id not in self.consumers.newest:
-            self.create(group_id, LOADED if self.shard.is_loading else offset)
+            self.create_group(group_id, LOADED if self.shard.is_loading else offset)
 
     def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
         """Only positions are committed in transactions; whatever else says so counts as it is."""
@@ -192,12 +199,12 @@ class GroupMachine:
             return
         key = change.key
         where = TopicPartition(key.topic, key.partition)
-        self.pending.add(producer_id, key.group, where, committed_from(change.value, offset))
+        self.pending_offsets.add(producer_id, key.group, where, committed_from(change.value, offset))
         self._ensure_group(key.group, offset)
 
     def replay_end(self, offset: int, producer_id: int, *, committed: bool) -> None:
         """A commit makes the producer's positions valid, unless a later one was written meanwhile."""
-        positions = self.pending.take(producer_id)
+        positions = self.pending_offsets.take(producer_id)
         if not committed:
             return
         for (group_id, partition), position in positions.items():
@@ -209,7 +216,7 @@ class GroupMachine:
         self.saved.pop(group_id, None)
         group = self.groups.get(group_id)
         if group is not None:
-            self.forget(group)
+            self.remove_group(group)
 
     def _replay_group(self, offset: int, group_id: str, value: GroupMetadataValue) -> None:
         self.saved[group_id] = value
@@ -218,22 +225,22 @@ class GroupMachine:
             return
         group = self.groups.get(group_id)
         if group is None:
-            self._revive(offset, group_id, value)
+            self._replay_downgraded_group(offset, group_id, value)
         elif group.created_offset is None:
             group.created_offset = offset
 
-    def _revive(self, offset: int, group_id: str, value: GroupMetadataValue) -> None:
+    def _replay_downgraded_group(self, offset: int, group_id: str, value: GroupMetadataValue) -> None:
         """A consumer group became a classic one."""
         group = self.groups[group_id] = records.group_from(group_id, value)
         group.created_offset = offset
         for member in group.members.values():
-            self.watch(group, member.member_id, member.session_timeout_ms)
+            self.renew_session(group, member.member_id, member.session_timeout_ms)
 
     def _replay_consumer(self, offset: int, change: Change) -> None:
         """A classic group that no record made, but a commit, was none."""
         classic = self.groups.get(change.key.group_id)
         if classic is not None and change.value is not None:
-            self.forget(classic)
+            self.remove_group(classic)
         self.consumers.replay(offset, change)
 
     def commit(self, high_watermark: int) -> None:
@@ -241,11 +248,11 @@ class GroupMachine:
         self.consumers.commit(high_watermark)
 
     def loaded(self) -> Iterable[Run]:
-        return self._rules.begin(self)
+        return self._hooks.on_loaded(self)
 
     def resigned(self) -> None:
         for group in self.groups.values():
-            self.abandon(group, ErrorCode.NOT_COORDINATOR)
+            self.terminate_group(group, ErrorCode.NOT_COORDINATOR)
 
     def check_invariants(self) -> None:
         """What must hold between two inputs; AssertionError where it does not."""

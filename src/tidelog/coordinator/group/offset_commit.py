@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from tidelog.coordinator.contract import Change, Result, Transaction
-from tidelog.coordinator.group.classic.group import Group, GroupState
+from tidelog.coordinator.contract import Change, ProducerIdAndEpoch, Result
+from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.group.consumer.group import ConsumerGroup
-from tidelog.coordinator.group.consumer.member import Member
+from tidelog.coordinator.group.consumer.member import ConsumerMember
 from tidelog.coordinator.group.consumer.member_lookup import known_member
-from tidelog.coordinator.group.consumer.topics import Place, id_of
+from tidelog.coordinator.group.consumer.topics import TopicIdPartition, id_of
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import NO_EXPIRY
 from tidelog.errors import ApiError, ErrorCode
@@ -43,9 +43,9 @@ class Position(Protocol):
 def commit(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> Result:
     """ApiError with the code for every partition. Topics carry both name and id, as far as they are known."""
     group = _checked_group(machine, request, version)
-    if group is not None and group.is_in(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+    if group is not None and group.is_in(ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
         member = group.members[request.member_id]
-        machine.watch(group, member.member_id, member.session_timeout_ms)
+        machine.renew_session(group, member.member_id, member.session_timeout_ms)
     result = Result(OffsetCommitResponse())
     expiry = NO_EXPIRY if request.retention_time_ms == NO_RETENTION else machine.wall + request.retention_time_ms
     for topic in request.topics:
@@ -80,13 +80,13 @@ def change_of(
     return Change(OffsetCommitKey(group=group_id, topic=topic, partition=partition.partition_index), value)
 
 
-def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> Group | None:
+def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> ClassicGroup | None:
     """None for a consumer group, and for one that this commit makes: a client that assigns partitions to itself needs
     none."""
     consumer_group = machine.consumers.newest.get(request.group_id)
     if consumer_group is not None:
         member_id, epoch = request.member_id, request.generation_id_or_member_epoch
-        check_consumer_commit(consumer_group, member_id, epoch, _places(request), version=version)
+        check_consumer_commit(consumer_group, member_id, epoch, _requested_partitions(request), version=version)
         return None
     group = machine.groups.get(request.group_id)
     if group is not None:
@@ -98,20 +98,20 @@ def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version:
     return group
 
 
-def _places(request: OffsetCommitRequest) -> Iterator[Place]:
+def _requested_partitions(request: OffsetCommitRequest) -> Iterator[TopicIdPartition]:
     return ((topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions)
 
 
-def check_classic_commit(group: Group, member_id: str, instance_id: str | None, generation: int) -> None:
+def check_classic_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> None:
     """ApiError unless the sender is a member of this generation, or nobody is and it claims no generation."""
-    if generation < 0 and group.is_in(GroupState.EMPTY):
+    if generation < 0 and group.is_in(ClassicGroupState.EMPTY):
         return
     if generation < 0 and not member_id and instance_id is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     group.check_member(member_id, instance_id)
     if generation != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    if group.is_in(GroupState.COMPLETING_REBALANCE):
+    if group.is_in(ClassicGroupState.COMPLETING_REBALANCE):
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -135,7 +135,7 @@ def commit_in_transaction(machine: GroupMachine, request: TxnOffsetCommitRequest
     """ApiError with the code for every partition."""
     _check_transactional(machine, request)
     result = Result(TxnOffsetCommitResponse())
-    result.transaction = Transaction(request.producer_id, request.producer_epoch)
+    result.transaction = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     for topic in request.topics:
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         result.response.topics.append(answer)
@@ -158,7 +158,7 @@ def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest)
     if consumer_group is not None:
         member_id, instance_id = request.member_id, request.group_instance_id
         _check_consumer_transactional(
-            consumer_group, member_id, instance_id, generation, _transactional_places(machine, request)
+            consumer_group, member_id, instance_id, generation, _transactional_partitions(machine, request)
         )
         return
     group = machine.groups.get(request.group_id)
@@ -166,7 +166,7 @@ def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest)
         if generation >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         return
-    if generation < 0 and group.is_in(GroupState.EMPTY):
+    if generation < 0 and group.is_in(ClassicGroupState.EMPTY):
         return
     if generation >= 0 or request.member_id or request.group_instance_id is not None:
         group.check_member(request.member_id, request.group_instance_id)
@@ -174,7 +174,7 @@ def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest)
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
 
-def _transactional_places(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Iterator[Place]:
+def _transactional_partitions(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Iterator[TopicIdPartition]:
     """Those of topics that are gone are nobody's."""
     for topic in request.topics:
         for partition in topic.partitions:
@@ -203,7 +203,12 @@ NO_EPOCH = -1
 
 
 def check_consumer_commit(
-    group: ConsumerGroup, member_id: str, epoch: int, places: Iterable[Place], *, version: int = MEMBER_EPOCH_VERSION
+    group: ConsumerGroup,
+    member_id: str,
+    epoch: int,
+    partitions: Iterable[TopicIdPartition],
+    *,
+    version: int = MEMBER_EPOCH_VERSION,
 ) -> None:
     """ApiError unless nobody is in the group, or a member commits: in its epoch, or in an older one for partitions that
     it has had since then (KIP-1251)."""
@@ -214,23 +219,23 @@ def check_consumer_commit(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if epoch == member.current.epoch:
         return
-    if epoch > member.current.epoch or any(_is_stale(member, place, epoch) for place in places):
+    if epoch > member.current.epoch or any(_is_stale(member, partition, epoch) for partition in partitions):
         raise ApiError(stale_epoch(member))
 
 
-def _is_stale(member: Member, place: Place, epoch: int) -> bool:
-    since = member.current.assigned.get(place, member.current.revoking.get(place))
+def _is_stale(member: ConsumerMember, partition: TopicIdPartition, epoch: int) -> bool:
+    since = member.current.assigned.get(partition, member.current.revoking.get(partition))
     return since is None or epoch < since
 
 
-def stale_epoch(member: Member) -> ErrorCode:
+def stale_epoch(member: ConsumerMember) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _check_consumer_transactional(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int, places: Iterable[Place]
+    group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int, partitions: Iterable[TopicIdPartition]
 ) -> None:
     """As `check_commit`; a producer that names no member is believed (KIP-447)."""
     if epoch == NO_EPOCH and not member_id and instance_id is None:
         return
-    check_consumer_commit(group, member_id, epoch, places)
+    check_consumer_commit(group, member_id, epoch, partitions)

@@ -43,7 +43,7 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
     except ApiError as error:
         return fetch_error(request, error.code)
     if newest:
-        _mark_unstable(response, machine.pending.of_group(request.group_id))
+        _mark_unstable(response, machine.pending_offsets.of_group(request.group_id))
     return response
 
 
@@ -97,13 +97,13 @@ def _topic(machine: GroupMachine, topic: OffsetFetchRequestTopics, find: Find) -
     return answer
 
 
-def _is_of_another_topic(machine: GroupMachine, committed: Committed, name: str, asked: bytes) -> bool:
+def _is_of_another_topic(machine: GroupMachine, committed: Committed, name: str, requested_id: bytes) -> bool:
     """Whether the position is one in a topic of the same name that was deleted since. A request without an id means the
     topic that has the name now; ApiError while this broker may not have heard of that one."""
-    meant = id_of(machine.cluster, name) if asked == NO_ID else asked
-    if NO_ID in (committed.topic_id, meant) or committed.topic_id == meant:
+    topic_id = id_of(machine.cluster, name) if requested_id == NO_ID else requested_id
+    if NO_ID in (committed.topic_id, topic_id) or committed.topic_id == topic_id:
         return False
-    if asked == NO_ID and not machine.cluster.has_epoch_of(machine.shard.partition, machine.shard.epoch):
+    if requested_id == NO_ID and not machine.cluster.has_epoch_of(machine.shard.partition, machine.shard.epoch):
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return True
 

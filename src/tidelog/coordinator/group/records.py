@@ -9,7 +9,13 @@ import struct
 from typing import Any
 
 from tidelog.coordinator.contract import Change
-from tidelog.coordinator.group.classic.group import LOADED, Group, GroupState, Member, Protocol
+from tidelog.coordinator.group.classic.group import (
+    LOADED,
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+    MemberProtocol,
+)
 from tidelog.coordinator.group.consumer.records import VALUES as CONSUMER_VALUES
 from tidelog.errors import CorruptLog, ProtocolViolation
 from tidelog.wire import codec
@@ -74,7 +80,7 @@ def _value(cls: type[object], value: bytes | None) -> object:
     return None if value is None else codec.decode(cls, _TYPE.unpack_from(value)[0], value[2:])
 
 
-def group_change(group: Group, assignments: dict[str, bytes]) -> Change:
+def group_change(group: ClassicGroup, assignments: dict[str, bytes]) -> Change:
     """The group as it is, with these assignments. Without a leader, a coordinator that loads it begins a rebalance."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -87,13 +93,13 @@ def group_change(group: Group, assignments: dict[str, bytes]) -> Change:
     return Change(GroupMetadataKey(group=group.group_id), value)
 
 
-def new_group_change(group: Group) -> Change:
+def new_group_change(group: ClassicGroup) -> Change:
     """A group that has no members yet."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp)
     return Change(GroupMetadataKey(group=group.group_id), value)
 
 
-def _member_metadata(member: Member, protocol: str | None, assignments: dict[str, bytes]) -> MemberMetadata:
+def _member_metadata(member: ClassicMember, protocol: str | None, assignments: dict[str, bytes]) -> MemberMetadata:
     assert protocol is not None, "a generation with members has a protocol"
     return MemberMetadata(
         member_id=member.member_id,
@@ -115,9 +121,9 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Change:
     return Change(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
 
 
-def group_from(group_id: str, value: GroupMetadataValue) -> Group:
+def group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group as a failover finds it: stable, or empty."""
-    group = Group(group_id, value.current_state_timestamp, LOADED)
+    group = ClassicGroup(group_id, value.current_state_timestamp, LOADED)
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol = value.protocol
@@ -126,13 +132,13 @@ def group_from(group_id: str, value: GroupMetadataValue) -> Group:
     if value.leader in group.members:
         group.leader = value.leader
     group.has_no_leader_on_record = value.leader is None and bool(group.members)
-    group.state = GroupState.STABLE if group.members else GroupState.EMPTY
-    group.note_subscription()
+    group.state = ClassicGroupState.STABLE if group.members else ClassicGroupState.EMPTY
+    group.update_subscribed_topics()
     return group
 
 
-def _member_from(value: GroupMetadataValue, saved: MemberMetadata) -> Member:
-    return Member(
+def _member_from(value: GroupMetadataValue, saved: MemberMetadata) -> ClassicMember:
+    return ClassicMember(
         member_id=saved.member_id,
         instance_id=saved.group_instance_id,
         client_id=saved.client_id,
@@ -140,6 +146,6 @@ def _member_from(value: GroupMetadataValue, saved: MemberMetadata) -> Member:
         rebalance_timeout_ms=saved.session_timeout if saved.rebalance_timeout == -1 else saved.rebalance_timeout,
         session_timeout_ms=saved.session_timeout,
         protocol_type=value.protocol_type,
-        protocols=[Protocol(value.protocol or "", saved.subscription)],
+        protocols=[MemberProtocol(value.protocol or "", saved.subscription)],
         assignment=saved.assignment,
     )

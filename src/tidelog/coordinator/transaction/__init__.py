@@ -7,17 +7,24 @@ EndTxn. `markers` carries the decision to the partitions that took part.
 """
 
 from tidelog.coordinator.transaction.coordinator import TransactionCoordinator
-from tidelog.coordinator.transaction.describe import Describe, ListAll
-from tidelog.coordinator.transaction.operations import Added, AddPartitions, Ended, EndTransaction, Init, Inited
+from tidelog.coordinator.transaction.describe import DescribeTransactions, ListTransactions
+from tidelog.coordinator.transaction.operations import (
+    AddPartitions,
+    AddPartitionsResult,
+    EndTransaction,
+    EndTransactionResult,
+    InitProducerId,
+    InitProducerIdResult,
+)
 
 __all__ = [
     "AddPartitions",
-    "Added",
-    "Describe",
+    "AddPartitionsResult",
+    "DescribeTransactions",
     "EndTransaction",
-    "Ended",
-    "Init",
-    "Inited",
-    "ListAll",
+    "EndTransactionResult",
+    "InitProducerId",
+    "InitProducerIdResult",
+    "ListTransactions",
     "TransactionCoordinator",
 ]

@@ -10,16 +10,22 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.coordinator.coordinator import Coordinator, Finish
 from tidelog.coordinator.placement import partition_for
 from tidelog.coordinator.shard import Shard, ShardContext
-from tidelog.coordinator.transaction.describe import Describe, ListAll, describe, described_error, list_all
-from tidelog.coordinator.transaction.machine import Rules, TransactionMachine
-from tidelog.coordinator.transaction.markers import Find, Markers
+from tidelog.coordinator.transaction.describe import (
+    DescribeTransactions,
+    ListTransactions,
+    describe,
+    described_error,
+    list_all,
+)
+from tidelog.coordinator.transaction.machine import TransactionHooks, TransactionMachine
+from tidelog.coordinator.transaction.markers import FindLeader, Markers
 from tidelog.coordinator.transaction.operations import (
-    Added,
     AddPartitions,
-    Ended,
+    AddPartitionsResult,
     EndTransaction,
-    Init,
-    Inited,
+    EndTransactionResult,
+    InitProducerId,
+    InitProducerIdResult,
     add,
     end,
     init,
@@ -37,7 +43,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     """All transactional ids whose partition of `__transaction_state` this broker leads. `find` tells who leads a
     partition, `next_id` gives producer ids."""
 
-    def __init__(self, config: BrokerConfig, *, find: Find, next_id: Callable[[], int | None]) -> None:
+    def __init__(self, config: BrokerConfig, *, find: FindLeader, next_id: Callable[[], int | None]) -> None:
         self.config = config
         self._next_id = next_id
         context = ShardContext(config.request_timeout_ms, 0)
@@ -45,8 +51,8 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         self._markers = Markers(context, find)
 
     def _machine(self, shard: Shard) -> TransactionMachine:
-        rules = Rules(begin=start_timers, send=self._markers.send)
-        return TransactionMachine(shard, self.config, self._next_id, rules)
+        hooks = TransactionHooks(on_loaded=start_timers, send_markers=self._markers.send)
+        return TransactionMachine(shard, self.config, self._next_id, hooks)
 
     def partition_for(self, transactional_id: str, partitions: int = 0) -> int:
         """The partition of the transaction topic that holds the id, of so many, or of as many as it will have."""
@@ -63,47 +69,51 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         """A broker's answer to markers; None where there will be none."""
         return self._input(now, self._markers.answered, token, response)
 
-    def _settle(self) -> None:
+    def _before_drain(self) -> None:
         self._markers.flush()
 
     # Requests.
 
-    def _init(self, token: int, asked: Init, partitions: int) -> None:
-        where = self.partition_for(asked.transactional_id, partitions)
-        self._shards.execute(where, lambda machine: init(machine, asked, token, Inited), token, Inited)
+    def _init(self, token: int, request: InitProducerId, partitions: int) -> None:
+        where = self.partition_for(request.transactional_id, partitions)
+        self._shards.execute(
+            where, lambda machine: init(machine, request, token, InitProducerIdResult), token, InitProducerIdResult
+        )
 
-    def _add(self, token: int, asked: AddPartitions, partitions: int) -> None:
-        self._add_one(token, self.partition_for(asked.transactional_id, partitions), asked)
+    def _add(self, token: int, request: AddPartitions, partitions: int) -> None:
+        self._add_one(token, self.partition_for(request.transactional_id, partitions), request)
 
-    def _add_all(self, token: int, asked: list[AddPartitions], partitions: int) -> None:
+    def _add_all(self, token: int, request: list[AddPartitions], partitions: int) -> None:
         """Each transaction on its own; the answer is a list."""
-        if not asked:
+        if not request:
             self._reply(token, [])
             return
-        parts = self._gatherings.open(token, len(asked), list)
-        for part, one in zip(parts, asked, strict=True):
+        parts = self._combined.open(token, len(request), list)
+        for part, one in zip(parts, request, strict=True):
             self._add_one(part, self.partition_for(one.transactional_id, partitions), one)
 
-    def _add_one(self, token: int, where: int, asked: AddPartitions) -> None:
-        if asked.verify_only:
-            self._shards.execute(where, lambda machine: verify(machine, asked), token, Added)
+    def _add_one(self, token: int, where: int, request: AddPartitions) -> None:
+        if request.verify_only:
+            self._shards.execute(where, lambda machine: verify(machine, request), token, AddPartitionsResult)
         else:
-            self._shards.execute(where, lambda machine: add(machine, asked, token, Added), token, Added)
+            self._shards.execute(
+                where, lambda machine: add(machine, request, token, AddPartitionsResult), token, AddPartitionsResult
+            )
 
-    def _end(self, token: int, asked: EndTransaction, partitions: int) -> None:
-        where = self.partition_for(asked.transactional_id, partitions)
-        self._shards.execute(where, lambda machine: end(machine, asked), token, Ended)
+    def _end(self, token: int, request: EndTransaction, partitions: int) -> None:
+        where = self.partition_for(request.transactional_id, partitions)
+        self._shards.execute(where, lambda machine: end(machine, request), token, EndTransactionResult)
 
-    def _describe(self, token: int, asked: Describe, partitions: int) -> None:
-        if not asked.transactional_ids:
+    def _describe(self, token: int, request: DescribeTransactions, partitions: int) -> None:
+        if not request.transactional_ids:
             self._reply(token, DescribeTransactionsResponse())
             return
-        parts = self._gatherings.open(
+        parts = self._combined.open(
             token,
-            len(asked.transactional_ids),
+            len(request.transactional_ids),
             lambda found: DescribeTransactionsResponse(transaction_states=list(found)),
         )
-        for part, transactional_id in zip(parts, asked.transactional_ids, strict=True):
+        for part, transactional_id in zip(parts, request.transactional_ids, strict=True):
             refuse = partial(described_error, transactional_id)
             if not transactional_id:
                 self._reply(part, refuse(ErrorCode.INVALID_REQUEST))
@@ -111,24 +121,24 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             where = self.partition_for(transactional_id, partitions)
             self._shards.read(where, partial(_described, transactional_id), part, refuse)
 
-    def _list(self, token: int, asked: ListAll, partitions: int) -> None:
+    def _list(self, token: int, request: ListTransactions, partitions: int) -> None:
         """The transactions of the partitions that are led here; a client asks every broker."""
         del partitions
         led = [shard.partition.partition for shard in self._shards]
         if not led:
             self._reply(token, ListTransactionsResponse())
             return
-        parts = self._gatherings.open(token, len(led), _listed)
+        parts = self._combined.open(token, len(led), _listed)
         for part, where in zip(parts, led, strict=True):
-            self._shards.read(where, lambda machine: list_all(machine, asked), part, lambda code: code)
+            self._shards.read(where, lambda machine: list_all(machine, request), part, lambda code: code)
 
     _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = {
-        Init: _init,
+        InitProducerId: _init,
         AddPartitions: _add,
         list: _add_all,
         EndTransaction: _end,
-        Describe: _describe,
-        ListAll: _list,
+        DescribeTransactions: _describe,
+        ListTransactions: _list,
     }
 
 

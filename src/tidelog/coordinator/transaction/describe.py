@@ -9,14 +9,14 @@ from tidelog.errors import ErrorCode
 from tidelog.wire.messages.transactions import describe_transactions, list_transactions
 
 NO_DURATION = -1
-NAMES = {state.value: state for state in TransactionState}
+STATES_BY_NAME = {state.value: state for state in TransactionState}
 
 
-class Describe(NamedTuple):
+class DescribeTransactions(NamedTuple):
     transactional_ids: list[str]
 
 
-class ListAll(NamedTuple):
+class ListTransactions(NamedTuple):
     """Filters that are empty let everything pass; `matches` tells it of the whole id."""
 
     states: frozenset[TransactionState] = frozenset()
@@ -48,25 +48,25 @@ def described_error(transactional_id: str, code: ErrorCode) -> describe_transact
     return describe_transactions.TransactionState(error_code=code, transactional_id=transactional_id)
 
 
-def list_all(machine: TransactionMachine, asked: ListAll) -> list[list_transactions.TransactionState]:
+def list_all(machine: TransactionMachine, request: ListTransactions) -> list[list_transactions.TransactionState]:
     return [
         list_transactions.TransactionState(
             transactional_id=transaction.transactional_id,
             producer_id=transaction.producer_id,
             transaction_state=transaction.state.value,
         )
-        for transaction in _passing((one for _, one in machine.transactions.committed_items()), asked, machine.wall)
+        for transaction in _matching((one for _, one in machine.transactions.committed_items()), request, machine.wall)
     ]
 
 
-def _passing(transactions: Iterable[Transaction], asked: ListAll, wall: int) -> Iterable[Transaction]:
+def _matching(transactions: Iterable[Transaction], request: ListTransactions, wall: int) -> Iterable[Transaction]:
     for transaction in transactions:
-        if asked.producer_ids and transaction.producer_id not in asked.producer_ids:
+        if request.producer_ids and transaction.producer_id not in request.producer_ids:
             continue
-        if (asked.states or asked.has_unknown_state) and transaction.state not in asked.states:
+        if (request.states or request.has_unknown_state) and transaction.state not in request.states:
             continue
-        if asked.duration_ms >= 0 and wall - transaction.started <= asked.duration_ms:
+        if request.duration_ms >= 0 and wall - transaction.started <= request.duration_ms:
             continue
-        if asked.matches is not None and not asked.matches(transaction.transactional_id):
+        if request.matches is not None and not request.matches(transaction.transactional_id):
             continue
         yield transaction

@@ -27,7 +27,7 @@ HOLD_MS = 1_000
 RETRY_MS = 50
 
 
-class Held(NamedTuple):
+class HeldRequest(NamedTuple):
     """A request that waits for the transaction before it to be complete."""
 
     token: int
@@ -35,26 +35,28 @@ class Held(NamedTuple):
     refuse: Callable[[ErrorCode], Any]
 
 
-class Rules(NamedTuple):
+class TransactionHooks(NamedTuple):
     """What the machine sets off by itself: timers to begin with, and the way of markers to their partitions."""
 
-    begin: "Callable[[TransactionMachine], None]"
-    send: "Callable[[TransactionMachine, Transaction, Iterable[TopicPartition]], None]"
+    on_loaded: "Callable[[TransactionMachine], None]"
+    send_markers: "Callable[[TransactionMachine, Transaction, Iterable[TopicPartition]], None]"
 
 
 class TransactionMachine:
     """The transactional ids of one partition of `__transaction_state`."""
 
-    def __init__(self, shard: Shard, config: BrokerConfig, next_id: Callable[[], int | None], rules: Rules) -> None:
+    def __init__(
+        self, shard: Shard, config: BrokerConfig, next_id: Callable[[], int | None], hooks: TransactionHooks
+    ) -> None:
         self.shard = shard
         self.config = config
         self._next_id = next_id
-        self._rules = rules
+        self._hooks = hooks
         self.transactions: Timeline[str, Transaction] = Timeline()
-        self.unmarked: dict[str, set[TopicPartition]] = {}
+        self.pending_markers: dict[str, set[TopicPartition]] = {}
         """Of each transaction whose decision is committed, the partitions that have not answered."""
         self._prepared: deque[tuple[int, str]] = deque()
-        self._held: dict[str, list[Held]] = {}
+        self._held: dict[str, list[HeldRequest]] = {}
 
     def __repr__(self) -> str:
         return f"<TransactionMachine {len(self.transactions.newest)} ids on {self.shard!r}>"
@@ -78,12 +80,12 @@ class TransactionMachine:
     def change(self, response: Any, transaction: Transaction) -> Result:
         return Result(response, [Change(transaction.transactional_id, transaction)])
 
-    def hold(self, transactional_id: str, held: Held) -> None:
+    def hold(self, transactional_id: str, held: HeldRequest) -> None:
         """Run it when the transaction that is ending is complete; CONCURRENT_TRANSACTIONS if that takes too long."""
         self._held.setdefault(transactional_id, []).append(held)
-        self.shard.set_timer(("hold", held.token), HOLD_MS, partial(self._give_up, transactional_id, held))
+        self.shard.set_timer(("hold", held.token), HOLD_MS, partial(self._hold_timed_out, transactional_id, held))
 
-    def release(self, transactional_id: str, held: Held, code: ErrorCode) -> Result:
+    def release(self, transactional_id: str, held: HeldRequest, code: ErrorCode) -> Result:
         """Answer it with the code, if it still waits."""
         waiting = self._held.get(transactional_id, [])
         if held in waiting:
@@ -94,49 +96,49 @@ class TransactionMachine:
             self._held.pop(transactional_id, None)
         return Result()
 
-    def _give_up(self, transactional_id: str, held: Held) -> Result:
+    def _hold_timed_out(self, transactional_id: str, held: HeldRequest) -> Result:
         return self.release(transactional_id, held, ErrorCode.CONCURRENT_TRANSACTIONS)
 
     # Markers.
 
-    def marked(self, transactional_id: str, partitions: Iterable[TopicPartition], *, again: bool) -> None:
+    def markers_written(self, transactional_id: str, partitions: Iterable[TopicPartition], *, retry: bool) -> None:
         """These partitions have their markers, or are gone; the others are asked `again` after a while."""
-        left = self.unmarked.get(transactional_id)
+        left = self.pending_markers.get(transactional_id)
         if left is None:
             return
         left.difference_update(partitions)
         if not left:
             self.shard.execute(partial(self._complete, transactional_id))
-        elif again:
+        elif retry:
             self.shard.set_timer(("markers", transactional_id), RETRY_MS, partial(self._send, transactional_id))
 
     def _begin_markers(self, transactional_id: str) -> None:
         """An older decision of the id may be what was committed just now: the present one then comes later."""
         transaction = self.find(transactional_id)
-        if transaction is None or not transaction.is_prepared or transactional_id in self.unmarked:
+        if transaction is None or not transaction.is_prepared or transactional_id in self.pending_markers:
             return
         if self.transactions.committed(transactional_id) is not transaction:
             return
-        self.unmarked[transactional_id] = set(transaction.partitions)
+        self.pending_markers[transactional_id] = set(transaction.partitions)
         self._send(transactional_id)
 
     def _send(self, transactional_id: str) -> Result:
-        transaction, left = self.find(transactional_id), self.unmarked.get(transactional_id)
+        transaction, left = self.find(transactional_id), self.pending_markers.get(transactional_id)
         if transaction is not None and transaction.is_prepared and left is not None:
             if left:
-                self._rules.send(self, transaction, sorted(left))
+                self._hooks.send_markers(self, transaction, sorted(left))
             else:
-                self.marked(transactional_id, (), again=False)
+                self.markers_written(transactional_id, (), retry=False)
         return Result()
 
     def _complete(self, transactional_id: str) -> Result:
         transaction = self.find(transactional_id)
-        if transaction is None or not transaction.is_prepared or self.unmarked.get(transactional_id) != set():
+        if transaction is None or not transaction.is_prepared or self.pending_markers.get(transactional_id) != set():
             return Result()
         completed = Change(transactional_id, transaction.completed(self.wall))
-        return Result(changes=[completed], settled=partial(self._settled, transactional_id))
+        return Result(changes=[completed], on_done=partial(self._completion_written, transactional_id))
 
-    def _settled(self, transactional_id: str, code: ErrorCode) -> Result:
+    def _completion_written(self, transactional_id: str, code: ErrorCode) -> Result:
         """Where the end could not be written it is tried again: the markers are there."""
         transaction = self.find(transactional_id)
         if code != ErrorCode.NONE and transaction is not None and transaction.is_prepared:
@@ -160,14 +162,14 @@ class TransactionMachine:
         if not self.shard.is_loading:
             if before is not None:
                 transaction.check_follows(before)
-            self._tell(transaction)
+            self._report_state(transaction)
         if transaction.is_prepared:
             self._prepared.append((offset, transactional_id))
         elif transaction.state in COMPLETE:
-            self.unmarked.pop(transactional_id, None)
+            self.pending_markers.pop(transactional_id, None)
             self._resume(transactional_id)
 
-    def _tell(self, transaction: Transaction) -> None:
+    def _report_state(self, transaction: Transaction) -> None:
         self.shard.event(
             "transaction.state",
             level="debug",
@@ -197,7 +199,7 @@ class TransactionMachine:
             self._begin_markers(self._prepared.popleft()[1])
 
     def loaded(self) -> Iterable[Run]:
-        self._rules.begin(self)
+        self._hooks.on_loaded(self)
         return ()
 
     def resigned(self) -> None:
@@ -208,7 +210,7 @@ class TransactionMachine:
 
     def check_invariants(self) -> None:
         """What must hold between two inputs; AssertionError where it does not."""
-        for transactional_id, left in self.unmarked.items():
+        for transactional_id, left in self.pending_markers.items():
             transaction = self.find(transactional_id)
             assert transaction is not None, transactional_id
             assert transaction.is_prepared, transaction

@@ -28,12 +28,12 @@ IN_FLIGHT = 5
 DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
 OVERTAKEN = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
-Find = Callable[[TopicPartition, TopicPartition, int], int | None]
+FindLeader = Callable[[TopicPartition, TopicPartition, int], int | None]
 """The broker that leads a partition, NO_LEADER where none does at present, None where the partition is gone. Asked with
 the coordinator's own partition and leader epoch, since a new one may not have heard of everything yet."""
 
 
-class Work(NamedTuple):
+class MarkerWork(NamedTuple):
     """One transaction's markers for one broker."""
 
     machine: TransactionMachine
@@ -44,11 +44,11 @@ class Work(NamedTuple):
 class Markers:
     """The queue of each broker, and the requests that are not answered."""
 
-    def __init__(self, context: ShardContext, find: Find) -> None:
+    def __init__(self, context: ShardContext, find: FindLeader) -> None:
         self._context = context
         self._find = find
-        self._queues: dict[int, list[Work]] = {}
-        self._sent: dict[int, tuple[int, list[Work]]] = {}
+        self._queues: dict[int, list[MarkerWork]] = {}
+        self._sent: dict[int, tuple[int, list[MarkerWork]]] = {}
         self._in_flight: dict[int, int] = {}
 
     def __repr__(self) -> str:
@@ -68,9 +68,9 @@ class Markers:
             else:
                 by_broker.setdefault(leader, []).append(partition)
         for broker, led in by_broker.items():
-            self._queues.setdefault(broker, []).append(Work(machine, transaction, led))
+            self._queues.setdefault(broker, []).append(MarkerWork(machine, transaction, led))
         if gone or leaderless:
-            machine.marked(transaction.transactional_id, gone, again=leaderless)
+            machine.markers_written(transaction.transactional_id, gone, retry=leaderless)
 
     def flush(self) -> None:
         for broker in [broker for broker in self._queues if self._in_flight.get(broker, 0) < IN_FLIGHT]:
@@ -90,15 +90,15 @@ class Markers:
         codes = {} if response is None else dict(_codes(response))
         for work in works:
             if _is_current(work):
-                _take(work, codes)
+                _apply_codes(work, codes)
 
 
-def _is_current(work: Work) -> bool:
+def _is_current(work: MarkerWork) -> bool:
     shard, transactional_id = work.machine.shard, work.transaction.transactional_id
     return shard.is_alive and work.machine.find(transactional_id) is work.transaction
 
 
-def _marker(work: Work) -> WritableTxnMarker:
+def _marker(work: MarkerWork) -> WritableTxnMarker:
     transaction = work.transaction
     topics: dict[str, list[int]] = {}
     for topic, partition in work.partitions:
@@ -120,13 +120,13 @@ def _codes(response: WriteTxnMarkersResponse) -> Iterator[tuple[tuple[int, Topic
                 yield (marker.producer_id, TopicPartition(topic.name, partition.partition_index)), partition.error_code
 
 
-def _take(work: Work, codes: dict[tuple[int, TopicPartition], Any]) -> None:
+def _apply_codes(work: MarkerWork, codes: dict[tuple[int, TopicPartition], Any]) -> None:
     """What no answer names is asked again."""
-    told = {
+    codes_by_partition = {
         partition: codes.get((work.transaction.producer_id, partition), ErrorCode.NETWORK_EXCEPTION)
         for partition in work.partitions
     }
-    overtaken = [partition for partition, code in told.items() if code in OVERTAKEN]
+    overtaken = [partition for partition, code in codes_by_partition.items() if code in OVERTAKEN]
     if overtaken:
         work.machine.shard.event(
             "transaction.overtaken",
@@ -136,5 +136,5 @@ def _take(work: Work, codes: dict[tuple[int, TopicPartition], Any]) -> None:
             partitions=[str(partition) for partition in overtaken],
         )
         return
-    done = [partition for partition, code in told.items() if code in DONE]
-    work.machine.marked(work.transaction.transactional_id, done, again=len(done) < len(told))
+    done = [partition for partition, code in codes_by_partition.items() if code in DONE]
+    work.machine.markers_written(work.transaction.transactional_id, done, retry=len(done) < len(codes_by_partition))

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.coordinator.contract import Change, Result
-from tidelog.coordinator.transaction.machine import Held, TransactionMachine
+from tidelog.coordinator.transaction.machine import HeldRequest, TransactionMachine
 from tidelog.coordinator.transaction.transaction import (
     COMPLETE,
     IDLE,
@@ -38,7 +38,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
 
-class Init(NamedTuple):
+class InitProducerId(NamedTuple):
     """`producer_id` and `epoch` are what the producer has by now, where it goes on after an error (KIP-360)."""
 
     transactional_id: str
@@ -47,59 +47,61 @@ class Init(NamedTuple):
     epoch: int = NO_EPOCH
 
     @property
-    def is_expecting(self) -> bool:
+    def names_producer(self) -> bool:
         return self.producer_id != NO_PRODUCER_ID
 
 
-class Inited(NamedTuple):
+class InitProducerIdResult(NamedTuple):
     code: ErrorCode
     producer_id: int = -1
     epoch: int = -1
 
 
-def init(machine: TransactionMachine, asked: Init, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
+def init(
+    machine: TransactionMachine, request: InitProducerId, token: int, refuse: Callable[[ErrorCode], Any]
+) -> Result:
     """ApiError where the producer may not have the id. An open transaction is aborted first."""
-    known = machine.find(asked.transactional_id)
+    known = machine.find(request.transactional_id)
     if known is None:
-        known = Transaction(asked.transactional_id, machine.new_producer_id())
-    if asked.is_expecting and not _is_valid(known, asked):
+        known = Transaction(request.transactional_id, machine.new_producer_id())
+    if request.names_producer and not _is_valid(known, request):
         raise ApiError(ErrorCode.PRODUCER_FENCED)
-    held = Held(token, partial(init, machine, asked, token, refuse), refuse)
+    held = HeldRequest(token, partial(init, machine, request, token, refuse), refuse)
     if known.is_prepared:
-        machine.hold(asked.transactional_id, held)
+        machine.hold(request.transactional_id, held)
         return Result()
     if known.state is TransactionState.ONGOING:
-        machine.hold(asked.transactional_id, held)
+        machine.hold(request.transactional_id, held)
         result = fence(machine, known)
-        result.settled = partial(_fenced, machine, asked.transactional_id, held)
+        result.on_done = partial(_fenced, machine, request.transactional_id, held)
         return result
-    begun = _begun(machine, known, asked)
-    return machine.change(Inited(ErrorCode.NONE, begun.producer_id, begun.epoch), begun)
+    begun = _initialized(machine, known, request)
+    return machine.change(InitProducerIdResult(ErrorCode.NONE, begun.producer_id, begun.epoch), begun)
 
 
-def _fenced(machine: TransactionMachine, transactional_id: str, held: Held, code: ErrorCode) -> Result:
+def _fenced(machine: TransactionMachine, transactional_id: str, held: HeldRequest, code: ErrorCode) -> Result:
     return Result() if code == ErrorCode.NONE else machine.release(transactional_id, held, code)
 
 
-def _is_valid(known: Transaction, asked: Init) -> bool:
+def _is_valid(known: Transaction, request: InitProducerId) -> bool:
     """The present producer, the one that is to be the next, as it was told already, or the one that had the id until
     its epochs were used up and missed the answer."""
     return (
         known.epoch == NO_EPOCH
-        or known.is_next(asked.producer_id, asked.epoch)
-        or asked.producer_id == known.producer_id
-        or (asked.producer_id == known.previous_producer_id and asked.epoch >= LAST_CLIENT_EPOCH)
+        or known.is_next(request.producer_id, request.epoch)
+        or request.producer_id == known.producer_id
+        or (request.producer_id == known.previous_producer_id and request.epoch >= LAST_CLIENT_EPOCH)
     )
 
 
-def _begun(machine: TransactionMachine, known: Transaction, asked: Init) -> Transaction:
-    timeout_ms, wall = asked.timeout_ms, machine.wall
-    expecting = asked.is_expecting
-    if known.is_exhausted and (not expecting or asked.epoch == known.epoch):
+def _initialized(machine: TransactionMachine, known: Transaction, request: InitProducerId) -> Transaction:
+    timeout_ms, wall = request.timeout_ms, machine.wall
+    expecting = request.names_producer
+    if known.is_exhausted and (not expecting or request.epoch == known.epoch):
         return known.rotated(machine.new_producer_id(), timeout_ms, wall, expected=expecting)
-    if not expecting or known.epoch in (NO_EPOCH, asked.epoch):
+    if not expecting or known.epoch in (NO_EPOCH, request.epoch):
         return known.renewed(timeout_ms, wall, expected=expecting)
-    if asked.epoch == known.last_epoch:
+    if request.epoch == known.last_epoch:
         return known.repeated(timeout_ms, wall)
     raise ApiError(ErrorCode.PRODUCER_FENCED)
 
@@ -115,46 +117,47 @@ class AddPartitions(NamedTuple):
     verify_only: bool = False
 
 
-class Added(NamedTuple):
+class AddPartitionsResult(NamedTuple):
     """One code for all; `unknown` are partitions that are not in the transaction."""
 
     code: ErrorCode
     unknown: frozenset[TopicPartition] = frozenset()
 
 
-def add(machine: TransactionMachine, asked: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
+def add(machine: TransactionMachine, request: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
     """ApiError where the producer is not the present one. In older versions what is in the transaction is written
     again: that it is may be true of the one before, which has ended at a successor (see above)."""
-    transaction = _checked(machine, asked)
+    transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
-        held = Held(token, partial(add, machine, asked, token, refuse), refuse)
-        machine.hold(asked.transactional_id, held)
+        held = HeldRequest(token, partial(add, machine, request, token, refuse), refuse)
+        machine.hold(request.transactional_id, held)
         return Result()
     is_ongoing = transaction.state is TransactionState.ONGOING
-    if is_ongoing and asked.partitions <= transaction.partitions and asked.version >= RAISES_EPOCH:
-        return Result(Added(ErrorCode.NONE))
+    if is_ongoing and request.partitions <= transaction.partitions and request.version >= RAISES_EPOCH:
+        return Result(AddPartitionsResult(ErrorCode.NONE))
     return machine.change(
-        Added(ErrorCode.NONE), transaction.with_partitions(asked.partitions, machine.wall, asked.version)
+        AddPartitionsResult(ErrorCode.NONE),
+        transaction.with_partitions(request.partitions, machine.wall, request.version),
     )
 
 
-def verify(machine: TransactionMachine, asked: AddPartitions) -> Result:
+def verify(machine: TransactionMachine, request: AddPartitions) -> Result:
     """Whether the partitions are in the transaction; ApiError as above."""
-    transaction = _checked(machine, asked)
+    transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return Result(Added(ErrorCode.NONE, asked.partitions - transaction.partitions))
+    return Result(AddPartitionsResult(ErrorCode.NONE, request.partitions - transaction.partitions))
 
 
-def _checked(machine: TransactionMachine, asked: AddPartitions) -> Transaction:
-    transaction = machine.find(asked.transactional_id)
+def _checked_transaction(machine: TransactionMachine, request: AddPartitions) -> Transaction:
+    transaction = machine.find(request.transactional_id)
     if transaction is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.is_next(asked.producer_id, asked.epoch):
+    if transaction.is_next(request.producer_id, request.epoch):
         return transaction  # the producer has its next id already
-    if transaction.producer_id != asked.producer_id:
+    if transaction.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.epoch != asked.epoch:
+    if transaction.epoch != request.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     return transaction
 
@@ -169,7 +172,7 @@ class EndTransaction(NamedTuple):
     version: int = 0
 
 
-class Ended(NamedTuple):
+class EndTransactionResult(NamedTuple):
     """With the epoch for the next transaction."""
 
     code: ErrorCode
@@ -177,63 +180,69 @@ class Ended(NamedTuple):
     epoch: int = -1
 
 
-def end(machine: TransactionMachine, asked: EndTransaction) -> Result:
+def end(machine: TransactionMachine, request: EndTransaction) -> Result:
     """ApiError where the producer is not the present one, or there is nothing to end in this way."""
-    transaction = machine.find(asked.transactional_id)
+    transaction = machine.find(request.transactional_id)
     if transaction is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    raises = asked.version >= RAISES_EPOCH
-    is_again = raises and _is_again(transaction, asked)
-    is_present = asked.producer_id == transaction.producer_id or transaction.is_next(asked.producer_id, asked.epoch)
-    if not (is_present or is_again):
+    raises = request.version >= RAISES_EPOCH
+    is_retry = raises and _is_retry(transaction, request)
+    is_present = request.producer_id == transaction.producer_id or transaction.is_next(
+        request.producer_id, request.epoch
+    )
+    if not (is_present or is_retry):
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.is_prepared and (raises or asked.epoch == transaction.epoch):
+    if transaction.is_prepared and (raises or request.epoch == transaction.epoch):
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if asked.epoch != transaction.epoch and not is_again:
+    if request.epoch != transaction.epoch and not is_retry:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is TransactionState.ONGOING:
-        return _decide(machine, transaction, asked)
-    if transaction.state in COMPLETE and (is_again or not raises):
-        return _already(machine, transaction, asked)
-    if raises and not asked.commit:
-        return _decide(machine, transaction, asked)  # an abort of nothing, which raises the epoch all the same
+        return _decide(machine, transaction, request)
+    if transaction.state in COMPLETE and (is_retry or not raises):
+        return _repeat_end(machine, transaction, request)
+    if raises and not request.commit:
+        return _decide(machine, transaction, request)  # an abort of nothing, which raises the epoch all the same
     raise ApiError(ErrorCode.INVALID_TXN_STATE)
 
 
-def _is_again(transaction: Transaction, asked: EndTransaction) -> bool:
+def _is_retry(transaction: Transaction, request: EndTransaction) -> bool:
     """Whether this end was answered before: its epoch was raised since, or used up. The next epoch is also that of
     whoever took the id over; where that is an older client its end leaves the epoch as it is, and is not this one."""
     if transaction.version < RAISES_EPOCH:
         return False
-    if transaction.producer_id == asked.producer_id:
+    if transaction.producer_id == request.producer_id:
         return (
-            transaction.epoch == asked.epoch + 1
+            transaction.epoch == request.epoch + 1
             and transaction.state is not TransactionState.ONGOING
             and (transaction.state is not TransactionState.EMPTY)
         )
     return (
-        transaction.previous_producer_id == asked.producer_id
-        and asked.epoch == LAST_CLIENT_EPOCH
+        transaction.previous_producer_id == request.producer_id
+        and request.epoch == LAST_CLIENT_EPOCH
         and transaction.epoch == 0
         and transaction.state in COMPLETE
     )
 
 
-def _already(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
-    if transaction.is_commit != asked.commit:
+def _repeat_end(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
+    if transaction.is_commit != request.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
-    answer = Ended(ErrorCode.NONE, transaction.producer_id, transaction.epoch)
-    if asked.version >= RAISES_EPOCH:
+    answer = EndTransactionResult(ErrorCode.NONE, transaction.producer_id, transaction.epoch)
+    if request.version >= RAISES_EPOCH:
         return Result(answer)
     return machine.change(answer, transaction.confirmed(machine.wall))
 
 
-def _decide(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
+def _decide(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
     """The last epoch of a producer id is spent on its marker; the next transaction gets another id."""
-    rotates = asked.version >= RAISES_EPOCH and transaction.is_exhausted
+    rotates = request.version >= RAISES_EPOCH and transaction.is_exhausted
     next_id = machine.new_producer_id() if rotates else NO_PRODUCER_ID
-    decided = transaction.ending(machine.wall, asked.version, commit=asked.commit, next_producer_id=next_id)
-    answer = Ended(ErrorCode.NONE, next_id, 0) if rotates else Ended(ErrorCode.NONE, decided.producer_id, decided.epoch)
+    decided = transaction.ending(machine.wall, request.version, commit=request.commit, next_producer_id=next_id)
+    answer = (
+        EndTransactionResult(ErrorCode.NONE, next_id, 0)
+        if rotates
+        else EndTransactionResult(ErrorCode.NONE, decided.producer_id, decided.epoch)
+    )
     return machine.change(answer, decided)
 
 
@@ -248,27 +257,27 @@ MAX_TOMBSTONES = 1000
 
 
 def start_timers(machine: TransactionMachine) -> None:
-    _set_abort(machine)
-    _set_expire(machine)
+    _set_abort_timer(machine)
+    _set_expiry_timer(machine)
 
 
-def _set_abort(machine: TransactionMachine) -> None:
+def _set_abort_timer(machine: TransactionMachine) -> None:
     delay_ms = machine.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-    machine.shard.set_timer("abort", delay_ms, partial(abort_overdue, machine))
+    machine.shard.set_timer("abort", delay_ms, partial(abort_timed_out, machine))
 
 
-def _set_expire(machine: TransactionMachine) -> None:
+def _set_expiry_timer(machine: TransactionMachine) -> None:
     delay_ms = machine.config.transaction_remove_expired_transaction_cleanup_interval_ms
     machine.shard.set_timer("expire", delay_ms, partial(expire_unused, machine))
 
 
-def abort_overdue(machine: TransactionMachine) -> Result:
-    _set_abort(machine)
-    overdue = [
-        transaction for transaction in machine.transactions.newest.values() if transaction.is_overdue(machine.wall)
+def abort_timed_out(machine: TransactionMachine) -> Result:
+    _set_abort_timer(machine)
+    timed_out = [
+        transaction for transaction in machine.transactions.newest.values() if transaction.has_timed_out(machine.wall)
     ]
     changes: list[Change] = []
-    for transaction in overdue:
+    for transaction in timed_out:
         machine.shard.event("transaction.overdue", transactional_id=transaction.transactional_id)
         changes += fence(machine, transaction).changes
     return Result(changes=changes)
@@ -284,5 +293,5 @@ def expire_unused(machine: TransactionMachine) -> Result:
     if len(unused) > MAX_TOMBSTONES:
         machine.shard.set_timer("expire", 0, partial(expire_unused, machine))
     else:
-        _set_expire(machine)
+        _set_expiry_timer(machine)
     return Result(changes=[Change(transactional_id, None) for transactional_id in unused[:MAX_TOMBSTONES]])

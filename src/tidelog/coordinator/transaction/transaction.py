@@ -44,7 +44,7 @@ PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_
 IDLE = COMPLETE | {TransactionState.EMPTY}
 """Nothing is under way: the id may begin anew, or expire."""
 
-FOLLOWS: dict[TransactionState, frozenset[TransactionState]] = {
+PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,
     TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
@@ -99,7 +99,7 @@ class Transaction:
     def is_commit(self) -> bool:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
-    def is_overdue(self, wall: int) -> bool:
+    def has_timed_out(self, wall: int) -> bool:
         """Also what began further ahead than its time-out: by a clock that was wrong, which nobody can wait for."""
         return self.state is TransactionState.ONGOING and abs(wall - self.started) > self.timeout_ms
 
@@ -109,7 +109,7 @@ class Transaction:
 
     def check_follows(self, before: "Transaction") -> None:
         """AssertionError where this cannot come after `before`."""
-        assert before.state in FOLLOWS[self.state], (before, self)
+        assert before.state in PREVIOUS_STATES[self.state], (before, self)
         assert self.producer_id != before.producer_id or self.epoch >= before.epoch, (before, self)
 
     # Transitions.
@@ -120,8 +120,8 @@ class Transaction:
 
     def repeated(self, timeout_ms: int, wall: int) -> "Transaction":
         """The answer to a producer that asks again for what it was given."""
-        again = self._empty(timeout_ms, wall, epoch=self.epoch, last_epoch=self.last_epoch)
-        return replace(again, previous_producer_id=self.previous_producer_id)
+        retry = self._empty(timeout_ms, wall, epoch=self.epoch, last_epoch=self.last_epoch)
+        return replace(retry, previous_producer_id=self.previous_producer_id)
 
     def rotated(self, producer_id: int, timeout_ms: int, wall: int, *, expected: bool) -> "Transaction":
         """Another producer id, for the epochs are used up."""

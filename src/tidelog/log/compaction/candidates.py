@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     @property
-    def is_worth_it(self) -> bool:
+    def is_cleanable(self) -> bool:
         if not self.dirty_bytes:
             return False
         return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
@@ -71,5 +71,5 @@ def _is_overdue(segment: Segment, lag_ms: int, wall: int) -> bool:
 
 def dirtiest(candidates: Iterable[Candidate]) -> Candidate | None:
     """The one to compact next; None where none is worth it."""
-    worthy = (one for one in candidates if one.is_worth_it)
+    worthy = (one for one in candidates if one.is_cleanable)
     return max(worthy, key=lambda one: (one.overdue, one.dirty_ratio), default=None)

@@ -15,7 +15,13 @@ from tidelog.log.compaction.candidates import Candidate
 from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.replacement import Rewritten
 from tidelog.log.compaction.steps import Flush, Steps, Worked
-from tidelog.log.compaction.survivors import BREATH_RECORDS, PassedTransactions, Rules, emptied, last_of_producers
+from tidelog.log.compaction.survivors import (
+    RECORDS_PER_STEP,
+    PassedTransactions,
+    RetentionRules,
+    emptied,
+    last_of_producers,
+)
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.log import Log
 from tidelog.log.recovery import marker_of
@@ -53,13 +59,15 @@ def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted |
 def _replace_all(log: Log, found: Candidate, wall: int, newest: OffsetMap) -> Steps[tuple[int, int] | None]:
     """Every group, by what is learned; the sizes before and after."""
     cuts = found.cuts
-    if not (yield from _learn(log, found, newest, cuts)):
+    if not (yield from _build_offset_map(log, found, newest, cuts)):
         return None
     for _ in newest.mark(found.first_dirty):
         yield Worked()
     if _is_cut(log, cuts):
         return None
-    rules = Rules(newest, PassedTransactions(), last_of_producers(log.producers), wall, log.config.delete_retention_ms)
+    rules = RetentionRules(
+        newest, PassedTransactions(), last_of_producers(log.producers), wall, log.config.delete_retention_ms
+    )
     before = after = 0
     for group in _groups(log, newest.end):
         if _is_cut(log, cuts):
@@ -72,7 +80,7 @@ def _replace_all(log: Log, found: Candidate, wall: int, newest: OffsetMap) -> St
     return before, after
 
 
-def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bool]:
+def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bool]:
     """Fill the map from the dirty part, as far as its memory goes; whether the log stayed as it is."""
     passed = PassedTransactions()
     first = log.segments.floor(found.first_dirty)
@@ -89,7 +97,7 @@ def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bo
             elif passed.is_aborted(batch):
                 newest.pass_over(batch.base_offset, batch.next_offset)
             else:
-                yield from _learn_batch(chunk, batch, found.first_dirty, newest)
+                yield from _map_batch(chunk, batch, found.first_dirty, newest)
             newest.end = max(newest.end, batch.next_offset)
             yield Worked(batch.length)
             if _is_cut(log, cuts):
@@ -98,10 +106,10 @@ def _learn(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bo
     return True
 
 
-def _learn_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: OffsetMap) -> Steps[None]:
-    for some in outline(payload_of(chunk, batch), batch.count, BREATH_RECORDS):
+def _map_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: OffsetMap) -> Steps[None]:
+    for some in outline(payload_of(chunk, batch), batch.count, RECORDS_PER_STEP):
         newest.put_all(some.keys, some.deltas, batch.base_offset, first_dirty)
-        if len(some) == BREATH_RECORDS:
+        if len(some) == RECORDS_PER_STEP:
             yield Worked()
 
 
@@ -125,7 +133,7 @@ def _groups(log: Log, end: int) -> list[list[Segment]]:
     return groups
 
 
-def _rewrite(log: Log, group: list[Segment], rules: Rules, cuts: int) -> Steps[list[Segment] | None]:
+def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, cuts: int) -> Steps[list[Segment] | None]:
     """What stays of the group, in `.cleaned` files that are durable; None where the log changed underneath. A pass that
     is dropped half-way leaves its files to recovery: what is dropped late must not touch the files of another life."""
     output = Rewritten(log, group[0].base_offset)

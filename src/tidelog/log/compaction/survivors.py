@@ -92,7 +92,7 @@ class PassedTransactions:
             self._aborted.setdefault(entry.producer_id, entry)
 
 
-BREATH_RECORDS = 250
+RECORDS_PER_STEP = 250
 """Records that are looked at in one go: half a millisecond."""
 
 
@@ -118,7 +118,7 @@ def last_of_producers(producers: Producers) -> dict[int, LastOfProducer]:
 
 
 @dataclass(slots=True)
-class Rules:
+class RetentionRules:
     """`wall` is now; a batch that gets its delete horizon now gets `wall + delete_retention_ms`."""
 
     newest: OffsetMap
@@ -147,7 +147,7 @@ class Rules:
         keep_tombstones = horizon is None or horizon > self.wall
         kept: list[bytes] = []
         latest, has_tombstones = NO_TIMESTAMP, False
-        for some in outline(payload, batch.count, BREATH_RECORDS):
+        for some in outline(payload, batch.count, RECORDS_PER_STEP):
             staying = self.newest.staying(some.keys, some.deltas, batch.base_offset)
             if not keep_tombstones:
                 known = self.newest.end - batch.base_offset
@@ -157,7 +157,7 @@ class Rules:
                 kept += [payload[bounds[number] : bounds[number + 1]] for number in staying]
                 latest = max(latest, batch.base_timestamp + max([some.times[number] for number in staying]))
                 has_tombstones = has_tombstones or not all(some.has_value(payload, n) for n in staying)
-            if len(some) == BREATH_RECORDS:
+            if len(some) == RECORDS_PER_STEP:
                 yield Worked()
         if not kept:
             return self._unless_last(batch)
@@ -186,7 +186,7 @@ class Rules:
         builder.base_timestamp = self.wall + self.delete_retention_ms
         for number, record in enumerate(records(survivor.data), 1):
             builder.append(record, record.offset - batch.base_offset)
-            if number % BREATH_RECORDS == 0:
+            if number % RECORDS_PER_STEP == 0:
                 yield Worked()
         if builder.last_offset_delta > batch.last_offset_delta:
             raise CorruptLog(f"the batch at offset {batch.base_offset} holds more than its header says")

@@ -12,7 +12,7 @@ from tidelog.alarms import Alarm
 from tidelog.effects import Effect, Event, Examine, PeerRequest, Stretch
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.examination import Fault, Verdict
-from tidelog.log.integrity import Unsound, believe, learn, splice
+from tidelog.log.integrity import Unsound, mark_sound, record_verdict, splice
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
 from tidelog.model import NO_LEADER, Time
@@ -131,7 +131,7 @@ class Integrity:
     def examined(self, token: int, verdict: Verdict) -> None:
         damaged, stretch = self._examining.pop(token)
         if damaged.is_current:
-            learn(damaged.log, damaged.segment, stretch, verdict)
+            record_verdict(damaged.log, damaged.segment, stretch, verdict)
             self._examined.add(damaged.segment)
             for fault in verdict.faults:
                 if (damaged.segment, fault.position) not in self.repairs:
@@ -195,7 +195,7 @@ class Integrity:
             repair.retry_at = self._now().mono + RETRY_MS
             self._report("log.unrepairable", damaged, fault, level="error")
         else:
-            believe(damaged.log, damaged.segment, fault.position, fault.position + max(1, fault.length))
+            mark_sound(damaged.log, damaged.segment, fault.position, fault.position + max(1, fault.length))
             del self.repairs[damaged.segment, fault.position]
         damaged.partition.mark_dirty()
 

@@ -149,7 +149,7 @@ MUTANTS = (
         "metadata-out-of-order",
         "what controllers say is obeyed in the order in which it comes",
         (
-            (f"{PARTITION}.is_news", replacements.all_is_news),
+            (f"{PARTITION}.is_newer", replacements.all_is_newer),
             ("tidelog.node.broker_state:BrokerState.check_controller", replacements.any_controller),
         ),
         expects=("I13", "I12"),
@@ -231,7 +231,7 @@ FORMER = (
         "replaced-coordinator-answers",
         "a coordinator that was replaced answers older clients by what it remembers",
         (
-            (f"{TRANSACTIONS}.operations:_already", former.already_from_memory),
+            (f"{TRANSACTIONS}.operations:_repeat_end", former.already_from_memory),
             (f"{TRANSACTIONS}.coordinator:add", former.add_from_memory),
         ),
         expects=("I23", "I28"),

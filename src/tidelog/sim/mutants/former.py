@@ -19,8 +19,14 @@ from tidelog.coordinator.group.coordinator import GroupCoordinator
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offset_table import Committed
 from tidelog.coordinator.transaction import operations
-from tidelog.coordinator.transaction.machine import Held, TransactionMachine
-from tidelog.coordinator.transaction.operations import Added, AddPartitions, Ended, EndTransaction, _checked
+from tidelog.coordinator.transaction.machine import HeldRequest, TransactionMachine
+from tidelog.coordinator.transaction.operations import (
+    AddPartitions,
+    AddPartitionsResult,
+    EndTransaction,
+    EndTransactionResult,
+    _checked_transaction,
+)
 from tidelog.coordinator.transaction.transaction import RAISES_EPOCH, Transaction, TransactionState
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
@@ -157,25 +163,25 @@ def is_of_another_id(machine: GroupMachine, committed: Committed, name: str, ask
 
 
 def already_from_memory(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
-    """For `_already`: what this coordinator remembers is true, whether or not it was replaced."""
+    """For `_repeat_end`: what this coordinator remembers is true, whether or not it was replaced."""
     if transaction.is_commit != asked.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
-    return Result(Ended(ErrorCode.NONE, transaction.producer_id, transaction.epoch))
+    return Result(EndTransactionResult(ErrorCode.NONE, transaction.producer_id, transaction.epoch))
 
 
 def add_from_memory(
     machine: TransactionMachine, asked: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]
 ) -> Result:
     """For `add`: what is in the transaction as it is remembered need not be written again."""
-    transaction = _checked(machine, asked)
+    transaction = _checked_transaction(machine, asked)
     if transaction.is_prepared:
-        held = Held(token, partial(add_from_memory, machine, asked, token, refuse), refuse)
+        held = HeldRequest(token, partial(add_from_memory, machine, asked, token, refuse), refuse)
         machine.hold(asked.transactional_id, held)
         return Result()
     if transaction.state is TransactionState.ONGOING and asked.partitions <= transaction.partitions:
-        return Result(Added(ErrorCode.NONE))
+        return Result(AddPartitionsResult(ErrorCode.NONE))
     return machine.change(
-        Added(ErrorCode.NONE), transaction.with_partitions(asked.partitions, machine.wall, asked.version)
+        AddPartitionsResult(ErrorCode.NONE), transaction.with_partitions(asked.partitions, machine.wall, asked.version)
     )
 
 
@@ -183,7 +189,7 @@ def end_is_fenced_while_markers_go_out(machine: TransactionMachine, asked: EndTr
     """For `end`: the next epoch counts from when the transaction before is complete, though it was told before."""
     transaction = machine.find(asked.transactional_id)
     raises = asked.version >= RAISES_EPOCH
-    if transaction is not None and not (raises and operations._is_again(transaction, asked)):
+    if transaction is not None and not (raises and operations._is_retry(transaction, asked)):
         if transaction.producer_id != asked.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if asked.epoch != transaction.epoch or (transaction.is_prepared and raises):

@@ -71,8 +71,8 @@ def lead_without_producers(partition: Partition, given: Assignment, now: Time) -
     log.producers = Producers(end_offset=log.log_end_offset)
 
 
-def all_is_news(partition: Partition, given: Assignment) -> bool:
-    """For `Partition.is_news`."""
+def all_is_newer(partition: Partition, given: Assignment) -> bool:
+    """For `Partition.is_newer`."""
     return (given.leader_epoch, given.partition_epoch) != (partition.epoch, partition.partition_epoch)
 
 

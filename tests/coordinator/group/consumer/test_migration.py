@@ -4,7 +4,7 @@ import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People
 from tests.coordinator.group.ground import subscription
-from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
@@ -49,7 +49,7 @@ def classic_group(people, *shares, instances=None):
     }
     for name in [*(name for name in ids if name != leader), leader]:
         people.sync(name, answers[0].generation_id, assignments if name == leader else None)
-    assert people.machine.groups["g"].is_in(GroupState.STABLE)
+    assert people.machine.groups["g"].is_in(ClassicGroupState.STABLE)
     return ids
 
 
@@ -435,7 +435,7 @@ def test_a_process_that_takes_the_place_of_a_static_member_within_a_rebalance_br
     token = people.join("", protocols=said(), instance="me", **SESSION)
     people.pass_time(10_000)
     assert people.answers[token].error_code == ErrorCode.NONE
-    assert people.machine.groups["g"].is_in(GroupState.COMPLETING_REBALANCE)
+    assert people.machine.groups["g"].is_in(ClassicGroupState.COMPLETING_REBALANCE)
     generation = people.machine.groups["g"].generation
     newcomer = people.member("new", instance="me").join()
     people.settle(newcomer)

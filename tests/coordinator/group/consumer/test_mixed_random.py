@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.coordinator.group.consumer.people import Cluster, People, Person
-from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
@@ -69,7 +69,7 @@ class Classic:
             self.others = [member.member_id for member in answer.members]
         elif code == ErrorCode.NONE and self.next == "sync":
             assignment = embedded.read_assignment(answer.assignment)
-            self.owned = embedded.known_places(self.people.cluster, assignment.assigned_partitions)
+            self.owned = embedded.known_partitions(self.people.cluster, assignment.assigned_partitions)
             self.next = "beat"
         elif code != ErrorCode.NONE:
             self.next = "join" if self.next == "join" else self.next
@@ -182,7 +182,7 @@ class Run:
         machine = self.people.machine
         group, classic = machine.consumers.newest.get("g"), machine.groups.get("g")
         epochs = {} if group is None else {name: member.current.epoch for name, member in group.members.items()}
-        if classic is not None and classic.is_in(GroupState.STABLE):
+        if classic is not None and classic.is_in(ClassicGroupState.STABLE):
             epochs = dict.fromkeys(classic.members, classic.generation)
         for who in self.seats:
             if epochs.get(who.member_id) == who.generation if isinstance(who, Classic) else who.name in epochs:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidelog.coordinator.group.consumer.member import Current, MemberState
-from tidelog.coordinator.group.consumer.reconciliation import Aim, reconcile
+from tidelog.coordinator.group.consumer.member import CurrentAssignment, MemberState
+from tidelog.coordinator.group.consumer.reconciliation import ReconciliationGoal, reconcile
 from tidelog.errors import ApiError, ErrorCode
 
 T, U = b"t" * 16, b"u" * 16
@@ -20,79 +20,79 @@ def since(epoch, *numbers, topic=T):
 
 def aim(epoch, target, owned=None, *, others=(), topics=(T, U)):
     owners = dict.fromkeys(of(T, *others), "other")
-    return Aim(epoch, frozenset(target), None if owned is None else frozenset(owned), owners, topics)
+    return ReconciliationGoal(epoch, frozenset(target), None if owned is None else frozenset(owned), owners, topics)
 
 
 STEPS = {
     "what is reconciled stays": (
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
         aim(3, of(T, 0)),
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
     ),
     "a new epoch alone is taken over": (
-        Current(3, 2, STABLE, since(2, 0)),
+        CurrentAssignment(3, 2, STABLE, since(2, 0)),
         aim(4, of(T, 0)),
-        Current(4, 3, STABLE, since(2, 0)),
+        CurrentAssignment(4, 3, STABLE, since(2, 0)),
     ),
     "free partitions are given at once": (
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
         aim(4, of(T, 0, 1)),
-        Current(4, 3, STABLE, since(3, 0) | since(4, 1)),
+        CurrentAssignment(4, 3, STABLE, since(3, 0) | since(4, 1)),
     ),
     "what others have is waited for": (
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
         aim(4, of(T, 0, 1, 2), others=(2,)),
-        Current(4, 3, UNRELEASED, since(3, 0) | since(4, 1)),
+        CurrentAssignment(4, 3, UNRELEASED, since(3, 0) | since(4, 1)),
     ),
     "what was waited for is given when it is free": (
-        Current(4, 3, UNRELEASED, since(3, 0)),
+        CurrentAssignment(4, 3, UNRELEASED, since(3, 0)),
         aim(4, of(T, 0, 1)),
-        Current(4, 3, STABLE, since(3, 0) | since(4, 1)),
+        CurrentAssignment(4, 3, STABLE, since(3, 0) | since(4, 1)),
     ),
     "it is waited on": (
-        Current(4, 3, UNRELEASED, since(3, 0)),
+        CurrentAssignment(4, 3, UNRELEASED, since(3, 0)),
         aim(4, of(T, 0, 1), others=(1,)),
-        Current(4, 3, UNRELEASED, since(3, 0)),
+        CurrentAssignment(4, 3, UNRELEASED, since(3, 0)),
     ),
     "what others are to have is to be given up, in the old epoch": (
-        Current(3, 2, STABLE, since(3, 0, 1)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0, 1)),
         aim(4, of(T, 0, 2)),
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
     ),
     "what the member does not have it need not give up": (
-        Current(3, 2, STABLE, since(3, 0, 1)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0, 1)),
         aim(4, of(T, 0), owned=of(T, 0)),
-        Current(4, 3, STABLE, since(3, 0)),
+        CurrentAssignment(4, 3, STABLE, since(3, 0)),
     ),
     "silence is no proof of it": (
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
         aim(4, of(T, 0)),
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
     ),
     "nor is having it": (
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
         aim(4, of(T, 0), owned=of(T, 0, 1)),
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
     ),
     "having given up leads to the newest target": (
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 1)),
         aim(6, of(T, 0, 2), owned=of(T, 0)),
-        Current(6, 3, STABLE, since(3, 0) | since(6, 2)),
+        CurrentAssignment(6, 3, STABLE, since(3, 0) | since(6, 2)),
     ),
     "which may want more": (
-        Current(3, 2, UNREVOKED, since(3, 0, 2), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0, 2), since(3, 1)),
         aim(6, of(T, 0), owned=of(T, 0, 2)),
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 2)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 2)),
     ),
     "a target of topics that the member has dropped counts for nothing": (
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
         aim(4, of(T, 0) | of(U, 0), topics=(T,)),
-        Current(4, 3, STABLE, since(3, 0)),
+        CurrentAssignment(4, 3, STABLE, since(3, 0)),
     ),
     "who knows no epoch begins at the target's": (
-        Current(3, 2, MemberState.UNKNOWN),
+        CurrentAssignment(3, 2, MemberState.UNKNOWN),
         aim(6, of(T, 0), owned=()),
-        Current(6, 3, STABLE, since(6, 0)),
+        CurrentAssignment(6, 3, STABLE, since(6, 0)),
     ),
 }
 
@@ -104,24 +104,24 @@ def test_a_step(current, aim, expected):
 
 CHANGES = {
     "nothing was dropped": (
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
         aim(3, of(T, 0), topics=(T,)),
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
     ),
     "a topic was dropped that the member still has": (
-        Current(3, 2, STABLE, since(3, 0) | since(3, 0, topic=U)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0) | since(3, 0, topic=U)),
         aim(3, of(T, 0) | of(U, 0), topics=(T,)),
-        Current(3, 2, UNREVOKED, since(3, 0), since(3, 0, topic=U)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0), since(3, 0, topic=U)),
     ),
     "a topic was dropped that the member has given up": (
-        Current(3, 2, STABLE, since(3, 0) | since(3, 0, topic=U)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0) | since(3, 0, topic=U)),
         aim(3, of(T, 0) | of(U, 0), owned=of(T, 0), topics=(T,)),
-        Current(3, 2, STABLE, since(3, 0)),
+        CurrentAssignment(3, 2, STABLE, since(3, 0)),
     ),
     "a topic was dropped while others are given up": (
-        Current(3, 2, UNREVOKED, since(3, 0, topic=U), since(3, 1)),
+        CurrentAssignment(3, 2, UNREVOKED, since(3, 0, topic=U), since(3, 1)),
         aim(4, of(U, 0), topics=(T,)),
-        Current(3, 2, UNREVOKED, {}, since(3, 1) | since(3, 0, topic=U)),
+        CurrentAssignment(3, 2, UNREVOKED, {}, since(3, 1) | since(3, 0, topic=U)),
     ),
 }
 
@@ -133,5 +133,7 @@ def test_a_changed_subscription_takes_away_before_there_is_a_new_target(current,
 
 def test_who_is_in_a_state_that_is_not_known_begins_anew():
     with pytest.raises(ApiError) as error:
-        reconcile(Current(3, 2, MemberState.UNKNOWN), aim(4, of(T, 0), owned=of(T, 0)), subscription_changed=False)
+        reconcile(
+            CurrentAssignment(3, 2, MemberState.UNKNOWN), aim(4, of(T, 0), owned=of(T, 0)), subscription_changed=False
+        )
     assert error.value.code == ErrorCode.FENCED_MEMBER_EPOCH

@@ -19,7 +19,7 @@ from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroup
 from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
 
 
-class GroupState(Enum):
+class ClassicGroupState(Enum):
     """Values are what clients are shown."""
 
     EMPTY = "Empty"
@@ -29,23 +29,27 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-FOLLOWS = {
-    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
-    GroupState.PREPARING_REBALANCE: {GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE},
-    GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
-    GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
-    GroupState.DEAD: set(GroupState) - {GroupState.DEAD},
+PREVIOUS_STATES = {
+    ClassicGroupState.EMPTY: {ClassicGroupState.PREPARING_REBALANCE},
+    ClassicGroupState.PREPARING_REBALANCE: {
+        ClassicGroupState.EMPTY,
+        ClassicGroupState.COMPLETING_REBALANCE,
+        ClassicGroupState.STABLE,
+    },
+    ClassicGroupState.COMPLETING_REBALANCE: {ClassicGroupState.PREPARING_REBALANCE},
+    ClassicGroupState.STABLE: {ClassicGroupState.COMPLETING_REBALANCE},
+    ClassicGroupState.DEAD: set(ClassicGroupState) - {ClassicGroupState.DEAD},
 }
 """State → the states that it may follow."""
 
-REBALANCING = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
-WITH_MEMBERS = REBALANCING | {GroupState.STABLE}
+REBALANCING = frozenset({ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.COMPLETING_REBALANCE})
+WITH_MEMBERS = REBALANCING | {ClassicGroupState.STABLE}
 
 
 NO_ASSIGNMENT = b""
 
 
-class Protocol(NamedTuple):
+class MemberProtocol(NamedTuple):
     """An assignor that a member supports, and what it tells the group's leader for that assignor."""
 
     name: str
@@ -53,7 +57,7 @@ class Protocol(NamedTuple):
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicMember:
     """`joining` and `syncing` are the tokens of requests that wait for the group; only a failover may forget them.
     A new member has not yet been told its id, so it is expired even while it waits."""
 
@@ -64,10 +68,10 @@ class Member:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocol_type: str
-    protocols: list[Protocol]
+    protocols: list[MemberProtocol]
     assignment: bytes = NO_ASSIGNMENT
-    joining: int | None = field(default=None, compare=False)
-    syncing: int | None = field(default=None, compare=False)
+    join_token: int | None = field(default=None, compare=False)
+    sync_token: int | None = field(default=None, compare=False)
     is_new: bool = field(default=False, compare=False)
 
     @property
@@ -75,9 +79,9 @@ class Member:
         return self.instance_id is not None
 
     @property
-    def is_expected(self) -> bool:
+    def can_expire(self) -> bool:
         """Whether its silence counts: who waits for the group's answer cannot send heartbeats."""
-        return self.is_new or (self.joining is None and self.syncing is None)
+        return self.is_new or (self.join_token is None and self.sync_token is None)
 
     def metadata(self, protocol: str) -> bytes:
         return next(metadata for name, metadata in self.protocols if name == protocol)
@@ -93,13 +97,13 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
-def common_protocols(members: Iterable[Member]) -> set[str]:
+def common_protocols(members: Iterable[ClassicMember]) -> set[str]:
     """The protocols that every member supports; none where there are no members."""
     supported = [set(member.names()) for member in members]
     return set.intersection(*supported) if supported else set()
 
 
-def choose_protocol(members: Iterable[Member]) -> str:
+def choose_protocol(members: Iterable[ClassicMember]) -> str:
     """The protocol with the most votes: each member votes for the first of its own that all support."""
     members = list(members)
     candidates = common_protocols(members)
@@ -111,7 +115,7 @@ def choose_protocol(members: Iterable[Member]) -> str:
 
 
 def read_subscribed_topics(
-    protocol_type: str | None, protocol: str | None, members: Iterable[Member]
+    protocol_type: str | None, protocol: str | None, members: Iterable[ClassicMember]
 ) -> set[str] | None:
     """The topics that members of a consumer group subscribe to; None where that cannot be known."""
     members = list(members)
@@ -152,7 +156,7 @@ LOADED = -1
 """`created_offset` of a group that was replayed when its shard was loaded."""
 
 
-class Group:
+class ClassicGroup:
     """`created_offset` is where the log first tells of the group, None until then.
 
     `pending` are ids that were given out to dynamic members which have yet to join with them; `unsynced` those that
@@ -162,42 +166,42 @@ class Group:
 
     def __init__(self, group_id: str, state_timestamp: int, created_offset: int | None = None) -> None:
         self.group_id = group_id
-        self.state = GroupState.EMPTY
-        self.previous_state = GroupState.DEAD
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.DEAD
         self.state_timestamp = state_timestamp
         self.created_offset = created_offset
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
-        self.pending: dict[str, None] = {}
-        self.unsynced: dict[str, None] = {}
+        self.pending_members: dict[str, None] = {}
+        self.pending_sync: dict[str, None] = {}
         self.subscribed_topics: set[str] | None = None
         self.new_member_added = False
         self.has_no_leader_on_record = False
-        self.storing: int | None = None
+        self.storing_generation: int | None = None
 
     def __repr__(self) -> str:
         return f"<Group {self.group_id!r} {self.state.value} generation {self.generation}, {len(self.members)} members>"
 
     # State.
 
-    def is_in(self, *states: GroupState) -> bool:
+    def is_in(self, *states: ClassicGroupState) -> bool:
         return self.state in states
 
-    def transition(self, state: GroupState, wall: int) -> None:
-        assert self.state in FOLLOWS[state], (self, state)
+    def transition(self, state: ClassicGroupState, wall: int) -> None:
+        assert self.state in PREVIOUS_STATES[state], (self, state)
         self.previous_state, self.state, self.state_timestamp = self.state, state, wall
 
     @property
     def can_rebalance(self) -> bool:
-        return self.state in FOLLOWS[GroupState.PREPARING_REBALANCE]
+        return self.state in PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
 
     @property
     def all_joined(self) -> bool:
-        return not self.pending and all(member.joining is not None for member in self.members.values())
+        return not self.pending_members and all(member.join_token is not None for member in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -207,11 +211,11 @@ class Group:
         """Every member joined, or nobody is left: choose the protocol and go on."""
         self.generation += 1
         self.protocol = choose_protocol(self.members.values()) if self.members else None
-        self.transition(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, wall)
-        self.note_subscription()
-        self.unsynced.clear()
+        self.transition(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, wall)
+        self.update_subscribed_topics()
+        self.pending_sync.clear()
 
-    def note_subscription(self) -> None:
+    def update_subscribed_topics(self) -> None:
         self.subscribed_topics = read_subscribed_topics(self.protocol_type, self.protocol, self.members.values())
 
     def subscribes_to(self, topic: str) -> bool:
@@ -222,7 +226,7 @@ class Group:
 
     # Members.
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicMember) -> None:
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members
             self.static_members[member.instance_id] = member.member_id
@@ -231,7 +235,7 @@ class Group:
         assert self.protocol_type == member.protocol_type
         self.leader = self.leader or member.member_id
         self.members[member.member_id] = member
-        self.pending.pop(member.member_id, None)
+        self.pending_members.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
@@ -239,29 +243,31 @@ class Group:
             del self.static_members[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        self.pending.pop(member_id, None)
-        self.unsynced.pop(member_id, None)
+        self.pending_members.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
 
-    def rename_static(self, member: Member, member_id: str) -> None:
+    def rename_static(self, member: ClassicMember, member_id: str) -> None:
         """Give a static member another id: a new process took its place."""
         assert member.instance_id is not None
         del self.members[member.member_id]
         if self.leader == member.member_id:
             self.leader = member_id
-        if member.member_id in self.unsynced:
-            del self.unsynced[member.member_id]
-            self.unsynced[member_id] = None
+        if member.member_id in self.pending_sync:
+            del self.pending_sync[member.member_id]
+            self.pending_sync[member_id] = None
         member.member_id = member_id
         self.members[member_id] = member
         self.static_members[member.instance_id] = member_id
 
     def elect_joined_leader(self) -> bool:
         """Keep the leader if it joined, else take the first who did; False where nobody did."""
-        if self.leader is not None and self.members[self.leader].joining is not None:
+        if self.leader is not None and self.members[self.leader].join_token is not None:
             return True
-        joined = next((member_id for member_id, member in self.members.items() if member.joining is not None), None)
-        self.leader = joined or self.leader
-        return joined is not None
+        first_joined = next(
+            (member_id for member_id, member in self.members.items() if member.join_token is not None), None
+        )
+        self.leader = first_joined or self.leader
+        return first_joined is not None
 
     def assign(self, assignments: dict[str, bytes]) -> None:
         for member_id, member in self.members.items():
@@ -270,18 +276,18 @@ class Group:
     def accepts(self, member_id: str, max_size: int) -> bool:
         """Whether there is room. While members join, those who wait are counted, so that the last to come back are
         the ones left out of a group that is too large."""
-        if self.is_in(GroupState.EMPTY, GroupState.DEAD):
+        if self.is_in(ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
             return True
         member = self.members.get(member_id)
-        if self.is_in(GroupState.PREPARING_REBALANCE):
-            waiting = sum(other.joining is not None for other in self.members.values())
-            return waiting < max_size or (member is not None and member.joining is not None)
+        if self.is_in(ClassicGroupState.PREPARING_REBALANCE):
+            waiting = sum(other.join_token is not None for other in self.members.values())
+            return waiting < max_size or (member is not None and member.join_token is not None)
         return member is not None or len(self.members) < max_size
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether somebody with these protocols could be a member beside the others."""
         names = set(names)
-        if self.is_in(GroupState.EMPTY):
+        if self.is_in(ClassicGroupState.EMPTY):
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
             return False
@@ -299,18 +305,20 @@ class Group:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def check_invariants(self) -> None:
-        assert (not self.members) == self.is_in(GroupState.EMPTY) or self.is_in(
-            GroupState.PREPARING_REBALANCE, GroupState.DEAD
+        assert (not self.members) == self.is_in(ClassicGroupState.EMPTY) or self.is_in(
+            ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD
         ), self
         assert (self.leader is None) == (not self.members), self
         assert self.leader is None or self.leader in self.members, self
-        assert not self.pending.keys() & self.members.keys(), self
-        assert self.unsynced.keys() <= self.members.keys(), self
+        assert not self.pending_members.keys() & self.members.keys(), self
+        assert self.pending_sync.keys() <= self.members.keys(), self
         statics = {m.instance_id: m.member_id for m in self.members.values() if m.instance_id is not None}
         assert statics == self.static_members, self
         for member in self.members.values():
-            assert member.joining is None or self.is_in(GroupState.PREPARING_REBALANCE, GroupState.STABLE), self
-            assert member.syncing is None or self.is_in(GroupState.COMPLETING_REBALANCE), self
+            assert member.join_token is None or self.is_in(
+                ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.STABLE
+            ), self
+            assert member.sync_token is None or self.is_in(ClassicGroupState.COMPLETING_REBALANCE), self
 
 
 UNKNOWN_MEMBER = ""
@@ -321,8 +329,8 @@ def join_error(member_id: str, code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(member_id=member_id, error_code=code, protocol_name=None)
 
 
-def joined(
-    group: Group,
+def join_response(
+    group: ClassicGroup,
     member_id: str,
     *,
     leader: str | None = None,
@@ -341,7 +349,7 @@ def joined(
     )
 
 
-def _joined_members(group: Group) -> list[JoinGroupResponseMember]:
+def _joined_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
     assert group.protocol is not None
     return [
         JoinGroupResponseMember(
@@ -357,7 +365,7 @@ def sync_error(code: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code)
 
 
-def assigned(group: Group, member: Member) -> SyncGroupResponse:
+def sync_response(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )

@@ -12,14 +12,14 @@ from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.classic import rebalance
 from tidelog.coordinator.group.classic.group import (
     UNKNOWN_MEMBER,
-    Group,
-    GroupState,
-    Member,
-    Protocol,
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+    MemberProtocol,
     choose_protocol,
     common_protocols,
     join_error,
-    joined,
+    join_response,
     sync_error,
 )
 from tidelog.coordinator.group.machine import GroupMachine
@@ -33,7 +33,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member may wait that cannot send heartbeats, for it does not know its id yet."""
 
 
-class Joining(NamedTuple):
+class JoinContext(NamedTuple):
     """A JoinGroup request and who sent it."""
 
     token: int
@@ -43,92 +43,96 @@ class Joining(NamedTuple):
     client_host: str
 
     @property
-    def protocols(self) -> list[Protocol]:
-        return [Protocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
+    def protocols(self) -> list[MemberProtocol]:
+        return [MemberProtocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
 
 
-def join(machine: GroupMachine, joining: Joining) -> Result:
+def join(machine: GroupMachine, context: JoinContext) -> Result:
     """Answer at once, or hold the answer back while the member waits. A group that is new is written down at once, so
     that readers learn of it in the order of the log; who made it is answered when that is done, for an id in a group
     that is none would be refused the next moment, and so on without end."""
-    request = joining.request
+    request = context.request
     group = machine.groups.get(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER:
-        machine.shard.reply(joining.token, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        machine.shard.reply(context.token, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         return Result()
     is_new = group is None
-    group = group or machine.create(request.group_id)
-    result = _join(machine, joining, group)
+    group = group or machine.create_group(request.group_id)
+    result = _join(machine, context, group)
     response, result.response = result.response, None
     if is_new and not result.changes:
-        settled = partial(_group_written, machine, group, joining, response)
-        return Result(changes=[new_group_change(group)], settled=settled)
+        on_done = partial(_group_written, machine, group, context, response)
+        return Result(changes=[new_group_change(group)], on_done=on_done)
     if response is not None:
-        machine.shard.reply(joining.token, response)
+        machine.shard.reply(context.token, response)
     return result
 
 
 def _group_written(
-    machine: GroupMachine, group: Group, joining: Joining, response: JoinGroupResponse | None, code: ErrorCode
+    machine: GroupMachine,
+    group: ClassicGroup,
+    context: JoinContext,
+    response: JoinGroupResponse | None,
+    code: ErrorCode,
 ) -> Result:
     """A group that never came into the log is none: nobody else may know of it."""
-    if code != ErrorCode.NONE and group.created_offset is None and not group.is_in(GroupState.DEAD):
-        machine.forget(group, code)
+    if code != ErrorCode.NONE and group.created_offset is None and not group.is_in(ClassicGroupState.DEAD):
+        machine.remove_group(group, code)
     if response is not None:
         refused = join_error(UNKNOWN_MEMBER, code)
-        machine.shard.reply(joining.token, refused if code != ErrorCode.NONE else response)
+        machine.shard.reply(context.token, refused if code != ErrorCode.NONE else response)
     return Result()
 
 
-def _join(machine: GroupMachine, joining: Joining, group: Group) -> Result:
-    request = joining.request
+def _join(machine: GroupMachine, context: JoinContext, group: ClassicGroup) -> Result:
+    request = context.request
     if not group.accepts(request.member_id, machine.config.group_max_size):
         group.remove(request.member_id)
-        machine.unwatch(group, request.member_id)
+        machine.cancel_session(group, request.member_id)
         result = rebalance.maybe_complete_join(machine, group)
         result.response = join_error(UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
         return result
     if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
         return Result(join_error(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if request.member_id == UNKNOWN_MEMBER:
-        return _join_new(machine, joining, group)
-    if request.member_id in group.pending:
+        return _join_new(machine, context, group)
+    if request.member_id in group.pending_members:
         if request.group_instance_id is not None:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member is never asked to join again with an id")
-        return _add(machine, joining, group, request.member_id)
-    return _join_again(machine, joining, group)
+        return _add_member(machine, context, group, request.member_id)
+    return _rejoin(machine, context, group)
 
 
-def _join_new(machine: GroupMachine, joining: Joining, group: Group) -> Result:
-    instance_id = joining.request.group_instance_id
-    member_id = machine.new_member_id(joining.client_id if instance_id is None else instance_id)
+def _join_new(machine: GroupMachine, context: JoinContext, group: ClassicGroup) -> Result:
+    instance_id = context.request.group_instance_id
+    member_id = machine.new_member_id(context.client_id if instance_id is None else instance_id)
     if instance_id is not None and instance_id in group.static_members:
-        return _replace_static(machine, joining, group, member_id)
-    if instance_id is None and joining.version >= KNOWN_MEMBER_VERSION:
-        group.pending[member_id] = None
-        machine.watch(group, member_id, joining.request.session_timeout_ms)
+        return _rejoin_static(machine, context, group, member_id)
+    if instance_id is None and context.version >= KNOWN_MEMBER_VERSION:
+        group.pending_members[member_id] = None
+        machine.renew_session(group, member_id, context.request.session_timeout_ms)
         return Result(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
-    return _add(machine, joining, group, member_id)
+    return _add_member(machine, context, group, member_id)
 
 
-def _add(machine: GroupMachine, joining: Joining, group: Group, member_id: str) -> Result:
-    request = joining.request
-    member = Member(
+def _add_member(machine: GroupMachine, context: JoinContext, group: ClassicGroup, member_id: str) -> Result:
+    request = context.request
+    member = ClassicMember(
         member_id=member_id,
         instance_id=request.group_instance_id,
-        client_id=joining.client_id,
-        client_host=joining.client_host,
+        client_id=context.client_id,
+        client_host=context.client_host,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
         protocol_type=request.protocol_type,
-        protocols=joining.protocols,
-        joining=joining.token,
+        protocols=context.protocols,
+        join_token=context.token,
         is_new=True,
     )
-    if group.is_in(GroupState.PREPARING_REBALANCE) and group.previous_state == GroupState.EMPTY:
+    if group.is_in(ClassicGroupState.PREPARING_REBALANCE) and group.previous_state == ClassicGroupState.EMPTY:
         group.new_member_added = True
     group.add(member)
-    machine.watch(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    machine.renew_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
     return rebalance.prepare_or_complete(machine, group, f"{member_id} joins; {_reason(request)}")
 
 
@@ -136,47 +140,47 @@ def _reason(request: JoinGroupRequest) -> str:
     return request.reason or "no reason given"
 
 
-def _join_again(machine: GroupMachine, joining: Joining, group: Group) -> Result:
+def _rejoin(machine: GroupMachine, context: JoinContext, group: ClassicGroup) -> Result:
     """A member that needs nothing new is told the current generation; anything else is a rebalance. The leader may
     always ask for one: what it assigns may have changed where no member did."""
-    request = joining.request
+    request = context.request
     try:
         group.check_member(request.member_id, request.group_instance_id)
     except ApiError as error:
         return Result(join_error(request.member_id, error.code))
     member = group.members[request.member_id]
     is_leader = group.leader == member.member_id
-    unchanged = member.protocols == joining.protocols
-    if unchanged and group.is_in(GroupState.COMPLETING_REBALANCE):
-        return Result(joined(group, member.member_id, with_members=is_leader))
-    if unchanged and group.is_in(GroupState.STABLE) and not is_leader:
-        return Result(joined(group, member.member_id))
-    if group.is_in(GroupState.EMPTY, GroupState.DEAD):
+    unchanged = member.protocols == context.protocols
+    if unchanged and group.is_in(ClassicGroupState.COMPLETING_REBALANCE):
+        return Result(join_response(group, member.member_id, with_members=is_leader))
+    if unchanged and group.is_in(ClassicGroupState.STABLE) and not is_leader:
+        return Result(join_response(group, member.member_id))
+    if group.is_in(ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
         return Result(join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
-    update(machine, joining, member)
+    _update_member(machine, context, member)
     return rebalance.prepare_or_complete(machine, group, f"{member.member_id} joins again; {_reason(request)}")
 
 
-def update(machine: GroupMachine, joining: Joining, member: Member) -> None:
+def _update_member(machine: GroupMachine, context: JoinContext, member: ClassicMember) -> None:
     """Take over what the member says of itself now. A request of its own that still waits is answered first: only
     the newest can be remembered."""
     machine.reply_join(member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
-    member.protocols = joining.protocols
-    member.rebalance_timeout_ms = joining.request.rebalance_timeout_ms
-    member.session_timeout_ms = joining.request.session_timeout_ms
-    member.joining = joining.token
+    member.protocols = context.protocols
+    member.rebalance_timeout_ms = context.request.rebalance_timeout_ms
+    member.session_timeout_ms = context.request.session_timeout_ms
+    member.join_token = context.token
 
 
-def _replace_static(machine: GroupMachine, joining: Joining, group: Group, member_id: str) -> Result:
+def _rejoin_static(machine: GroupMachine, context: JoinContext, group: ClassicGroup, member_id: str) -> Result:
     """A static member comes back as a new process (KIP-345)."""
-    member = group.members[group.static_members[joining.request.group_instance_id or ""]]
+    member = group.members[group.static_members[context.request.group_instance_id or ""]]
     before = replace_static_member(machine, group, member, member_id)
-    update(machine, joining, member)
-    if group.is_in(GroupState.STABLE):
+    _update_member(machine, context, member)
+    if group.is_in(ClassicGroupState.STABLE):
         if group.protocol == next_protocol(group):
-            return keep_generation(machine, group, before, joining.version)
+            return keep_generation(machine, group, before, context.version)
         return rebalance.prepare_or_complete(machine, group, f"{member_id} changed the protocol")
-    if group.is_in(GroupState.COMPLETING_REBALANCE):
+    if group.is_in(ClassicGroupState.COMPLETING_REBALANCE):
         return rebalance.prepare(machine, group, f"static member {member_id} came back")
     return rebalance.maybe_complete_join(machine, group)
 
@@ -185,21 +189,23 @@ SKIP_ASSIGNMENT_VERSION = 9
 """From this version of JoinGroup on a leader that came back can be told not to assign anew (KIP-814)."""
 
 
-class Before(NamedTuple):
+class ReplacedStaticMember(NamedTuple):
     """What a static member was before a new process took its place, and the id that this one was given."""
 
-    member: Member
+    member: ClassicMember
     new_id: str
     member_id: str
     leader: str | None
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    protocols: list[Protocol]
+    protocols: list[MemberProtocol]
 
 
-def replace_static_member(machine: GroupMachine, group: Group, member: Member, member_id: str) -> Before:
+def replace_static_member(
+    machine: GroupMachine, group: ClassicGroup, member: ClassicMember, member_id: str
+) -> ReplacedStaticMember:
     """Fence the old process, and give its place to the new one under a new id."""
-    before = Before(
+    before = ReplacedStaticMember(
         member,
         member_id,
         member.member_id,
@@ -210,55 +216,57 @@ def replace_static_member(machine: GroupMachine, group: Group, member: Member, m
     )
     machine.reply_join(member, join_error(member.member_id, ErrorCode.FENCED_INSTANCE_ID))
     machine.reply_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
-    machine.unwatch(group, member.member_id)
+    machine.cancel_session(group, member.member_id)
     group.rename_static(member, member_id)
-    machine.watch(group, member_id, member.session_timeout_ms)
+    machine.renew_session(group, member_id, member.session_timeout_ms)
     return before
 
 
-def next_protocol(group: Group) -> str | None:
+def next_protocol(group: ClassicGroup) -> str | None:
     """What the next generation would choose; None where the members have nothing in common any more."""
     members = group.members.values()
     return choose_protocol(members) if common_protocols(members) else None
 
 
-def keep_generation(machine: GroupMachine, group: Group, before: Before, version: int) -> Result:
+def keep_generation(machine: GroupMachine, group: ClassicGroup, before: ReplacedStaticMember, version: int) -> Result:
     """The generation goes on; its record names the new id, and the member is answered once that is committed."""
     assignments = {member_id: member.assignment for member_id, member in group.members.items()}
     return Result(
         changes=[group_change(group, assignments)],
-        settled=partial(_new_id_written, machine, group, before, version),
+        on_done=partial(_new_id_written, machine, group, before, version),
     )
 
 
-def _new_id_written(machine: GroupMachine, group: Group, before: Before, version: int, code: ErrorCode) -> Result:
+def _new_id_written(
+    machine: GroupMachine, group: ClassicGroup, before: ReplacedStaticMember, version: int, code: ErrorCode
+) -> Result:
     member, member_id = before.member, before.new_id
     if group.members.get(member_id) is not member:
         return Result()
     if code != ErrorCode.NONE:
-        if member.joining is not None:
+        if member.join_token is not None:
             _revert(machine, group, before, code)
         return Result()
     is_leader = group.leader == member_id
     if version >= SKIP_ASSIGNMENT_VERSION:
-        response = joined(group, member_id, with_members=is_leader, skip_assignment=is_leader)
+        response = join_response(group, member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
         # Told of its own new id as the leader's, an old client would assign anew: it is told the id before.
-        response = joined(group, member_id, leader=before.leader)
-    if not group.is_in(GroupState.PREPARING_REBALANCE):
+        response = join_response(group, member_id, leader=before.leader)
+    if not group.is_in(ClassicGroupState.PREPARING_REBALANCE):
         machine.reply_join(member, response)
     return Result()
 
 
-def _revert(machine: GroupMachine, group: Group, before: Before, code: ErrorCode) -> None:
+def _revert(machine: GroupMachine, group: ClassicGroup, before: ReplacedStaticMember, code: ErrorCode) -> None:
     """The new id did not come into the log, so a failover would know the old one only."""
     member = before.member
-    response = joined(group, UNKNOWN_MEMBER, leader=before.leader)
+    response = join_response(group, UNKNOWN_MEMBER, leader=before.leader)
     response.error_code = code
     machine.reply_join(member, response)
-    machine.unwatch(group, member.member_id)
+    machine.cancel_session(group, member.member_id)
     group.rename_static(member, before.member_id)
     member.rebalance_timeout_ms = before.rebalance_timeout_ms
     member.session_timeout_ms = before.session_timeout_ms
     member.protocols = before.protocols
-    machine.watch(group, member.member_id, member.session_timeout_ms)
+    machine.renew_session(group, member.member_id, member.session_timeout_ms)

@@ -12,31 +12,37 @@ it is committed: so a generation that anybody worked with is one that a failover
 from functools import partial
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.classic.group import Group, GroupState, assigned, joined, sync_error
+from tidelog.coordinator.group.classic.group import (
+    ClassicGroup,
+    ClassicGroupState,
+    join_response,
+    sync_error,
+    sync_response,
+)
 from tidelog.coordinator.group.machine import GroupMachine, join_key, sync_key
 from tidelog.coordinator.group.records import group_change
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def prepare_or_complete(machine: GroupMachine, group: Group, reason: str) -> Result:
+def prepare_or_complete(machine: GroupMachine, group: ClassicGroup, reason: str) -> Result:
     """Something about the members changed: begin a rebalance, or go on with the one under way."""
     if group.can_rebalance:
         return prepare(machine, group, reason)
     return maybe_complete_join(machine, group)
 
 
-def prepare(machine: GroupMachine, group: Group, reason: str) -> Result:
-    if group.is_in(GroupState.COMPLETING_REBALANCE):
+def prepare(machine: GroupMachine, group: ClassicGroup, reason: str) -> Result:
+    if group.is_in(ClassicGroupState.COMPLETING_REBALANCE):
         reset_assignments(machine, group, ErrorCode.REBALANCE_IN_PROGRESS)
-    group.unsynced.clear()
+    group.pending_sync.clear()
     machine.shard.cancel_timer(sync_key(group.group_id))
-    is_initial = group.is_in(GroupState.EMPTY)
-    group.transition(GroupState.PREPARING_REBALANCE, machine.wall)
+    is_initial = group.is_in(ClassicGroupState.EMPTY)
+    group.transition(ClassicGroupState.PREPARING_REBALANCE, machine.wall)
     machine.shard.event("group.rebalance", group=group.group_id, generation=group.generation, reason=reason)
     if is_initial:
         delay_ms = machine.config.group_initial_rebalance_delay_ms
-        _delay_first(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        _delay_initial_rebalance(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         return Result()
     if group.all_joined:
         return complete_join(machine, group)
@@ -44,51 +50,51 @@ def prepare(machine: GroupMachine, group: Group, reason: str) -> Result:
     return Result()
 
 
-def reset_assignments(machine: GroupMachine, group: Group, code: ErrorCode) -> None:
+def reset_assignments(machine: GroupMachine, group: ClassicGroup, code: ErrorCode) -> None:
     """The generation came to nothing: who waits for an assignment is told so."""
     group.assign({})
     for member in group.members.values():
         if machine.reply_sync(member, sync_error(code)):
-            machine.watch(group, member.member_id, member.session_timeout_ms)
+            machine.renew_session(group, member.member_id, member.session_timeout_ms)
 
 
-def maybe_complete_join(machine: GroupMachine, group: Group) -> Result:
+def maybe_complete_join(machine: GroupMachine, group: ClassicGroup) -> Result:
     """Complete the join phase if nobody is missing; a first rebalance is completed by its delay alone."""
-    is_first = group.previous_state == GroupState.EMPTY
-    if group.is_in(GroupState.PREPARING_REBALANCE) and not is_first and group.all_joined:
+    is_first = group.previous_state == ClassicGroupState.EMPTY
+    if group.is_in(ClassicGroupState.PREPARING_REBALANCE) and not is_first and group.all_joined:
         return complete_join(machine, group)
     return Result()
 
 
-def _wait_for_members(machine: GroupMachine, group: Group) -> None:
+def _wait_for_members(machine: GroupMachine, group: ClassicGroup) -> None:
     machine.shard.set_timer(
         join_key(group.group_id), group.rebalance_timeout_ms, partial(_join_timed_out, machine, group)
     )
 
 
-def _join_timed_out(machine: GroupMachine, group: Group) -> Result:
+def _join_timed_out(machine: GroupMachine, group: ClassicGroup) -> Result:
     return complete_join(machine, group)
 
 
-def _delay_first(machine: GroupMachine, group: Group, delay_ms: int, remaining_ms: int) -> None:
+def _delay_initial_rebalance(machine: GroupMachine, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
     machine.shard.set_timer(
-        join_key(group.group_id), delay_ms, partial(_first_delay_over, machine, group, delay_ms, remaining_ms)
+        join_key(group.group_id), delay_ms, partial(_initial_delay_expired, machine, group, delay_ms, remaining_ms)
     )
 
 
-def _first_delay_over(machine: GroupMachine, group: Group, delay_ms: int, remaining_ms: int) -> Result:
+def _initial_delay_expired(machine: GroupMachine, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> Result:
     if not group.new_member_added or remaining_ms == 0:
         return complete_join(machine, group)
     group.new_member_added = False
     longer_ms = min(machine.config.group_initial_rebalance_delay_ms, remaining_ms)
-    _delay_first(machine, group, longer_ms, max(remaining_ms - delay_ms, 0))
+    _delay_initial_rebalance(machine, group, longer_ms, max(remaining_ms - delay_ms, 0))
     return Result()
 
 
-def complete_join(machine: GroupMachine, group: Group) -> Result:
+def complete_join(machine: GroupMachine, group: ClassicGroup) -> Result:
     """Go on with the members that joined; static members keep their place for as long as their session lasts."""
     machine.shard.cancel_timer(join_key(group.group_id))
-    _remove_absent(machine, group)
+    _remove_unjoined(machine, group)
     if group.members and not group.elect_joined_leader():
         _wait_for_members(machine, group)
         return Result()
@@ -98,62 +104,62 @@ def complete_join(machine: GroupMachine, group: Group) -> Result:
     )
     if not group.members:
         return Result(changes=[group_change(group, {})])
-    _announce(machine, group)
+    _answer_joins(machine, group)
     return Result()
 
 
-def _remove_absent(machine: GroupMachine, group: Group) -> None:
-    absent = [m.member_id for m in group.members.values() if m.joining is None and not m.is_static]
+def _remove_unjoined(machine: GroupMachine, group: ClassicGroup) -> None:
+    absent = [m.member_id for m in group.members.values() if m.join_token is None and not m.is_static]
     for member_id in absent:
         group.remove(member_id)
-        machine.unwatch(group, member_id)
+        machine.cancel_session(group, member_id)
 
 
-def _announce(machine: GroupMachine, group: Group) -> None:
+def _answer_joins(machine: GroupMachine, group: ClassicGroup) -> None:
     """Tell every member of the new generation, and wait until each has asked for its assignment."""
     for member in group.members.values():
-        response = joined(group, member.member_id, with_members=member.member_id == group.leader)
+        response = join_response(group, member.member_id, with_members=member.member_id == group.leader)
         machine.reply_join(member, response)
-        machine.watch(group, member.member_id, member.session_timeout_ms)
+        machine.renew_session(group, member.member_id, member.session_timeout_ms)
         member.is_new = False
-        group.unsynced[member.member_id] = None
+        group.pending_sync[member.member_id] = None
     machine.shard.set_timer(
         sync_key(group.group_id), group.rebalance_timeout_ms, partial(_sync_timed_out, machine, group, group.generation)
     )
 
 
-def _sync_timed_out(machine: GroupMachine, group: Group, generation: int) -> Result:
+def _sync_timed_out(machine: GroupMachine, group: ClassicGroup, generation: int) -> Result:
     """Members that never asked for their assignment leave the group."""
-    is_over = generation != group.generation or not group.unsynced
-    if is_over or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+    is_over = generation != group.generation or not group.pending_sync
+    if is_over or not group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
         return Result()
-    silent = list(group.unsynced)
+    silent = list(group.pending_sync)
     for member_id in silent:
         group.remove(member_id)
-        machine.unwatch(group, member_id)
+        machine.cancel_session(group, member_id)
     return prepare(machine, group, f"{silent} did not sync in time")
 
 
 def sync(machine: GroupMachine, request: SyncGroupRequest, token: int) -> Result:
     """Answer at once, or hold the answer back while the member waits. ApiError with what the member is told."""
     group = _checked_group(machine, request)
-    if group.is_in(GroupState.PREPARING_REBALANCE):
+    if group.is_in(ClassicGroupState.PREPARING_REBALANCE):
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    _note_sync(machine, group, request.member_id)
+    _remove_pending_sync(machine, group, request.member_id)
     member = group.members[request.member_id]
-    if group.is_in(GroupState.STABLE):
-        machine.shard.reply(token, assigned(group, member))
+    if group.is_in(ClassicGroupState.STABLE):
+        machine.shard.reply(token, sync_response(group, member))
         return Result()
     machine.reply_sync(member, _superseded())
-    member.syncing = token
-    if group.leader != member.member_id or group.storing == group.generation:
+    member.sync_token = token
+    if group.leader != member.member_id or group.storing_generation == group.generation:
         return Result()
-    group.storing = group.generation
+    group.storing_generation = group.generation
     assignments = {given.member_id: given.assignment for given in request.assignments}
     assignments = {member_id: assignments.get(member_id, b"") for member_id in group.members}
     return Result(
         changes=[group_change(group, assignments)],
-        settled=partial(_assignment_written, machine, group, group.generation, assignments),
+        on_done=partial(_assignment_written, machine, group, group.generation, assignments),
     )
 
 
@@ -162,40 +168,40 @@ def _superseded() -> SyncGroupResponse:
     return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def _checked_group(machine: GroupMachine, request: SyncGroupRequest) -> Group:
+def _checked_group(machine: GroupMachine, request: SyncGroupRequest) -> ClassicGroup:
     group = machine.groups.get(request.group_id)
-    if group is None or group.is_in(GroupState.EMPTY):
+    if group is None or group.is_in(ClassicGroupState.EMPTY):
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol):
+    if _mismatch(request.protocol_type, group.protocol_type) or _mismatch(request.protocol_name, group.protocol):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return group
 
 
-def _differs(asked: str | None, actual: str | None) -> bool:
-    return asked is not None and actual is not None and asked != actual
+def _mismatch(requested: str | None, actual: str | None) -> bool:
+    return requested is not None and actual is not None and requested != actual
 
 
-def _note_sync(machine: GroupMachine, group: Group, member_id: str) -> None:
-    group.unsynced.pop(member_id, None)
-    if not group.unsynced:
+def _remove_pending_sync(machine: GroupMachine, group: ClassicGroup, member_id: str) -> None:
+    group.pending_sync.pop(member_id, None)
+    if not group.pending_sync:
         machine.shard.cancel_timer(sync_key(group.group_id))
 
 
 def _assignment_written(
-    machine: GroupMachine, group: Group, generation: int, assignments: dict[str, bytes], code: ErrorCode
+    machine: GroupMachine, group: ClassicGroup, generation: int, assignments: dict[str, bytes], code: ErrorCode
 ) -> Result:
     """Whatever the group has become meanwhile, it is another one's business."""
-    if not group.is_in(GroupState.COMPLETING_REBALANCE) or generation != group.generation:
+    if not group.is_in(ClassicGroupState.COMPLETING_REBALANCE) or generation != group.generation:
         return Result()
     if code != ErrorCode.NONE:
         reset_assignments(machine, group, code)
         return prepare_or_complete(machine, group, f"the assignment was not stored: {code.name}")
     group.assign(assignments)
-    group.transition(GroupState.STABLE, machine.wall)
+    group.transition(ClassicGroupState.STABLE, machine.wall)
     for member in group.members.values():
-        if machine.reply_sync(member, assigned(group, member)):
-            machine.watch(group, member.member_id, member.session_timeout_ms)
+        if machine.reply_sync(member, sync_response(group, member)):
+            machine.renew_session(group, member.member_id, member.session_timeout_ms)
     return Result()

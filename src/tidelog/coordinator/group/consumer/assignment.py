@@ -7,45 +7,50 @@ then members go on towards the old one.
 
 from tidelog.coordinator.group.consumer import sessions, subscriptions, topics
 from tidelog.coordinator.group.consumer.assignors import ASSIGNORS, Spec, Subscriber
-from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup, Draft
-from tidelog.coordinator.group.consumer.member import Member, Subscription
-from tidelog.coordinator.group.consumer.reconciliation import Aim, reconcile
+from tidelog.coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup, Draft
+from tidelog.coordinator.group.consumer.member import ConsumerMember, Subscription
+from tidelog.coordinator.group.consumer.reconciliation import ReconciliationGoal, reconcile
 from tidelog.coordinator.group.consumer.records import current_change, target_change, target_epoch_change
-from tidelog.coordinator.group.consumer.topics import Place
+from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 from tidelog.coordinator.group.machine import GroupMachine
 
 
-def advance(
+def advance_member(
     machine: GroupMachine,
     draft: Draft,
-    member: Member,
+    member: ConsumerMember,
     subscription: Subscription,
-    owned: frozenset[Place] | None,
-) -> Member:
+    owned: frozenset[TopicIdPartition] | None,
+) -> ConsumerMember:
     """The member as it is after its request, whose records are in the draft."""
     changed = subscriptions.update(machine, draft, member, subscription)
     update_target(machine, draft)
-    return step(machine, draft, member._replace(subscription=subscription), owned, changed=changed)
+    return reconcile_member(machine, draft, member._replace(subscription=subscription), owned, changed=changed)
 
 
-def step(
-    machine: GroupMachine, draft: Draft, member: Member, owned: frozenset[Place] | None, *, changed: bool
-) -> Member:
+def reconcile_member(
+    machine: GroupMachine,
+    draft: Draft,
+    member: ConsumerMember,
+    owned: frozenset[TopicIdPartition] | None,
+    *,
+    changed: bool,
+) -> ConsumerMember:
     """Move the member towards its target."""
     group, current = draft.group, member.current
     if not changed and current.is_reconciled(group.target.epoch):
         return member
-    aim = Aim(
+    goal = ReconciliationGoal(
         group.target.epoch,
-        group.targets.get(member.member_id, NO_PLACES),
+        group.targets.get(member.member_id, NO_PARTITIONS),
         owned,
         group.owners,
         topics.ids(machine.cluster, group.topics_of(member)),
     )
-    following = reconcile(current, aim, subscription_changed=changed)
+    following = reconcile(current, goal, subscription_changed=changed)
     if following != current:
         draft.add(current_change(group.group_id, member.member_id, following))
-        sessions.watch_revocation(machine, group.group_id, member, following)
+        sessions.update_revocation_deadline(machine, group.group_id, member, following)
     return member._replace(current=following)
 
 
@@ -79,7 +84,7 @@ def _spec(machine: GroupMachine, group: ConsumerGroup) -> Spec:
     members = {
         member_id: Subscriber(
             topics.ids(cluster, group.topics_of(member)),
-            group.targets.get(member_id, NO_PLACES),
+            group.targets.get(member_id, NO_PARTITIONS),
             member.subscription.instance_id,
         )
         for member_id, member in group.members.items()

@@ -14,14 +14,14 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import pairwise
 from typing import NamedTuple
 
-from tidelog.coordinator.group.consumer.topics import Place
+from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 
 
 class Subscriber(NamedTuple):
     """`topics` exist; `previous` is the member's target so far, which may have what it can no longer keep."""
 
     topics: frozenset[bytes]
-    previous: frozenset[Place] = frozenset()
+    previous: frozenset[TopicIdPartition] = frozenset()
     instance_id: str | None = None
 
 
@@ -32,19 +32,19 @@ class Spec(NamedTuple):
     partitions: Mapping[bytes, int]
 
 
-Assignment = dict[str, frozenset[Place]]
+Assignment = dict[str, frozenset[TopicIdPartition]]
 Assignor = Callable[[Spec], Assignment]
 """Every member is in what it gives, and every partition that has a subscriber belongs to one of them."""
 
 
 def assign_range(spec: Spec) -> Assignment:
-    places: dict[str, list[Place]] = {member_id: [] for member_id in spec.members}
+    partitions: dict[str, list[TopicIdPartition]] = {member_id: [] for member_id in spec.members}
     order = sorted(spec.members, key=lambda member_id: _rank(spec, member_id))
     for topic_id, count in spec.partitions.items():
         subscribers = [member_id for member_id in order if topic_id in spec.members[member_id].topics]
         for member_id, numbers in zip(subscribers, _ranges(count, len(subscribers)), strict=True):
-            places[member_id] += [(topic_id, number) for number in numbers]
-    return {member_id: frozenset(given) for member_id, given in places.items()}
+            partitions[member_id] += [(topic_id, number) for number in numbers]
+    return {member_id: frozenset(given) for member_id, given in partitions.items()}
 
 
 def _rank(spec: Spec, member_id: str) -> tuple[bool, str]:
@@ -61,7 +61,7 @@ def _ranges(count: int, shares: int) -> list[range]:
     return [range(start, end) for start, end in pairwise(starts)]
 
 
-Holdings = dict[str, set[Place]]
+Holdings = dict[str, set[TopicIdPartition]]
 
 
 def assign_uniform(spec: Spec) -> Assignment:
@@ -73,23 +73,25 @@ def assign_uniform(spec: Spec) -> Assignment:
     else:
         _fill(spec, holdings)
         _balance(spec, holdings)
-    return {member_id: frozenset(places) for member_id, places in holdings.items()}
+    return {member_id: frozenset(partitions) for member_id, partitions in holdings.items()}
 
 
 def _kept(spec: Spec) -> Holdings:
     """What each member had of what there is and it still subscribes to."""
     return {
         member_id: {
-            place for place in member.previous if place[0] in member.topics and place[1] < spec.partitions[place[0]]
+            partition
+            for partition in member.previous
+            if partition[0] in member.topics and partition[1] < spec.partitions[partition[0]]
         }
         for member_id, member in spec.members.items()
     }
 
 
-def _unassigned(spec: Spec, holdings: Holdings) -> list[Place]:
-    taken = {place for places in holdings.values() for place in places}
+def _unassigned(spec: Spec, holdings: Holdings) -> list[TopicIdPartition]:
+    taken = {partition for partitions in holdings.values() for partition in partitions}
     every = ((topic_id, number) for topic_id, count in sorted(spec.partitions.items()) for number in range(count))
-    return [place for place in every if place not in taken]
+    return [partition for partition in every if partition not in taken]
 
 
 def _even_out(spec: Spec, holdings: Holdings) -> None:
@@ -98,8 +100,8 @@ def _even_out(spec: Spec, holdings: Holdings) -> None:
     quotas: dict[str, int] = {}
     for rank, member_id in enumerate(sorted(holdings, key=lambda member_id: (-len(holdings[member_id]), member_id))):
         quotas[member_id] = quota + (rank < extra)
-        for place in sorted(holdings[member_id])[quotas[member_id] :]:
-            holdings[member_id].remove(place)
+        for partition in sorted(holdings[member_id])[quotas[member_id] :]:
+            holdings[member_id].remove(partition)
     free = iter(_unassigned(spec, holdings))
     for member_id in sorted(holdings):
         for _ in range(quotas[member_id] - len(holdings[member_id])):
@@ -115,20 +117,20 @@ def _subscribers(spec: Spec) -> dict[bytes, list[str]]:
 
 def _fill(spec: Spec, holdings: Holdings) -> None:
     subscribers = _subscribers(spec)
-    free: dict[bytes, list[Place]] = {}
-    for place in _unassigned(spec, holdings):
-        free.setdefault(place[0], []).append(place)
+    free: dict[bytes, list[TopicIdPartition]] = {}
+    for partition in _unassigned(spec, holdings):
+        free.setdefault(partition[0], []).append(partition)
     for topic_id in sorted(free, key=lambda topic_id: (len(subscribers[topic_id]), topic_id)):
         _hand_out(free[topic_id], subscribers[topic_id], holdings)
 
 
-def _hand_out(places: Iterable[Place], members: list[str], holdings: Holdings) -> None:
+def _hand_out(partitions: Iterable[TopicIdPartition], members: list[str], holdings: Holdings) -> None:
     """Each to who has least."""
     heap = [(len(holdings[member_id]), member_id) for member_id in members]
     heapify(heap)
-    for place in places if heap else ():
+    for partition in partitions if heap else ():
         count, member_id = heap[0]
-        holdings[member_id].add(place)
+        holdings[member_id].add(partition)
         heapreplace(heap, (count + 1, member_id))
 
 
@@ -143,7 +145,10 @@ def _balance(spec: Spec, holdings: Holdings) -> None:
 
 def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> int:
     """Move the topic's partitions from who has most to who has least, while they differ by two; how many moved."""
-    owned = {member_id: sorted(place for place in holdings[member_id] if place[0] == topic_id) for member_id in members}
+    owned = {
+        member_id: sorted(partition for partition in holdings[member_id] if partition[0] == topic_id)
+        for member_id in members
+    }
     least = [(len(holdings[member_id]), member_id) for member_id in members]
     most = [(-len(holdings[member_id]), member_id) for member_id in members if owned[member_id]]
     heapify(least)
@@ -153,10 +158,10 @@ def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> i
         giver, taker = _heap_top(most, owned, holdings, -1), _heap_top(least, None, holdings, 1)
         if giver is None or taker is None or len(holdings[giver]) - len(holdings[taker]) < 2:
             break
-        place = owned[giver].pop()
-        holdings[giver].remove(place)
-        holdings[taker].add(place)
-        owned[taker].append(place)
+        partition = owned[giver].pop()
+        holdings[giver].remove(partition)
+        holdings[taker].add(partition)
+        owned[taker].append(partition)
         for member_id in (giver, taker):
             heappush(least, (len(holdings[member_id]), member_id))
             heappush(most, (-len(holdings[member_id]), member_id))
@@ -165,7 +170,7 @@ def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> i
 
 
 def _heap_top(
-    heap: list[tuple[int, str]], owned: dict[str, list[Place]] | None, holdings: Holdings, sign: int
+    heap: list[tuple[int, str]], owned: dict[str, list[TopicIdPartition]] | None, holdings: Holdings, sign: int
 ) -> str | None:
     """The top of the heap, after entries are dropped that are out of date or of members with nothing to give."""
     while heap:

@@ -6,11 +6,11 @@ join again whenever it has something to give up or may get more: so it reconcile
 
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.classic.group import CONSUMER, UNKNOWN_MEMBER, join_error
-from tidelog.coordinator.group.classic.join import KNOWN_MEMBER_VERSION, Joining
+from tidelog.coordinator.group.classic.join import KNOWN_MEMBER_VERSION, JoinContext
 from tidelog.coordinator.group.consumer import conversion, embedded, sessions, subscriptions
-from tidelog.coordinator.group.consumer.assignment import advance, step
+from tidelog.coordinator.group.consumer.assignment import advance_member, reconcile_member
 from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
-from tidelog.coordinator.group.consumer.member import ClassicSide, Member, MemberState, Subscription
+from tidelog.coordinator.group.consumer.member import ClassicMetadata, ConsumerMember, MemberState, Subscription
 from tidelog.coordinator.group.consumer.member_lookup import (
     check_room,
     joining_static_member,
@@ -18,7 +18,7 @@ from tidelog.coordinator.group.consumer.member_lookup import (
     known_static_member,
 )
 from tidelog.coordinator.group.consumer.sessions import Deadline, fence
-from tidelog.coordinator.group.consumer.topics import Place
+from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
@@ -35,38 +35,42 @@ from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupR
 # Joining.
 
 
-def join(machine: GroupMachine, group: ConsumerGroup, joining: Joining) -> Result:
+def join(machine: GroupMachine, group: ConsumerGroup, context: JoinContext) -> Result:
     """The members of the classic protocol get no leader: the server assigns. ApiError with what the member is told."""
     machine.check_topics_known()
-    request = joining.request
+    request = context.request
     if conversion.policy(machine) == "disabled":
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     check_room(machine, group, request.member_id)
     _check_protocols(group, request)
     member_id = request.member_id or machine.new_uuid()
     is_unknown = request.member_id == UNKNOWN_MEMBER
-    if is_unknown and request.group_instance_id is None and joining.version >= KNOWN_MEMBER_VERSION:
+    if is_unknown and request.group_instance_id is None and context.version >= KNOWN_MEMBER_VERSION:
         return Result(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
     draft = Draft(group)
     member = _member(draft, member_id, request.group_instance_id, is_unknown=is_unknown)
     subscription = embedded.read_subscription(request.protocols[0].metadata)
     if subscription is None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
-    owned = embedded.known_places(machine.cluster, subscription.owned_partitions)
-    said = _subscription(member.subscription, joining, subscription)
+    owned = embedded.known_partitions(machine.cluster, subscription.owned_partitions)
+    new_subscription = _subscription(member.subscription, context, subscription)
     replaced = group.static_member(request.group_instance_id)
     others = [other for other in draft.group.members.values() if other.member_id != member.member_id]
-    if replaced is not None and not replaced.is_classic and conversion.may_downgrade(machine, [*others, _as(said)]):
-        return _join_and_downgrade(machine, draft, member, said, owned)
-    member = advance(machine, draft, member, said, owned)
+    if (
+        replaced is not None
+        and not replaced.is_classic
+        and conversion.may_downgrade(machine, [*others, _as_member(new_subscription)])
+    ):
+        return _join_and_downgrade(machine, draft, member, new_subscription, owned)
+    member = advance_member(machine, draft, member, new_subscription, owned)
     sessions.cancel_deadline(machine, Deadline.JOIN, group.group_id, member.member_id)
-    sessions.watch(machine, group.group_id, member)
-    sessions.watch_sync(machine, group.group_id, member)
+    sessions.renew_session(machine, group.group_id, member)
+    sessions.set_sync_deadline(machine, group.group_id, member)
     return Result(_joined(member), draft.changes)
 
 
-def _as(subscription: Subscription) -> Member:
-    return Member(UNKNOWN_MEMBER, subscription)
+def _as_member(subscription: Subscription) -> ConsumerMember:
+    return ConsumerMember(UNKNOWN_MEMBER, subscription)
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
@@ -79,29 +83,29 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _member(draft: Draft, member_id: str, instance_id: str | None, *, is_unknown: bool) -> Member:
+def _member(draft: Draft, member_id: str, instance_id: str | None, *, is_unknown: bool) -> ConsumerMember:
     if instance_id is None:
-        return draft.group.members.get(member_id, Member(member_id))
+        return draft.group.members.get(member_id, ConsumerMember(member_id))
     if is_unknown:
         return joining_static_member(draft, member_id, instance_id, is_classic=True)
     return known_static_member(draft.group, member_id, instance_id)
 
 
-def _subscription(before: Subscription, joining: Joining, said: ConsumerProtocolSubscription) -> Subscription:
-    request = joining.request
+def _subscription(before: Subscription, context: JoinContext, message: ConsumerProtocolSubscription) -> Subscription:
+    request = context.request
     return before._replace(
         instance_id=request.group_instance_id or before.instance_id,
-        rack_id=said.rack_id or before.rack_id,
-        client_id=joining.client_id,
-        client_host=joining.client_host,
-        topics=frozenset(said.topics),
+        rack_id=message.rack_id or before.rack_id,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        topics=frozenset(message.topics),
         pattern="",
         rebalance_timeout_ms=request.rebalance_timeout_ms,
-        classic=ClassicSide(request.session_timeout_ms, tuple(joining.protocols)),
+        classic=ClassicMetadata(request.session_timeout_ms, tuple(context.protocols)),
     )
 
 
-def _joined(member: Member) -> JoinGroupResponse:
+def _joined(member: ConsumerMember) -> JoinGroupResponse:
     assert member.subscription.classic is not None
     return JoinGroupResponse(
         generation_id=member.current.epoch,
@@ -112,31 +116,37 @@ def _joined(member: Member) -> JoinGroupResponse:
 
 
 def _join_and_downgrade(
-    machine: GroupMachine, draft: Draft, member: Member, said: Subscription, owned: frozenset[Place]
+    machine: GroupMachine,
+    draft: Draft,
+    member: ConsumerMember,
+    new_subscription: Subscription,
+    owned: frozenset[TopicIdPartition],
 ) -> Result:
     """The static member was the last of the consumer protocol. If nothing changed by it, and everybody has what it is
     to have, the classic group goes on with that. Who still waits for partitions of another member would never be told
     of them by a stable classic group, which has it down as their owner."""
-    changed = subscriptions.update(machine, draft, member, said)
-    member = member._replace(subscription=said)
+    changed = subscriptions.update(machine, draft, member, new_subscription)
+    member = member._replace(subscription=new_subscription)
     is_stale = draft.group.target.epoch < draft.group.epoch
     if not is_stale:
-        member = step(machine, draft, member, owned, changed=changed)
+        member = reconcile_member(machine, draft, member, owned, changed=changed)
     group = draft.group
     members = group.members.values()
     rebalance_now = not all(member.current.is_reconciled(group.epoch) for member in members)
     changes = [*draft.changes, *conversion.downgrade(machine, group, members, rebalance_now=rebalance_now)]
 
-    def settled(code: ErrorCode) -> Result:
-        return sessions.downgraded(machine, group.group_id, code, rebalance_now=rebalance_now)
+    def on_done(code: ErrorCode) -> Result:
+        return sessions.group_downgraded(machine, group.group_id, code, rebalance_now=rebalance_now)
 
-    return Result(_joined(member), changes, settled)
+    return Result(_joined(member), changes, on_done)
 
 
 # In the group.
 
 
-def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None = None) -> Member:
+def _known(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None = None
+) -> ConsumerMember:
     """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
     if instance_id is None:
         member = known_member(group, member_id)
@@ -160,11 +170,11 @@ def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest)
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     is_behind = group.target.epoch > member.current.epoch
     if is_behind and member.current.state != MemberState.UNREVOKED_PARTITIONS:
-        sessions.watch_join(machine, group.group_id, member)
+        sessions.set_join_deadline(machine, group.group_id, member)
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
     sessions.cancel_deadline(machine, Deadline.SYNC, group.group_id, member.member_id)
-    sessions.watch(machine, group.group_id, member)
-    version = embedded.version(protocol.metadata)
+    sessions.renew_session(machine, group.group_id, member)
+    version = embedded.protocol_version(protocol.metadata)
     assignment = embedded.write_assignment(machine.cluster, member.current.assigned, version)
     return Result(
         SyncGroupResponse(
@@ -176,14 +186,14 @@ def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest)
 def heartbeat(machine: GroupMachine, group: ConsumerGroup, request: HeartbeatRequest) -> Result:
     """ApiError with what the member is told."""
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
-    sessions.watch(machine, group.group_id, member)
+    sessions.renew_session(machine, group.group_id, member)
     if not _must_join_again(group, member):
         return Result(HeartbeatResponse())
-    sessions.watch_join(machine, group.group_id, member)
+    sessions.set_join_deadline(machine, group.group_id, member)
     return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def _must_join_again(group: ConsumerGroup, member: Member) -> bool:
+def _must_join_again(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Where no member of the consumer protocol is there to bring a new target about, classic members do."""
     state = member.current.state
     if member.current.epoch < group.target.epoch or state == MemberState.UNREVOKED_PARTITIONS:
@@ -195,29 +205,29 @@ def _must_join_again(group: ConsumerGroup, member: Member) -> bool:
 
 def leave(machine: GroupMachine, group: ConsumerGroup, request: LeaveGroupRequest) -> Result:
     """Every member is answered for itself. An operator may remove static members of either protocol by their names."""
-    leaving: dict[str, Member] = {}
-    answers = [_leave_one(group, who, leaving) for who in request.members]
+    leaving: dict[str, ConsumerMember] = {}
+    answers = [_leave_one(group, identity, leaving) for identity in request.members]
     result = fence(machine, group, list(leaving.values()))
     result.response = LeaveGroupResponse(members=answers)
     return result
 
 
-def _leave_one(group: ConsumerGroup, who: MemberIdentity, leaving: dict[str, Member]) -> MemberResponse:
+def _leave_one(group: ConsumerGroup, identity: MemberIdentity, leaving: dict[str, ConsumerMember]) -> MemberResponse:
     code = ErrorCode.NONE
     try:
-        member = _leaving(group, who)
+        member = _leaving(group, identity)
         leaving[member.member_id] = member
     except ApiError as error:
         code = error.code
-    return MemberResponse(member_id=who.member_id, group_instance_id=who.group_instance_id, error_code=code)
+    return MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
 
 
-def _leaving(group: ConsumerGroup, who: MemberIdentity) -> Member:
-    if who.group_instance_id is None:
-        return known_member(group, who.member_id)
-    if who.member_id == UNKNOWN_MEMBER:
-        member = group.static_member(who.group_instance_id)
+def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    if identity.group_instance_id is None:
+        return known_member(group, identity.member_id)
+    if identity.member_id == UNKNOWN_MEMBER:
+        member = group.static_member(identity.group_instance_id)
         if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {who.group_instance_id} is unknown.")
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {identity.group_instance_id} is unknown.")
         return member
-    return known_static_member(group, who.member_id, who.group_instance_id)
+    return known_static_member(group, identity.member_id, identity.group_instance_id)

@@ -5,11 +5,16 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group import records
-from tidelog.coordinator.group.classic.group import CONSUMER, Group, GroupState, choose_protocol
-from tidelog.coordinator.group.classic.group import Member as ClassicMember
+from tidelog.coordinator.group.classic.group import (
+    CONSUMER,
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+    choose_protocol,
+)
 from tidelog.coordinator.group.consumer import embedded, topics
-from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup
-from tidelog.coordinator.group.consumer.member import ClassicSide, Current, Member, Subscription
+from tidelog.coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
+from tidelog.coordinator.group.consumer.member import ClassicMetadata, ConsumerMember, CurrentAssignment, Subscription
 from tidelog.coordinator.group.consumer.records import (
     current_change,
     group_change,
@@ -18,7 +23,7 @@ from tidelog.coordinator.group.consumer.records import (
     target_change,
     target_epoch_change,
 )
-from tidelog.coordinator.group.consumer.topics import Place
+from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 
@@ -44,7 +49,7 @@ def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
 # From the classic protocol.
 
 
-def check_upgrade(machine: GroupMachine, group: Group) -> None:
+def check_upgrade(machine: GroupMachine, group: ClassicGroup) -> None:
     """ApiError GROUP_ID_NOT_FOUND, which is also what a client is told that has to wait."""
     problem = None
     if policy(machine) not in UPGRADES:
@@ -57,12 +62,12 @@ def check_upgrade(machine: GroupMachine, group: Group) -> None:
         raise _no_upgrade(group, problem)
 
 
-def _no_upgrade(group: Group, problem: str) -> ApiError:
+def _no_upgrade(group: ClassicGroup, problem: str) -> ApiError:
     text = f"Cannot upgrade classic group {group.group_id} to consumer group because {problem}"
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
-def upgrade(machine: GroupMachine, group: Group) -> list[Change]:
+def upgrade(machine: GroupMachine, group: ClassicGroup) -> list[Change]:
     """The classic group's end, and the consumer group that it becomes: every member has what it was last given, and the
     generation goes on as the epoch. A group within a rebalance does without its end, and so its first heartbeat is to
     raise the epoch, also where it changes no subscription: that of a process which takes a static member's place.
@@ -70,7 +75,7 @@ def upgrade(machine: GroupMachine, group: Group) -> list[Change]:
     members = [_upgraded(machine, group, member) for member in group.members.values()]
     group_id = group.group_id
     names = {name for member in members for name in member.subscription.topics}
-    is_stable = group.is_in(GroupState.STABLE)
+    is_stable = group.is_in(ClassicGroupState.STABLE)
     return [
         records.group_tombstone(group_id),
         *(member_change(group_id, member.member_id, member.subscription) for member in members),
@@ -81,7 +86,7 @@ def upgrade(machine: GroupMachine, group: Group) -> list[Change]:
     ]
 
 
-def _upgraded(machine: GroupMachine, group: Group, member: ClassicMember) -> Member:
+def _upgraded(machine: GroupMachine, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
     chosen = [protocol.metadata for protocol in member.protocols if protocol.name == group.protocol]
     metadata = chosen[0] if chosen else member.protocols[0].metadata
     subscription = embedded.read_subscription(metadata)
@@ -92,8 +97,8 @@ def _upgraded(machine: GroupMachine, group: Group, member: ClassicMember) -> Mem
         advice = "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
         raise _no_upgrade(group, f"an unsupported custom assignor is in use. {advice}")
     epoch = group.generation
-    given = embedded.known_places(machine.cluster, assignment.assigned_partitions)
-    return Member(
+    assigned = embedded.known_partitions(machine.cluster, assignment.assigned_partitions)
+    return ConsumerMember(
         member.member_id,
         Subscription(
             instance_id=member.instance_id,
@@ -102,39 +107,39 @@ def _upgraded(machine: GroupMachine, group: Group, member: ClassicMember) -> Mem
             client_host=member.client_host,
             topics=frozenset(subscription.topics),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            classic=ClassicSide(member.session_timeout_ms, tuple(member.protocols)),
+            classic=ClassicMetadata(member.session_timeout_ms, tuple(member.protocols)),
         ),
-        Current(epoch, epoch, assigned=dict.fromkeys(sorted(given), epoch)),
+        CurrentAssignment(epoch, epoch, assigned=dict.fromkeys(sorted(assigned), epoch)),
     )
 
 
 # Back to the classic protocol.
 
 
-def may_downgrade(machine: GroupMachine, staying: Sequence[Member]) -> bool:
+def may_downgrade(machine: GroupMachine, remaining: Sequence[ConsumerMember]) -> bool:
     """Whether a group with these members is to be a classic one."""
     return (
-        bool(staying)
-        and all(member.is_classic for member in staying)
+        bool(remaining)
+        and all(member.is_classic for member in remaining)
         and policy(machine) in DOWNGRADES
-        and len(staying) <= machine.config.group_max_size
+        and len(remaining) <= machine.config.group_max_size
     )
 
 
 def downgrade(
-    machine: GroupMachine, group: ConsumerGroup, staying: Iterable[Member], *, rebalance_now: bool
+    machine: GroupMachine, group: ConsumerGroup, remaining: Iterable[ConsumerMember], *, rebalance_now: bool
 ) -> list[Change]:
     """The consumer group's end, and the classic group that it becomes: stable, each member with its target. Without a
     leader where a rebalance is to follow, so that one does after a failover, too."""
-    classic = Group(group.group_id, machine.wall)
+    classic = ClassicGroup(group.group_id, machine.wall)
     assignments: dict[str, bytes] = {}
-    classic.protocol_type, classic.generation, classic.state = CONSUMER, group.epoch, GroupState.STABLE
-    for member in staying:
+    classic.protocol_type, classic.generation, classic.state = CONSUMER, group.epoch, ClassicGroupState.STABLE
+    for member in remaining:
         classic.add(_downgraded(member))
     classic.protocol = choose_protocol(classic.members.values())
     for classic_member in classic.members.values():
-        version = embedded.version(classic_member.metadata(classic.protocol))
-        target: frozenset[Place] = group.targets.get(classic_member.member_id, NO_PLACES)
+        version = embedded.protocol_version(classic_member.metadata(classic.protocol))
+        target: frozenset[TopicIdPartition] = group.targets.get(classic_member.member_id, NO_PARTITIONS)
         assignments[classic_member.member_id] = embedded.write_assignment(machine.cluster, target, version)
     if rebalance_now:
         classic.leader = None
@@ -142,7 +147,7 @@ def downgrade(
     return [*tombstones, records.group_change(classic, assignments)]
 
 
-def _downgraded(member: Member) -> ClassicMember:
+def _downgraded(member: ConsumerMember) -> ClassicMember:
     subscription = member.subscription
     assert subscription.classic is not None
     return ClassicMember(

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from tidelog.coordinator.group.consumer.topics import Cluster, Place, grouped
+from tidelog.coordinator.group.consumer.topics import Cluster, TopicIdPartition, partitions_by_topic
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.messages.groups.consumer_protocol import (
@@ -19,7 +19,7 @@ _VERSION = struct.Struct(">h")
 T = TypeVar("T")
 
 
-def version(data: bytes) -> int:
+def protocol_version(data: bytes) -> int:
     """A newer version than is known is read, and answered, as the newest known. ProtocolViolation where there is
     none."""
     try:
@@ -43,23 +43,23 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment | None:
 
 def _read(cls: type[T], data: bytes) -> T | None:
     try:
-        return codec.decode(cls, version(data), data[_VERSION.size :])
+        return codec.decode(cls, protocol_version(data), data[_VERSION.size :])
     except ProtocolViolation:
         return None
 
 
-def write_assignment(cluster: Cluster, places: Iterable[Place], version: int) -> bytes:
+def write_assignment(cluster: Cluster, partitions: Iterable[TopicIdPartition], version: int) -> bytes:
     """Topics that are gone are left out."""
     assigned = [
-        TopicPartitionResponse(topic=cluster.topic_names[topic_id], partitions=partitions)
-        for topic_id, partitions in grouped(places).items()
+        TopicPartitionResponse(topic=cluster.topic_names[topic_id], partitions=numbers)
+        for topic_id, numbers in partitions_by_topic(partitions).items()
         if topic_id in cluster.topic_names
     ]
     message = ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=None)
     return _VERSION.pack(version) + codec.encode(message, version)
 
 
-def known_places(cluster: Cluster, topics: Iterable[Any]) -> frozenset[Place]:
+def known_partitions(cluster: Cluster, topics: Iterable[Any]) -> frozenset[TopicIdPartition]:
     """Partitions by the names of their topics, without those of topics that are gone."""
     return frozenset(
         (cluster.topics[topic.topic].id, partition)

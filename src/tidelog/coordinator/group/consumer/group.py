@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group.consumer import records
-from tidelog.coordinator.group.consumer.member import LEAVE_EPOCH, Current, Member
+from tidelog.coordinator.group.consumer.member import LEAVE_EPOCH, ConsumerMember, CurrentAssignment
 from tidelog.coordinator.group.consumer.records import Regex
-from tidelog.coordinator.group.consumer.topics import Place
+from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 
-NO_PLACES: frozenset[Place] = frozenset()
+NO_PARTITIONS: frozenset[TopicIdPartition] = frozenset()
 FIRST_EPOCH = 1
 """Of a group that has no members yet: its first member joins in the next."""
 
@@ -29,7 +29,7 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class Target(NamedTuple):
+class TargetMetadata(NamedTuple):
     """Since which group epoch the target assignment stands, and when (wall milliseconds) it was computed."""
 
     epoch: int = FIRST_EPOCH
@@ -43,12 +43,12 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.target = Target()
-        self.members: dict[str, Member] = {}
-        self.targets: dict[str, frozenset[Place]] = {}
+        self.target = TargetMetadata()
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, frozenset[TopicIdPartition]] = {}
         self.regexes: dict[str, Regex] = {}
         self.static_members: dict[str, str] = {}
-        self.owners: dict[Place, str] = {}
+        self.owners: dict[TopicIdPartition, str] = {}
         self.has_old_metadata = False
         self.is_deleted = False
         self._topics: frozenset[str] | None = None
@@ -73,11 +73,11 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    def static_member(self, instance_id: str | None) -> Member | None:
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    def classic_members(self) -> Iterator[Member]:
+    def classic_members(self) -> Iterator[ConsumerMember]:
         return (member for member in self.members.values() if member.is_classic)
 
     def subscribed_topics(self) -> frozenset[str]:
@@ -89,7 +89,7 @@ class ConsumerGroup:
     def subscribes_to(self, topic: str) -> bool:
         return topic in self.subscribed_topics()
 
-    def topics_of(self, member: Member) -> frozenset[str]:
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         subscription = member.subscription
         regex = self.regexes.get(subscription.pattern) if subscription.pattern else None
         return subscription.topics if regex is None else subscription.topics | regex.topics
@@ -105,10 +105,10 @@ class ConsumerGroup:
                 votes[member.subscription.assignor] = votes.get(member.subscription.assignor, 0) + 1
         return max(sorted(votes), key=votes.__getitem__) if votes else None
 
-    def waits_for_others(self, member: Member) -> bool:
+    def waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether somebody else still has a partition of the member's target."""
-        target = self.targets.get(member.member_id, NO_PLACES)
-        return any(place in self.owners for place in target if place not in member.current.assigned)
+        target = self.targets.get(member.member_id, NO_PARTITIONS)
+        return any(partition in self.owners for partition in target if partition not in member.current.assigned)
 
     # Replay.
 
@@ -133,27 +133,29 @@ class ConsumerGroup:
             member = self.members.pop(key.member_id, None)
             self._forget(member)
             return
-        member = self.members.get(key.member_id, Member(key.member_id))
+        member = self.members.get(key.member_id, ConsumerMember(key.member_id))
         self._unname(member)
         member = member._replace(subscription=records.subscription_from(value))
         self.members[key.member_id] = member
         if member.subscription.instance_id is not None:
             self.static_members[member.subscription.instance_id] = key.member_id
 
-    def _forget(self, member: Member | None) -> None:
+    def _forget(self, member: ConsumerMember | None) -> None:
         if member is None:
             return
         self._disown(member)
         self._unname(member)
 
-    def _unname(self, member: Member) -> None:
+    def _unname(self, member: ConsumerMember) -> None:
         """Its instance id may be another's by now, or it joined anew under another one."""
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
     def _apply_target_metadata(self, _: Any, value: Any) -> None:
-        self.target = Target() if value is None else Target(value.assignment_epoch, value.assignment_timestamp)
+        self.target = (
+            TargetMetadata() if value is None else TargetMetadata(value.assignment_epoch, value.assignment_timestamp)
+        )
 
     def _apply_target(self, key: Any, value: Any) -> None:
         if value is None:
@@ -166,20 +168,20 @@ class ConsumerGroup:
         if member is not None:
             self._disown(member)
         if value is None:
-            current = Current(LEAVE_EPOCH, LEAVE_EPOCH)
+            current = CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
         else:
             current = records.current_from(value)
-            member = member or Member(key.member_id)
+            member = member or ConsumerMember(key.member_id)
         if member is None:
             return
         self.members[key.member_id] = member._replace(current=current)
-        for place in (*current.assigned, *current.revoking):
-            self.owners[place] = key.member_id
+        for partition in (*current.assigned, *current.revoking):
+            self.owners[partition] = key.member_id
 
-    def _disown(self, member: Member) -> None:
-        for place in (*member.current.assigned, *member.current.revoking):
-            if self.owners.get(place) == member.member_id:
-                del self.owners[place]
+    def _disown(self, member: ConsumerMember) -> None:
+        for partition in (*member.current.assigned, *member.current.revoking):
+            if self.owners.get(partition) == member.member_id:
+                del self.owners[partition]
 
     def _apply_regex(self, key: Any, value: Any) -> None:
         self._topics = None
@@ -200,14 +202,14 @@ class ConsumerGroup:
 
     def check_invariants(self) -> None:
         for member in self.members.values():
-            for place in (*member.current.assigned, *member.current.revoking):
-                assert self.owners[place] == member.member_id, (self, place)
+            for partition in (*member.current.assigned, *member.current.revoking):
+                assert self.owners[partition] == member.member_id, (self, partition)
         held = sum(len(m.current.assigned) + len(m.current.revoking) for m in self.members.values())
         assert held == len(self.owners), self
         statics = {m.subscription.instance_id: m.member_id for m in self.members.values() if m.subscription.instance_id}
         assert statics == self.static_members, self
         assert self.targets.keys() <= self.members.keys(), self
-        assigned = [place for places in self.targets.values() for place in places]
+        assigned = [partition for partitions in self.targets.values() for partition in partitions]
         assert len(assigned) == len(set(assigned)), self
         assert self.target.epoch <= self.epoch, self
 

@@ -7,18 +7,18 @@ may leave for a while.
 from typing import NamedTuple
 
 from tidelog.coordinator.contract import Result
-from tidelog.coordinator.group.classic.group import Group, GroupState, join_error, sync_error
+from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState, join_error, sync_error
 from tidelog.coordinator.group.consumer import sessions
-from tidelog.coordinator.group.consumer.assignment import advance
+from tidelog.coordinator.group.consumer.assignment import advance_member
 from tidelog.coordinator.group.consumer.conversion import check_upgrade, consumer_group, upgrade
 from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
 from tidelog.coordinator.group.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+    NO_ASSIGNMENT,
     NO_TIMEOUT,
-    NOTHING,
-    Member,
+    ConsumerMember,
     Subscription,
 )
 from tidelog.coordinator.group.consumer.member_lookup import (
@@ -30,7 +30,7 @@ from tidelog.coordinator.group.consumer.member_lookup import (
 )
 from tidelog.coordinator.group.consumer.records import current_change
 from tidelog.coordinator.group.consumer.sessions import fence
-from tidelog.coordinator.group.consumer.topics import Epochs, Place, listed, places
+from tidelog.coordinator.group.consumer.topics import AssignmentEpochs, TopicIdPartition, partitions_from, to_messages
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import group_tombstone
 from tidelog.errors import ApiError, ErrorCode
@@ -50,7 +50,7 @@ class Sender(NamedTuple):
     client_host: str
 
 
-def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     """ApiError for a request that makes no sense, in whatever state the group is."""
     epoch = request.member_epoch
     if version >= OWN_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
@@ -91,7 +91,7 @@ def check_assignor(name: str | None, served: list[str]) -> None:
         raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
 
 
-def refused(code: ErrorCode, text: str | None = None) -> ConsumerGroupHeartbeatResponse:
+def heartbeat_error(code: ErrorCode, text: str | None = None) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
 
 
@@ -102,7 +102,7 @@ def heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sen
             return leave(machine, request)
         return _heartbeat(machine, request, sender)
     except ApiError as error:
-        return Result(refused(error.code, str(error)))
+        return Result(heartbeat_error(error.code, str(error)))
 
 
 def _heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Result:
@@ -110,29 +110,32 @@ def _heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, se
     is_joining = request.member_epoch == JOIN_EPOCH
     draft = open_group(machine, request.group_id, create=is_joining)
     check_room(machine, draft.group, request.member_id)
-    owned = None if request.topic_partitions is None else places(request.topic_partitions)
+    owned = None if request.topic_partitions is None else partitions_from(request.topic_partitions)
     before = _member(machine, draft, request, owned)
-    member = advance(machine, draft, before, _subscription(before.subscription, request, sender), owned)
-    sessions.watch(machine, request.group_id, member)
+    member = advance_member(machine, draft, before, _subscription(before.subscription, request, sender), owned)
+    sessions.renew_session(machine, request.group_id, member)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.current.epoch,
         heartbeat_interval_ms=machine.group_config(request.group_id).consumer_heartbeat_interval_ms,
     )
-    if _wants_all(request) or member.current.assigned != before.current.assigned:
+    if _is_full_request(request) or member.current.assigned != before.current.assigned:
         response.assignment = _assignment(member.current.assigned)
     return Result(response, draft.changes)
 
 
 def _member(
-    machine: GroupMachine, draft: Draft, request: ConsumerGroupHeartbeatRequest, owned: frozenset[Place] | None
-) -> Member:
+    machine: GroupMachine,
+    draft: Draft,
+    request: ConsumerGroupHeartbeatRequest,
+    owned: frozenset[TopicIdPartition] | None,
+) -> ConsumerMember:
     group, member_id, instance_id = draft.group, request.member_id, request.instance_id
     if request.member_epoch == JOIN_EPOCH:
         member_id = member_id or machine.new_uuid()
         if instance_id is not None:
             return joining_static_member(draft, member_id, instance_id, is_classic=False)
-        member = group.members.get(member_id, Member(member_id))
+        member = group.members.get(member_id, ConsumerMember(member_id))
     elif instance_id is None:
         member = known_member(group, member_id)
     else:
@@ -144,9 +147,9 @@ def _member(
 def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Subscription:
     """What the request leaves out stays as it was; whoever sends a heartbeat speaks the consumer protocol."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
-    said = (names, request.subscribed_topic_regex, request.server_assignor, request.rack_id, before.classic)
+    given = (names, request.subscribed_topic_regex, request.server_assignor, request.rack_id, before.classic)
     same = (before.client_id, before.client_host, before.instance_id) == (*sender, request.instance_id)
-    if said == (None, None, None, None, None) and timeout_ms == NO_TIMEOUT and same:
+    if given == (None, None, None, None, None) and timeout_ms == NO_TIMEOUT and same:
         return before  # a heartbeat that says nothing new is the usual one, and is to cost nothing
     return Subscription(
         instance_id=request.instance_id or before.instance_id,
@@ -161,7 +164,7 @@ def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, 
     )
 
 
-def _wants_all(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
     """A member that joins, or that tells everything of itself again, is told everything."""
     if request.member_epoch == JOIN_EPOCH:
         return True
@@ -169,8 +172,8 @@ def _wants_all(request: ConsumerGroupHeartbeatRequest) -> bool:
     return request.rebalance_timeout_ms != NO_TIMEOUT and subscribes and request.topic_partitions is not None
 
 
-def _assignment(assigned: Epochs) -> Assignment:
-    return Assignment(topic_partitions=listed(assigned, TopicPartitionsResponse))
+def _assignment(assigned: AssignmentEpochs) -> Assignment:
+    return Assignment(topic_partitions=to_messages(assigned, TopicPartitionsResponse))
 
 
 def open_group(machine: GroupMachine, group_id: str, *, create: bool) -> Draft:
@@ -180,28 +183,28 @@ def open_group(machine: GroupMachine, group_id: str, *, create: bool) -> Draft:
         return Draft(group)
     classic = machine.groups.get(group_id)
     if not create:
-        problem = f"Consumer group {group_id} not found." if classic is None else _not_ours(group_id)
+        problem = f"Consumer group {group_id} not found." if classic is None else _not_a_consumer_group(group_id)
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, problem)
     if classic is None:
         return Draft(ConsumerGroup(group_id))
-    if classic.is_in(GroupState.EMPTY):
+    if classic.is_in(ClassicGroupState.EMPTY):
         return Draft(ConsumerGroup(group_id), [group_tombstone(group_id)])
     check_upgrade(machine, classic)
     return _upgraded(machine, classic)
 
 
-def _not_ours(group_id: str) -> str:
+def _not_a_consumer_group(group_id: str) -> str:
     return f"Group {group_id} is not a consumer group."
 
 
-def _upgraded(machine: GroupMachine, classic: Group) -> Draft:
+def _upgraded(machine: GroupMachine, classic: ClassicGroup) -> Draft:
     """Whoever waits for the classic group's rebalance is told to join anew: it will be a member of the new one."""
     draft = Draft(ConsumerGroup(classic.group_id), upgrade(machine, classic))
     for member in classic.members.values():
         machine.reply_join(member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         machine.reply_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     for member_id in draft.group.members:
-        sessions.watch(machine, classic.group_id, draft.group.members[member_id])
+        sessions.renew_session(machine, classic.group_id, draft.group.members[member_id])
     machine.shard.event("group.upgraded", group=classic.group_id, members=len(classic.members))
     return draft
 
@@ -215,16 +218,16 @@ def leave(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest) -> Resu
     else:
         member = known_static_member(group, request.member_id, instance_id)
         if request.member_epoch == LEAVE_STATIC_EPOCH:
-            return _leave_for_a_while(request.group_id, member)
+            return _leave_temporarily(request.group_id, member)
     result = fence(machine, group, [member])
     result.response = _left(request.member_id, request.member_epoch)
     return result
 
 
-def _leave_for_a_while(group_id: str, member: Member) -> Result:
+def _leave_temporarily(group_id: str, member: ConsumerMember) -> Result:
     """The member's partitions stay its own until its session is over."""
     current = member.current._replace(
-        epoch=LEAVE_STATIC_EPOCH, assigned=dict.fromkeys(member.current.assigned, 0), revoking=NOTHING
+        epoch=LEAVE_STATIC_EPOCH, assigned=dict.fromkeys(member.current.assigned, 0), revoking=NO_ASSIGNMENT
     )
     changes = [current_change(group_id, member.member_id, current)]
     return Result(_left(member.member_id, LEAVE_STATIC_EPOCH), changes)

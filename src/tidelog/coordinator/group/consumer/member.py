@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.coordinator.group.classic.group import Protocol
-from tidelog.coordinator.group.consumer.topics import Epochs
+from tidelog.coordinator.group.classic.group import MemberProtocol
+from tidelog.coordinator.group.consumer.topics import AssignmentEpochs
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 """Member epochs that are requests: to join, to leave, and of a static member to be back before its session is over."""
 NO_TIMEOUT = -1
-NOTHING: Epochs = {}
+NO_ASSIGNMENT: AssignmentEpochs = {}
 
 
 class MemberState(IntEnum):
@@ -30,11 +30,11 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class ClassicSide(NamedTuple):
+class ClassicMetadata(NamedTuple):
     """What a member that speaks the classic protocol said when it joined."""
 
     session_timeout_ms: int
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[MemberProtocol, ...]
 
 
 class Subscription(NamedTuple):
@@ -48,34 +48,36 @@ class Subscription(NamedTuple):
     pattern: str = ""
     rebalance_timeout_ms: int = NO_TIMEOUT
     assignor: str | None = None
-    classic: ClassicSide | None = None
+    classic: ClassicMetadata | None = None
 
 
-class Current(NamedTuple):
+class CurrentAssignment(NamedTuple):
     """How far a member is: `assigned` it may have, `revoking` it must give up before its epoch can rise."""
 
     epoch: int = JOIN_EPOCH
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: Epochs = NOTHING
-    revoking: Epochs = NOTHING
+    assigned: AssignmentEpochs = NO_ASSIGNMENT
+    revoking: AssignmentEpochs = NO_ASSIGNMENT
 
-    def moved(self, epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs) -> "Current":
+    def moved(
+        self, epoch: int, state: MemberState, assigned: AssignmentEpochs, revoking: AssignmentEpochs
+    ) -> "CurrentAssignment":
         previous = self.previous_epoch if epoch == self.epoch else self.epoch
-        return Current(epoch, previous, state, assigned, revoking)
+        return CurrentAssignment(epoch, previous, state, assigned, revoking)
 
     def is_reconciled(self, target_epoch: int) -> bool:
         return self.state == MemberState.STABLE and self.epoch == target_epoch
 
 
-class Member(NamedTuple):
+class ConsumerMember(NamedTuple):
     member_id: str
     subscription: Subscription = Subscription()
-    current: Current = Current()
+    current: CurrentAssignment = CurrentAssignment()
 
     @property
     def is_classic(self) -> bool:
         return self.subscription.classic is not None
 
 
-Members = Mapping[str, Member]
+Members = Mapping[str, ConsumerMember]

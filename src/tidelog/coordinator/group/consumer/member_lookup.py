@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from tidelog.coordinator.group.consumer.group import NO_PLACES, ConsumerGroup, Draft
-from tidelog.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
+from tidelog.coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup, Draft
+from tidelog.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from tidelog.coordinator.group.consumer.records import (
     current_change,
     member_change,
     member_tombstones,
     target_change,
 )
-from tidelog.coordinator.group.consumer.topics import Epochs, Place
+from tidelog.coordinator.group.consumer.topics import AssignmentEpochs, TopicIdPartition
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
 
@@ -23,7 +23,7 @@ def check_room(machine: GroupMachine, group: ConsumerGroup, member_id: str) -> N
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> Member:
+def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     """ApiError UNKNOWN_MEMBER_ID."""
     member = group.members.get(member_id)
     if member is None:
@@ -32,7 +32,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> Member:
     return member
 
 
-def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Member:
+def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
     """ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process took its place."""
     member = group.static_member(instance_id)
     if member is None:
@@ -43,12 +43,12 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
     return member
 
 
-def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> Member:
+def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> ConsumerMember:
     """A new member, or one that takes the place of who had the instance id: between members of the consumer protocol
     only after that one said that it went for a while. ApiError UNRELEASED_INSTANCE_ID."""
     old = draft.group.static_member(instance_id)
     if old is None:
-        return draft.group.members.get(member_id, Member(member_id))
+        return draft.group.members.get(member_id, ConsumerMember(member_id))
     is_released = old.current.epoch == LEAVE_STATIC_EPOCH
     if not (is_classic or old.is_classic or is_released):
         text = (
@@ -59,10 +59,10 @@ def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_
     return _replace_static_member(draft, old, member_id)
 
 
-def _replace_static_member(draft: Draft, old: Member, member_id: str) -> Member:
+def _replace_static_member(draft: Draft, old: ConsumerMember, member_id: str) -> ConsumerMember:
     """The new member has what the old one had, and begins at epoch 0."""
     group_id = draft.group.group_id
-    target = draft.group.targets.get(old.member_id, NO_PLACES)
+    target = draft.group.targets.get(old.member_id, NO_PARTITIONS)
     current = old.current._replace(epoch=0, previous_epoch=0)
     draft.add(
         *member_tombstones(group_id, old.member_id),
@@ -73,7 +73,7 @@ def _replace_static_member(draft: Draft, old: Member, member_id: str) -> Member:
     return draft.group.members[member_id]
 
 
-def check_epoch(member: Member, epoch: int, owned: frozenset[Place] | None) -> None:
+def check_epoch(member: ConsumerMember, epoch: int, owned: frozenset[TopicIdPartition] | None) -> None:
     """ApiError FENCED_MEMBER_EPOCH unless the member begins anew, or the epoch is its own; or the one before, for the
     answer that raised it may have been lost, and then it must have nothing that it is not to have."""
     known = member.current.epoch
@@ -89,5 +89,5 @@ def check_epoch(member: Member, epoch: int, owned: frozenset[Place] | None) -> N
     raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
-def _is_subset(owned: Iterable[Place] | None, assigned: Epochs) -> bool:
-    return owned is not None and all(place in assigned for place in owned)
+def _is_subset(owned: Iterable[TopicIdPartition] | None, assigned: AssignmentEpochs) -> bool:
+    return owned is not None and all(partition in assigned for partition in owned)

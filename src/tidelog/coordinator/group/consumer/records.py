@@ -7,9 +7,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tidelog.coordinator.contract import Change
-from tidelog.coordinator.group.classic.group import Protocol
-from tidelog.coordinator.group.consumer.member import ClassicSide, Current, MemberState, Subscription
-from tidelog.coordinator.group.consumer.topics import Epochs, Place, grouped, listed, places
+from tidelog.coordinator.group.classic.group import MemberProtocol
+from tidelog.coordinator.group.consumer.member import ClassicMetadata, CurrentAssignment, MemberState, Subscription
+from tidelog.coordinator.group.consumer.topics import (
+    AssignmentEpochs,
+    TopicIdPartition,
+    partitions_by_topic,
+    partitions_from,
+    to_messages,
+)
 from tidelog.wire.messages.groups import group_records as wire
 
 METADATA = wire.ConsumerGroupMetadataKey
@@ -60,7 +66,7 @@ def member_change(group_id: str, member_id: str, subscription: Subscription) -> 
     return Change(MEMBER(group_id=group_id, member_id=member_id), value)
 
 
-def _classic_value(classic: ClassicSide | None) -> wire.ClassicMemberMetadata | None:
+def _classic_value(classic: ClassicMetadata | None) -> wire.ClassicMemberMetadata | None:
     if classic is None:
         return None
     return wire.ClassicMemberMetadata(
@@ -86,9 +92,9 @@ def subscription_from(value: wire.ConsumerGroupMemberMetadataValue) -> Subscript
     )
 
 
-def _classic_from(value: wire.ClassicMemberMetadata) -> ClassicSide:
-    protocols = tuple(Protocol(protocol.name, protocol.metadata) for protocol in value.supported_protocols)
-    return ClassicSide(value.session_timeout_ms, protocols)
+def _classic_from(value: wire.ClassicMemberMetadata) -> ClassicMetadata:
+    protocols = tuple(MemberProtocol(protocol.name, protocol.metadata) for protocol in value.supported_protocols)
+    return ClassicMetadata(value.session_timeout_ms, protocols)
 
 
 def target_epoch_change(group_id: str, epoch: int, timestamp: int) -> Change:
@@ -96,16 +102,16 @@ def target_epoch_change(group_id: str, epoch: int, timestamp: int) -> Change:
     return Change(TARGET_METADATA(group_id=group_id), value)
 
 
-def target_change(group_id: str, member_id: str, target: Iterable[Place]) -> Change:
-    value = wire.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=listed(target, wire.TopicPartition))
+def target_change(group_id: str, member_id: str, target: Iterable[TopicIdPartition]) -> Change:
+    value = wire.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=to_messages(target, wire.TopicPartition))
     return Change(TARGET(group_id=group_id, member_id=member_id), value)
 
 
-def target_from(value: wire.ConsumerGroupTargetAssignmentMemberValue) -> frozenset[Place]:
-    return places(value.topic_partitions)
+def target_from(value: wire.ConsumerGroupTargetAssignmentMemberValue) -> frozenset[TopicIdPartition]:
+    return partitions_from(value.topic_partitions)
 
 
-def current_change(group_id: str, member_id: str, current: Current) -> Change:
+def current_change(group_id: str, member_id: str, current: CurrentAssignment) -> Change:
     value = wire.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=current.epoch,
         previous_member_epoch=current.previous_epoch,
@@ -116,21 +122,21 @@ def current_change(group_id: str, member_id: str, current: Current) -> Change:
     return Change(CURRENT(group_id=group_id, member_id=member_id), value)
 
 
-def _with_epochs(epochs: Epochs) -> list[wire.TopicPartitions]:
+def _with_epochs(epochs: AssignmentEpochs) -> list[wire.TopicPartitions]:
     return [
         wire.TopicPartitions(
             topic_id=topic_id,
             partitions=partitions,
             assignment_epochs=[epochs[topic_id, partition] for partition in partitions],
         )
-        for topic_id, partitions in grouped(epochs).items()
+        for topic_id, partitions in partitions_by_topic(epochs).items()
     ]
 
 
-def current_from(value: wire.ConsumerGroupCurrentMemberAssignmentValue) -> Current:
+def current_from(value: wire.ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
     """A state that a newer version knows is UNKNOWN: its member must begin anew."""
     known = value.state in set(MemberState)
-    return Current(
+    return CurrentAssignment(
         epoch=value.member_epoch,
         previous_epoch=value.previous_member_epoch,
         state=MemberState(value.state) if known else MemberState.UNKNOWN,
@@ -139,9 +145,9 @@ def current_from(value: wire.ConsumerGroupCurrentMemberAssignmentValue) -> Curre
     )
 
 
-def _epochs_from(topics: Iterable[wire.TopicPartitions], member_epoch: int) -> Epochs:
+def _epochs_from(topics: Iterable[wire.TopicPartitions], member_epoch: int) -> AssignmentEpochs:
     """Where no epochs are written, as before Kafka 4.3, those of the member."""
-    epochs: dict[Place, int] = {}
+    epochs: dict[TopicIdPartition, int] = {}
     for topic in topics:
         given = topic.assignment_epochs or [member_epoch] * len(topic.partitions)
         epochs.update(

@@ -10,10 +10,10 @@ from functools import partial
 
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.classic import rebalance
-from tidelog.coordinator.group.classic.group import GroupState
+from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.coordinator.group.consumer import conversion, subscriptions
 from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
-from tidelog.coordinator.group.consumer.member import Current, Member, MemberState
+from tidelog.coordinator.group.consumer.member import ConsumerMember, CurrentAssignment, MemberState
 from tidelog.coordinator.group.consumer.records import member_tombstones
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode
@@ -57,23 +57,23 @@ def cancel_deadlines(machine: GroupMachine, group_id: str, member_id: str) -> No
         cancel_deadline(machine, deadline, group_id, member_id)
 
 
-def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Member]) -> Result:
+def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Result:
     """The records without a response. Whoever stays learns of it by a heartbeat."""
     if not members:
         return Result()
-    gone = {member.member_id for member in members}
-    staying = [member for member in group.members.values() if member.member_id not in gone]
-    if conversion.may_downgrade(machine, staying):
-        settled = partial(downgraded, machine, group.group_id, rebalance_now=True)
-        return Result(changes=conversion.downgrade(machine, group, staying, rebalance_now=True), settled=settled)
+    removed = {member.member_id for member in members}
+    remaining = [member for member in group.members.values() if member.member_id not in removed]
+    if conversion.may_downgrade(machine, remaining):
+        on_done = partial(group_downgraded, machine, group.group_id, rebalance_now=True)
+        return Result(changes=conversion.downgrade(machine, group, remaining, rebalance_now=True), on_done=on_done)
     draft = Draft(group)
     for member in members:
         draft.add(*member_tombstones(group.group_id, member.member_id))
-    subscriptions.raise_epoch(machine, draft)
-    return Result(changes=draft.changes, settled=partial(_gone, machine, group.group_id, gone))
+    subscriptions.bump_epoch_after_leave(machine, draft)
+    return Result(changes=draft.changes, on_done=partial(_members_removed, machine, group.group_id, removed))
 
 
-def downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalance_now: bool) -> Result:
+def group_downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalance_now: bool) -> Result:
     """What the members have is no longer what they were to have, so they begin a rebalance."""
     del code  # a group that is not there was not written; one that is there was, whether or not that is known yet
     group = machine.groups.get(group_id)
@@ -81,12 +81,12 @@ def downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalan
         return Result()
     for member_id in group.members:
         cancel_deadlines(machine, group_id, member_id)
-    if rebalance_now and group.is_in(GroupState.STABLE):
+    if rebalance_now and group.is_in(ClassicGroupState.STABLE):
         return rebalance.prepare(machine, group, "the last member of the consumer protocol left")
     return Result()
 
 
-def _gone(machine: GroupMachine, group_id: str, member_ids: Iterable[str], code: ErrorCode) -> Result:
+def _members_removed(machine: GroupMachine, group_id: str, member_ids: Iterable[str], code: ErrorCode) -> Result:
     """Who could not be removed stays under watch, as does who came back meanwhile."""
     del code
     group = machine.consumers.newest.get(group_id)
@@ -96,7 +96,7 @@ def _gone(machine: GroupMachine, group_id: str, member_ids: Iterable[str], code:
     return Result()
 
 
-def watch(machine: GroupMachine, group_id: str, member: Member) -> None:
+def renew_session(machine: GroupMachine, group_id: str, member: ConsumerMember) -> None:
     """The member was heard of. One of the classic protocol says itself how long it may be silent."""
     classic = member.subscription.classic
     own_ms = None if classic is None else classic.session_timeout_ms
@@ -104,7 +104,9 @@ def watch(machine: GroupMachine, group_id: str, member: Member) -> None:
     _set(machine, Deadline.SESSION, group_id, member.member_id, timeout_ms)
 
 
-def watch_revocation(machine: GroupMachine, group_id: str, member: Member, current: Current) -> None:
+def update_revocation_deadline(
+    machine: GroupMachine, group_id: str, member: ConsumerMember, current: CurrentAssignment
+) -> None:
     """Give the member its rebalance timeout to give partitions up, or take note that it did."""
     if member.is_classic:
         return
@@ -115,23 +117,23 @@ def watch_revocation(machine: GroupMachine, group_id: str, member: Member, curre
     _set(machine, Deadline.REVOKE, group_id, member.member_id, timeout_ms, epoch=current.epoch)
 
 
-def watch_join(machine: GroupMachine, group_id: str, member: Member) -> None:
+def set_join_deadline(machine: GroupMachine, group_id: str, member: ConsumerMember) -> None:
     """A classic member was told to join again."""
     if not machine.shard.has_timer(deadline_key(Deadline.JOIN, group_id, member.member_id)):
         _set(machine, Deadline.JOIN, group_id, member.member_id, member.subscription.rebalance_timeout_ms)
 
 
-def watch_sync(machine: GroupMachine, group_id: str, member: Member) -> None:
+def set_sync_deadline(machine: GroupMachine, group_id: str, member: ConsumerMember) -> None:
     """A classic member has joined."""
     _set(machine, Deadline.SYNC, group_id, member.member_id, member.subscription.rebalance_timeout_ms)
 
 
-def watch_loaded(machine: GroupMachine, group: ConsumerGroup) -> None:
+def set_loaded_deadlines(machine: GroupMachine, group: ConsumerGroup) -> None:
     """After a failover each member has a whole session, and whole time to give up what it must."""
     for member in group.members.values():
-        watch(machine, group.group_id, member)
+        renew_session(machine, group.group_id, member)
         if member.current.state == MemberState.UNREVOKED_PARTITIONS:
-            watch_revocation(machine, group.group_id, member, member.current)
+            update_revocation_deadline(machine, group.group_id, member, member.current)
 
 
 def _set(
@@ -155,17 +157,17 @@ def _missed(machine: GroupMachine, deadline: Deadline, group_id: str, member_id:
     if group is None or member is None or epoch not in (None, member.current.epoch):
         return Result()
     result = fence(machine, group, [member])
-    result.settled = partial(_fenced, machine, deadline, member, group_id, epoch, result.settled)
+    result.on_done = partial(_fenced, machine, deadline, member, group_id, epoch, result.on_done)
     return result
 
 
 def _fenced(
     machine: GroupMachine,
     deadline: Deadline,
-    member: Member,
+    member: ConsumerMember,
     group_id: str,
     epoch: int | None,
-    settled: Callable[[ErrorCode], Result] | None,
+    on_done: Callable[[ErrorCode], Result] | None,
     code: ErrorCode,
 ) -> Result:
     if code == ErrorCode.NONE:
@@ -173,4 +175,4 @@ def _fenced(
         machine.shard.event("group.member_fenced", **fields)
     else:
         _set(machine, deadline, group_id, member.member_id, RETRY_MS, epoch=epoch)
-    return Result() if settled is None else settled(code)
+    return Result() if on_done is None else on_done(code)

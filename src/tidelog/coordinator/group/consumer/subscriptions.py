@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from tidelog.coordinator.group.consumer import topics
 from tidelog.coordinator.group.consumer.group import ConsumerGroup, Draft
-from tidelog.coordinator.group.consumer.member import Member, Subscription
+from tidelog.coordinator.group.consumer.member import ConsumerMember, Subscription
 from tidelog.coordinator.group.consumer.records import (
     Regex,
     group_change,
@@ -21,7 +21,7 @@ MIN_RESOLVE_INTERVAL_MS = 10_000
 """How long a group's patterns stay as they are, however many topics come and go."""
 
 
-def update(machine: GroupMachine, draft: Draft, member: Member, subscription: Subscription) -> bool:
+def update(machine: GroupMachine, draft: Draft, member: ConsumerMember, subscription: Subscription) -> bool:
     """Write what the member says now; whether its topics or its pattern changed. ApiError INVALID_REGULAR_EXPRESSION
     where its pattern is none."""
     before = member.subscription
@@ -37,14 +37,14 @@ def update(machine: GroupMachine, draft: Draft, member: Member, subscription: Su
     if pattern_changed or outdated:
         _resolve(machine, draft, everything=outdated)
     if changed or outdated or not is_fresh:
-        _raise_epoch(machine, draft, by_member=changed)
+        _bump_epoch(machine, draft, by_member=changed)
     if outdated:
         machine.consumers.outdated.discard(group_id)
         machine.consumers.resolved[group_id] = machine.shard.now.mono, draft.group.epoch
     return changed
 
 
-def _raise_epoch(machine: GroupMachine, draft: Draft, *, by_member: bool) -> None:
+def _bump_epoch(machine: GroupMachine, draft: Draft, *, by_member: bool) -> None:
     group = draft.group
     metadata_hash = topics.fingerprint(machine.cluster, group.subscribed_topics())
     if by_member or metadata_hash != group.metadata_hash:
@@ -54,12 +54,12 @@ def _raise_epoch(machine: GroupMachine, draft: Draft, *, by_member: bool) -> Non
     machine.consumers.fresh[group.group_id] = draft.group.epoch
 
 
-def raise_epoch(machine: GroupMachine, draft: Draft) -> None:
+def bump_epoch_after_leave(machine: GroupMachine, draft: Draft) -> None:
     """Members went."""
     for pattern in list(draft.group.regexes):
         if not draft.group.subscribers(pattern):
             draft.add(regex_tombstone(draft.group.group_id, pattern))
-    _raise_epoch(machine, draft, by_member=True)
+    _bump_epoch(machine, draft, by_member=True)
 
 
 # Patterns.

@@ -6,37 +6,38 @@ from typing import Any, Protocol, TypeVar
 
 from tidelog.model import NO_ID, TopicPartition
 
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 """A topic's id and a partition's number."""
-Epochs = Mapping[Place, int]
+AssignmentEpochs = Mapping[TopicIdPartition, int]
 """Partitions, and the member epoch in which each was given to its member."""
 
 M = TypeVar("M")
 
 
-class Listed(Protocol):
+class TopicPartitionsMessage(Protocol):
     """The partitions of one topic in a message."""
 
     topic_id: bytes
     partitions: list[int]
 
 
-def grouped(places: Iterable[Place]) -> dict[bytes, list[int]]:
+def partitions_by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
     """By topic, in order."""
     topics: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(places):
+    for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
     return topics
 
 
-def listed(places: Iterable[Place], make: Callable[..., M], **fields: Any) -> list[M]:
+def to_messages(partitions: Iterable[TopicIdPartition], make: Callable[..., M], **fields: Any) -> list[M]:
     """One message a topic."""
     return [
-        make(topic_id=topic_id, partitions=partitions, **fields) for topic_id, partitions in grouped(places).items()
+        make(topic_id=topic_id, partitions=numbers, **fields)
+        for topic_id, numbers in partitions_by_topic(partitions).items()
     ]
 
 
-def places(topics: Iterable[Listed]) -> frozenset[Place]:
+def partitions_from(topics: Iterable[TopicPartitionsMessage]) -> frozenset[TopicIdPartition]:
     return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 

@@ -77,13 +77,13 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.coordinator.group.classic.rebalance:_sync_timed_out",
-        "if is_over or not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):",
+        "if is_over or not group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):",
         "drop branch: never",
         "Whatever ends the wait for a generation cancels its timer: it never runs late.",
     ),
     Equivalent(
         "tidelog.coordinator.group.classic.rebalance:prepare",
-        "_delay_first(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))",
+        "_delay_initial_rebalance(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))",
         "constant: 0 to -1",
         "A second delay of -1 ms is over at once, and the third is 0.",
     ),
@@ -137,7 +137,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.log.recovery:load",
-        "believed = min(recovery_point, segments[first].base_offset) if unsure else 2**63 - 1",
+        "trusted = min(recovery_point, segments[first].base_offset) if unverified else 2**63 - 1",
         "constant: 2 to 3",
         "It stands for a number above every offset, and so does the other.",
     ),
@@ -155,7 +155,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.log.epochs:_fits",
-        "return following >= start_offset if runs[place].epoch == epoch else following > start_offset",
+        "return following >= start_offset if runs[index].epoch == epoch else following > start_offset",
         "neighbour: >= to >",
         "An entry that is dropped here is learned again of the batch that begins where it does.",
     ),
