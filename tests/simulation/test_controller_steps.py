@@ -154,11 +154,11 @@ class Reassign(Command):
         }
 
     def request(self):
-        wishes = [
+        proposals = [
             ReassignablePartition(partition_index=name.partition, replicas=replicas)
             for name, replicas in self.wanted.items()
         ]
-        topics = [ReassignableTopic(name=TOPIC, partitions=wishes)]
+        topics = [ReassignableTopic(name=TOPIC, partitions=proposals)]
         return AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=2_000)
 
     def code_in(self, response):

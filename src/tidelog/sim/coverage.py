@@ -32,12 +32,12 @@ Counter = Callable[[str], None]
 class Probe(NamedTuple):
     """Which calls of a function to count.
 
-    `target` is as in `patched_function`. `gave` selects calls by their result, `refused` those that raise ApiError, and
-    `before` selects by the arguments and counts before the call.
+    `target` is as in `patched_function`. `returned` selects calls by their result, `refused` those that raise
+    ApiError, and `before` selects by the arguments and counts before the call.
     """
 
     target: str
-    gave: Callable[[Any], bool] | None = None
+    returned: Callable[[Any], bool] | None = None
     refused: bool = False
     before: Callable[..., bool] | None = None
 
@@ -50,8 +50,8 @@ def is_unrevoked(current: Any) -> bool:
     return bool(current.state == MemberState.UNREVOKED_PARTITIONS)
 
 
-def speaks_old(_machine: Any, asked: Any, *_: Any) -> bool:
-    return bool(asked.version < RAISES_EPOCH)
+def uses_old_version(_machine: Any, request: Any, *_: Any) -> bool:
+    return bool(request.version < RAISES_EPOCH)
 
 
 def waits_for_a_marker(_response: Any, pending: Any) -> bool:
@@ -119,13 +119,13 @@ PROBES: Mapping[str, Probe] = {
     "refused: positions in a transaction": Probe(f"{GROUPS}.offset_commit:commit_in_transaction", refused=True),
     "positions wait for a marker": Probe(f"{GROUPS}.offset_fetch:_mark_unstable", before=waits_for_a_marker),
     "positions of a transaction decided": Probe(f"{GROUPS}.offset_table:PendingOffsets.take", bool),
-    "old producer ends": Probe(f"{TRANSACTIONS}.coordinator:end", before=speaks_old),
-    "old producer adds partitions": Probe(f"{TRANSACTIONS}.coordinator:add", before=speaks_old),
+    "old producer ends": Probe(f"{TRANSACTIONS}.coordinator:end", before=uses_old_version),
+    "old producer adds partitions": Probe(f"{TRANSACTIONS}.coordinator:add", before=uses_old_version),
     "old producer verified": Probe(f"{TRANSACTIONS}.coordinator:verify", always),
     "producer fenced": Probe(f"{TRANSACTIONS}.operations:_fenced", always),
 }
 
-TOLD: Mapping[str, str] = {
+COUNTED: Mapping[str, str] = {
     "became leader": "partition.leader",
     "became follower": "partition.follower",
     "ISR grew": "isr.expand",
@@ -169,8 +169,8 @@ TOLD: Mapping[str, str] = {
 
 def states(counts: Mapping[str, int]) -> dict[str, int]:
     """How often each state was reached, those never reached included."""
-    told = {name: counts.get(kind, 0) for name, kind in TOLD.items()}
-    return {**told, **{name: counts.get(name, 0) for name in PROBES}}
+    counted = {name: counts.get(kind, 0) for name, kind in COUNTED.items()}
+    return {**counted, **{name: counts.get(name, 0) for name in PROBES}}
 
 
 def never(counts: Mapping[str, int]) -> list[str]:
@@ -186,10 +186,10 @@ def probed(count: Counter) -> Iterator[None]:
 
 
 def _around(name: str, probe: Probe, count: Counter, plain: Callable[..., Any]) -> Callable[..., Any]:
-    gave, before = probe.gave, probe.before
+    returned, before = probe.returned, probe.before
 
     @wraps(plain)
-    def watched(*arguments: Any, **options: Any) -> Any:
+    def wrapper(*arguments: Any, **options: Any) -> Any:
         if before is not None and before(*arguments, **options):
             count(name)
         try:
@@ -198,8 +198,8 @@ def _around(name: str, probe: Probe, count: Counter, plain: Callable[..., Any]) 
             if probe.refused:
                 count(name)
             raise
-        if gave is not None and gave(result):
+        if returned is not None and returned(result):
             count(name)
         return result
 
-    return watched
+    return wrapper

@@ -178,7 +178,7 @@ def run_timed(plan: Plan) -> Outcome:
     outcome = run(plan)
     if not outcome.ok:
         return outcome
-    return replace(outcome, violation=costs.judged(outcome.slow, lambda: run(plan).slow))
+    return replace(outcome, violation=costs.describe_slow(outcome.slow, lambda: run(plan).slow))
 
 
 def run_seed(seed: int) -> Outcome:

@@ -9,7 +9,7 @@ from random import Random
 
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.model import TRANSACTION_TOPIC, TopicPartition
-from tidelog.sim.checks.wire.probe import Forger, Probe
+from tidelog.sim.checks.wire.probe import RogueController, RogueFollower
 from tidelog.sim.clients.group import Group, draw_group
 from tidelog.sim.clients.keeper import Keeper
 from tidelog.sim.clients.producer import Pace
@@ -65,7 +65,7 @@ class Workload:
         self.keepers = self._keepers()
         self.asker = self._asker() if self.random.random() < ASKED else None
         is_probed = self.random.random() < PROBED
-        self.probe = Probe(cluster.world, cluster.suite.ghosts, moves=moves) if is_probed else None
+        self.probe = RogueFollower(cluster.world, cluster.suite.ghosts, moves=moves) if is_probed else None
         self._leave_out(without)
         seed = cluster.world.seed
         dice = dice_of(seed, "compaction", without)
@@ -82,7 +82,7 @@ class Workload:
             self.keepers.append(keepers)
         self.moves = Reassignments(cluster, Random(f"{seed} moves")) if moves else None
         dice = dice_of(seed, "forger", without)
-        self.forger = Forger(cluster.world, cluster.suite.ghosts, dice) if dice is not None else None
+        self.forger = RogueController(cluster.world, cluster.suite.ghosts, dice) if dice is not None else None
         self.near = dice_of(seed, "racks", without)
         dice = dice_of(seed, "relocations", without) if len(cluster.folders) > 1 else None
         self.relocations = LogDirectoryMoves(cluster, dice) if dice is not None else None

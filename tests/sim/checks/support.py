@@ -93,7 +93,7 @@ def fetches(leader, *fetched):
         (leader.state.epoch, follower, life): [FetchPosition(offset, last)] for follower, life, offset, last in fetched
     }
     found = Fetches(wire_tap)
-    found.take_in(leader)
+    found.update(leader)
     return found
 
 

@@ -101,13 +101,13 @@ def test_as_many_crashes_as_min_allows_and_one_more():
     made.lost_power(1)
     assert not made.of(NAME).loss_allowed
     made.lost_power(2)
-    assert made.of(NAME).adrift
+    assert made.of(NAME).awaits_rebase
 
 
 def test_the_last_member_below_min():
     made = known(tree=state(isr=(0,)))
     made.lost_power(0)
-    assert made.of(NAME).adrift
+    assert made.of(NAME).awaits_rebase
 
 
 def test_whoever_is_back_in_sync_has_all_of_it_again():
@@ -119,7 +119,7 @@ def test_whoever_is_back_in_sync_has_all_of_it_again():
     made.states[NAME] = state(epochs=(10, 21, 12))
     made.forgive_loss(NAME)
     made.lost_power(2)
-    assert not made.of(NAME).adrift
+    assert not made.of(NAME).awaits_rebase
 
 
 def test_nothing_was_lost_where_all_came_back_under_the_same_leader():
@@ -130,7 +130,7 @@ def test_nothing_was_lost_where_all_came_back_under_the_same_leader():
     made.registered.update({(1, 21): -1, (2, 22): -1})
     made.states[NAME] = state(epochs=(10, 21, 22))
     made.forgive_loss(NAME)
-    assert not made.of(NAME).adrift
+    assert not made.of(NAME).awaits_rebase
     with pytest.raises(AssertionError, match=r"^I4:"):
         judge(made, replica(1, OTHER))
 
@@ -151,7 +151,7 @@ def lost(assigned=REPLICAS):
 
 def test_after_a_loss_the_new_leaders_log_is_what_counts():
     ghost = lost().of(NAME)
-    assert (ghost.true_high_watermark, ghost.losses, ghost.adrift) == (5, 1, False)
+    assert (ghost.true_high_watermark, ghost.losses, ghost.awaits_rebase) == (5, 1, False)
     assert ghost.acked == {0: Acked(0, 5, 1000)}
     assert ghost.loss_allowed
 

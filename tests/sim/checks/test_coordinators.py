@@ -61,7 +61,7 @@ def test_a_group_of_both_protocols_that_was_empty_counts_from_the_start():
     suite = Suite()
     suite.groups.joined("g", 1, "one", [NAME])
     suite.groups.joined("g", 2, "one", [NAME])
-    suite.groups.begin_anew("g")
+    suite.groups.reset_generations("g")
     suite.groups.joined("g", 1, "two", [NAME])
 
 
@@ -70,7 +70,7 @@ def test_a_group_without_members_that_becomes_one_of_the_other_kind_begins_anew(
     groups = Suite().groups
     assigned = Event("group.assigned", {"group": "g", "epoch": 2, "members": 1})
     generation = [Event("group.generation", {"group": "g", "generation": 4, "members": count}) for count in (0, 1)]
-    for events, is_anew in (
+    for events, was_recreated in (
         ([assigned], False),
         ([generation[0], assigned], True),
         ([assigned], False),
@@ -80,15 +80,19 @@ def test_a_group_without_members_that_becomes_one_of_the_other_kind_begins_anew(
     ):
         for event in events:
             groups.happened(event)
-        assert groups.is_anew("g", is_mixed=True) == is_anew, events
+        assert groups.was_recreated("g", is_mixed=True) == was_recreated, events
 
 
 def test_only_a_group_that_was_left_by_all_may_be_forgotten():
     """Seed 2721 with stale coordinators: a group without members and positions goes at the next look for such."""
     groups = Suite().groups
-    anew = Event("group.rebalance", {"group": "g", "generation": 0})
+    rebuild = Event("group.rebalance", {"group": "g", "generation": 0})
     generation = [Event("group.generation", {"group": "g", "generation": 3, "members": count}) for count in (0, 1)]
-    for events, is_anew in (([anew], False), ([generation[1], anew], False), ([generation[0], anew], True)):
+    for events, was_recreated in (
+        ([rebuild], False),
+        ([generation[1], rebuild], False),
+        ([generation[0], rebuild], True),
+    ):
         for event in events:
             groups.happened(event)
-        assert groups.is_anew("g", is_mixed=False) == is_anew, events
+        assert groups.was_recreated("g", is_mixed=False) == was_recreated, events

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from tests.sim.ping import PingNode
-from tidelog.sim.checks.costs import LIMIT, RUNS, Cost, Meter, again, judged
+from tidelog.sim.checks.costs import LIMIT, RUNS, Cost, Meter, describe_slow, slow_in_both
 from tidelog.sim.faults import SECOND
 from tidelog.sim.world import World
 
@@ -86,10 +86,10 @@ def test_no_garbage_is_collected_while_it_is_measured(collects):
 
 def test_what_is_slow_in_one_run_only_is_the_machines():
     slow = [Cost(SLOW, "wake", STEP), Cost(SLOW, "start", 1)]
-    assert again(slow, [Cost(0.3, "wake", STEP)]) == [Cost(SLOW, "wake", STEP)]
-    assert judged(slow, list) == ""
+    assert slow_in_both(slow, [Cost(0.3, "wake", STEP)]) == [Cost(SLOW, "wake", STEP)]
+    assert describe_slow(slow, list) == ""
     runs = iter([slow, []])
-    assert judged(slow, lambda: next(runs)) == ""
+    assert describe_slow(slow, lambda: next(runs)) == ""
 
 
 def test_what_is_slow_in_every_run_is_the_brokers():
@@ -99,6 +99,6 @@ def test_what_is_slow_in_every_run_is_the_brokers():
         runs.append(1)
         return [Cost(0.3, "wake", STEP), Cost(0.4, "start", len(runs))]
 
-    found = judged([Cost(SLOW, "wake", STEP), Cost(0.9, "start", 0)], run)
+    found = describe_slow([Cost(SLOW, "wake", STEP), Cost(0.9, "start", 0)], run)
     assert found == f"I49: an input took 60 ms (wake, step {STEP}) of a processor in each of {RUNS} runs"
     assert len(runs) == RUNS - 1

@@ -51,7 +51,7 @@ def test_only_a_follower_may_have_been_truncating_when_it_was_killed(epoch, isr,
     host, crashes = machine(), Crashes()
     host.disk.operations_left = -1
     crashes.end(ghosts(), host, "kill", replica(1, OLD, epoch=epoch, isr=isr), failed=False)
-    assert crashes.remains[1, NAME].kept_to == (0 if may_be_cut else 15)
+    assert crashes.remains[1, NAME].required_end == (0 if may_be_cut else 15)
 
 
 def test_a_compacted_log_must_reach_as_far_as_it_was_sure():

@@ -60,22 +60,22 @@ def test_when_none_counts_the_most_complete_leads_once_all_are_back():
     logs.append(replica(2, ((5, 0),), epochs=((0, 0),)))
     with pytest.raises(AssertionError, match=r"^I17: .*have more"):
         elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs)
-    assert elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs, unclean=True).adrift
-    assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).adrift
+    assert elect(state(0, 2, (0,), (20,)), lives=NEW, replicas=logs, unclean=True).awaits_rebase
+    assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).awaits_rebase
 
 
 def test_an_unclean_election_while_a_member_is_away_again_allows_loss():
     """Seed 3007302: it was back once, and what it holds was not seen when another one was elected on a wish."""
     logs = [replica(1, ((5, 0), (5, 0)), epochs=((0, 0),)), replica(2, ((5, 0),), epochs=((0, 0),))]
-    assert elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).adrift
-    assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs).adrift
+    assert elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).awaits_rebase
+    assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs).awaits_rebase
 
 
 def test_who_was_elected_for_what_an_earlier_life_told_is_not_held_to_what_a_crash_left():
     """Seed 7007281: killed before it heard of its election, and its last batch had rotted."""
     logs = [replica(0, ((5, 0),), epochs=((0, 0),)), replica(1, ((5, 0), (5, 0)), epochs=((0, 0),))]
     over = {"lives": {1: 21, 2: 22}, "clean": {(0, 20): -1}.items()}
-    assert not elect(state(0, 2, (0,), (20,)), replicas=logs, **over).adrift
+    assert not elect(state(0, 2, (0,), (20,)), replicas=logs, **over).awaits_rebase
 
 
 def test_a_later_epoch_beats_a_longer_log():

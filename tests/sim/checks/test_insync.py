@@ -5,11 +5,11 @@ import pytest
 from tests.sim.checks.support import NAME, REPLICAS, fetches, ghosts, replica, state
 from tidelog.partition.leader import Proposal
 from tidelog.sim.checks import insync
-from tidelog.sim.checks.ghosts import Wish
+from tidelog.sim.checks.ghosts import ProposedIsr
 
 BATCHES = ((5, 0), (5, 1))
 BEFORE = state(isr=(0, 1))
-WISH = Wish(1, 4, {0: 10, 1: 11, 2: 12})
+WISH = ProposedIsr(1, 4, {0: 10, 1: 11, 2: 12})
 
 
 def leader(**given):
@@ -21,12 +21,12 @@ def propose(*fetched, life=12):
     made.of(NAME).starts[1] = 5
     proposal = Proposal(REPLICAS, {0: 10, 1: 11, 2: life}, 4)
     proposing = leader(proposal=proposal)
-    insync.check_wish(made, proposing, leader().state, fetches(proposing, *fetched), 1)
+    insync.check_proposal(made, proposing, leader().state, fetches(proposing, *fetched), 1)
     return made
 
 
 def test_a_follower_at_the_epochs_start_may_join():
-    assert propose((2, 12, 5, 0)).of(NAME).wishes == [Wish(1, 4, {0: 10, 1: 11, 2: 12}, 1)]
+    assert propose((2, 12, 5, 0)).of(NAME).proposals == [ProposedIsr(1, 4, {0: 10, 1: 11, 2: 12}, 1)]
 
 
 @pytest.mark.parametrize("fetched", [(2, 12, 4, 0), (2, 11, 10, 1), (1, 11, 10, 1)])
@@ -35,9 +35,9 @@ def test_a_follower_that_has_not_reached_the_epochs_start_or_did_in_another_life
         propose(fetched)
 
 
-def accept(after, *wishes, version=4, leaving=None):
+def accept(after, *proposals, version=4, leaving=None):
     made = ghosts(after)
-    made.of(NAME).wishes += wishes
+    made.of(NAME).proposals += proposals
     made.leaving.update(leaving or {})
     made.controller_epoch = 1
     insync.check_change(made, NAME, BEFORE, version, None, fetches(leader()), lambda _: False)

@@ -13,7 +13,7 @@ def numbered(*producers, whole=True):
     made = replica(0)
     append(made, *((2, 1, None, producer) for producer in producers))
     numbers = numbering.Numbering()
-    numbers.anew(made)
+    numbers.rebuild(made)
     numbers.whole = whole
     return made, numbers
 

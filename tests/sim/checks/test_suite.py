@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tidelog.model import TopicPartition
-from tidelog.sim.checks.wire.probe import Forger
+from tidelog.sim.checks.wire.probe import RogueController
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.mutants.catalogue import applied, find
 from tidelog.sim.world import Violation
@@ -49,7 +49,7 @@ def test_a_member_of_the_isr_whose_replica_was_lost_unseen(cluster):
 
 
 def forge(cluster):
-    forger = Forger(cluster.world, cluster.suite.ghosts, Random(1))
+    forger = RogueController(cluster.world, cluster.suite.ghosts, Random(1))
     cluster.world.after(0, forger.start)
     cluster.run(40)
     forger.stopped = True

@@ -51,7 +51,7 @@ def test_a_watermark_past_what_a_member_has_fetched(fetched):
 def test_a_life_that_ended_cleanly_left_what_it_had_fetched():
     given = ghosts()
     given.registered[2, 12] = 11
-    assert given.lives_to(2, 12) == {12, 11}
+    assert given.lives_up_to(2, 12) == {12, 11}
     alone = leader()
     watermarks.check(given, alone, leader(5).state, fetches(alone, ALL_THERE[0], (2, 11, 10, 1)))
 

@@ -51,8 +51,8 @@ def check_leader(
     state = replica.state
     assert state is not None
     if state.high_watermark >= ghost.starts[state.epoch]:
-        told = ghost.true_high_watermark
-        assert state.high_watermark >= told, f"I5: {replica!r} is past its epoch's start but below TrueHW {told}"
+        true_hw = ghost.true_high_watermark
+        assert state.high_watermark >= true_hw, f"I5: {replica!r} is past its epoch's start but below TrueHW {true_hw}"
     if commit(ghost, replica):
         check_members(ghosts, ghost, all_of(ghost.name))
     if cut or before is None or not before.leading or before.epoch != state.epoch:
@@ -82,7 +82,7 @@ def commit(ghost: Ghost, replica: Replica) -> bool:
 
 def check_members(ghosts: Ghosts, ghost: Ghost, replicas: Iterable[Replica]) -> None:
     """TrueHW or the ISR is another: whoever counts must hold what is committed."""
-    if ghost.adrift:
+    if ghost.awaits_rebase:
         return
     for replica in replicas:
         counts = ghosts.in_sync(ghost.name, replica.broker) and replica.broker not in ghost.unproven
@@ -91,9 +91,9 @@ def check_members(ghosts: Ghosts, ghost: Ghost, replicas: Iterable[Replica]) -> 
 
 
 def check_member(ghost: Ghost, replica: Replica) -> None:
-    told = ghost.true_high_watermark
-    assert replica.log.end >= told, f"I9: {replica!r} is in sync but ends below TrueHW {told}"
-    same = replica.log.agrees(ghost.committed, told)
+    true_hw = ghost.true_high_watermark
+    assert replica.log.end >= true_hw, f"I9: {replica!r} is in sync but ends below TrueHW {true_hw}"
+    same = replica.log.agrees(ghost.committed, true_hw)
     assert same, f"I9: {replica!r} is in sync but differs below TrueHW: {difference(replica, ghost)}"
 
 

@@ -63,13 +63,13 @@ class Groups:
         over, its own, too, and nothing else is left of the group, that is deleted, as in Kafka."""
         return error is ErrorCode.GROUP_ID_NOT_FOUND and (group, member) in self._fenced
 
-    def is_anew(self, group: str, *, is_mixed: bool) -> bool:
+    def was_recreated(self, group: str, *, is_mixed: bool) -> bool:
         """Whether it began since this was asked last, as a group may: one with members of both kinds at any time."""
         count = self._began[group] if is_mixed else self._forgotten[group]
         before, self._seen[group] = self._seen[group], count
         return before != count
 
-    def begin_anew(self, group: str) -> None:
+    def reset_generations(self, group: str) -> None:
         """What was owned before is no measure any more."""
         self._last = {key: last for key, last in self._last.items() if key[0] != group}
         self._owners = {key: owners for key, owners in self._owners.items() if key[0] != group}

@@ -2,7 +2,8 @@
 
 Counted is the processor time of this thread, which waiting for a processor does not lengthen, while the garbage
 collector rests. It is no part of the digest. A machine may still be slow for a moment, and what a process does for the
-first time costs more: what took too long counts once the same input of the same seed does so in every run (`judged`).
+first time costs more: a slow input counts only if the same input of the same seed is slow in every run
+(`describe_slow`).
 """
 
 import gc
@@ -66,17 +67,17 @@ def kind_of(name: str, arguments: Sequence[Any]) -> str:
     return f"{name} {', '.join(names)}"
 
 
-def again(before: Iterable[Cost], after: Iterable[Cost]) -> list[Cost]:
+def slow_in_both(before: Iterable[Cost], after: Iterable[Cost]) -> list[Cost]:
     """What was too slow in both runs, as it was in the faster one."""
     measured = {cost.step: cost for cost in after}
     return [min(cost, measured[cost.step]) for cost in before if cost.step in measured]
 
 
-def judged(slow: Sequence[Cost], run: Callable[[], Sequence[Cost]]) -> str:
+def describe_slow(slow: Sequence[Cost], run: Callable[[], Sequence[Cost]]) -> str:
     """What is broken, after as many more runs of the same seed as it takes; empty where nothing is. `run` gives what
     was too slow in one more."""
     for _ in range(RUNS - 1):
         if not slow:
             break
-        slow = again(slow, run())
+        slow = slow_in_both(slow, run())
     return f"I49: an input took {max(slow)} of a processor in each of {RUNS} runs" if slow else ""

@@ -41,12 +41,12 @@ class Remains:
     epochs: tuple[tuple[int, int], ...] = ()
 
     @property
-    def held_to(self) -> int:
+    def readable_end(self) -> int:
         """As far as the page cache or the platter has it."""
         return self.synced_to if self.how == POWER_LOSS else self.replica.log.end
 
     @property
-    def kept_to(self) -> int:
+    def required_end(self) -> int:
         """The end of what must be there again."""
         whole = self.how != POWER_LOSS and not self.failed and not (self.cutting and self.how == KILLED)
         return self.replica.records_end if whole else min(self.synced_to, self.replica.records_end)
@@ -93,10 +93,10 @@ class Crashes:
         )
         if replica.partition.log.folder in host.disk.rotten:
             return
-        assert replica.log.end >= old.kept_to, (
-            f"I30: {replica!r} ends below {old.kept_to}, up to where {old.replica!r} was sure ({old.how})"
+        assert replica.log.end >= old.required_end, (
+            f"I30: {replica!r} ends below {old.required_end}, up to where {old.replica!r} was sure ({old.how})"
         )
-        kept = [batch for batch in old.replica.log.batches if start < batch.end <= old.kept_to]
+        kept = [batch for batch in old.replica.log.batches if start < batch.end <= old.required_end]
         missing = set(identities(kept, start)) - set(found)
         assert not missing, (
             f"I30: {replica!r} lacks {sorted(missing)[:5]}, which {old.replica!r} had for sure ({old.how})"
@@ -113,8 +113,13 @@ class Crashes:
             old, name = self.remains[key], key[1]
             if host.disk.holds(old.directory) and not host.disk.shows(old.directory):
                 continue
-            there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.doomed
-            if there and not old.torn and host.disk.holds(old.directory) and old.kept_to > old.replica.first_offset:
+            there = ghosts.topic_ids.get(name.topic) == old.topic_id and name.topic not in ghosts.deleting
+            if (
+                there
+                and not old.torn
+                and host.disk.holds(old.directory)
+                and old.required_end > old.replica.first_offset
+            ):
                 raise AssertionError(f"I30: broker {host.broker_id} has nothing of {old.replica!r}")
             del self.remains[key]
 
@@ -144,8 +149,8 @@ def may_truncate(replica: Replica) -> bool:
     """Whether its log may be cut in the next step: leaders keep what they have, and so does who knows of no leader yet,
     but for the generation that cuts as soon as it hears of one."""
     state = replica.state
-    knows_a_leader = state is not None and (state.epoch >= 0 or replica.partition.generation is not KIP_320)
-    return state is not None and not state.leading and knows_a_leader
+    has_leader = state is not None and (state.epoch >= 0 or replica.partition.generation is not KIP_320)
+    return state is not None and not state.leading and has_leader
 
 
 def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None:

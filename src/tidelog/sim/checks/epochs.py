@@ -29,13 +29,13 @@ def check(replica: Replica, before: State | None, *, cut: bool) -> None:
         return
     entries: Entries = list(replica.partition.log.epochs)
     check_order(replica, entries)
-    anew = before is None or cut or before.epoch != state.epoch
-    if anew or before is None or before.start != state.start:
+    is_new = before is None or cut or before.epoch != state.epoch
+    if is_new or before is None or before.start != state.start:
         check_entries(replica, entries)
     else:
         check_tail(replica, entries, before.end)
-    for asked in range(-1, state.epoch + 2) if anew else (state.epoch,):
-        check_answer(replica, entries, asked)
+    for requested in range(-1, state.epoch + 2) if is_new else (state.epoch,):
+        check_answer(replica, entries, requested)
 
 
 def check_order(replica: Replica, entries: Entries) -> None:
@@ -85,19 +85,21 @@ def first_bases(chain: Chain, start: int) -> dict[int, int]:
     return first
 
 
-def brute_force(entries: Entries, end: int, asked: int) -> tuple[int, int]:
+def brute_force(entries: Entries, end: int, requested: int) -> tuple[int, int]:
     """Rule 6, read aloud."""
-    if asked < 0 or not entries or asked > entries[-1][0]:
+    if requested < 0 or not entries or requested > entries[-1][0]:
         return NOTHING
-    if asked == entries[-1][0]:
-        return asked, end
-    older = [epoch for epoch, _ in entries if epoch <= asked]
-    follows = next(start for epoch, start in entries if epoch > asked)
-    return (older[-1] if older else asked), follows
+    if requested == entries[-1][0]:
+        return requested, end
+    older = [epoch for epoch, _ in entries if epoch <= requested]
+    follows = next(start for epoch, start in entries if epoch > requested)
+    return (older[-1] if older else requested), follows
 
 
-def check_answer(replica: Replica, entries: Entries, asked: int) -> None:
+def check_answer(replica: Replica, entries: Entries, requested: int) -> None:
     assert replica.state is not None
-    right = brute_force(entries, replica.state.end, asked)
-    said = replica.partition.epoch_end(asked)
-    assert tuple(said) == right, f"I19: {replica!r} says that epoch {asked} ends at {said}, by {entries} it is {right}"
+    right = brute_force(entries, replica.state.end, requested)
+    answered = replica.partition.epoch_end(requested)
+    assert tuple(answered) == right, (
+        f"I19: {replica!r} says that epoch {requested} ends at {answered}, by {entries} it is {right}"
+    )

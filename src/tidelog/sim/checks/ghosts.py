@@ -35,7 +35,7 @@ class Acked(NamedTuple):
     crc: int
 
 
-class Wish(NamedTuple):
+class ProposedIsr(NamedTuple):
     """An ISR that a leader asked for in AlterPartition, with its members' broker epochs. `step`: when it first did."""
 
     leader_epoch: int
@@ -68,14 +68,14 @@ class Ghost:
     answered: dict[tuple[int, int, int], int] = field(default_factory=dict)
     served: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     read: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    told_stable: int = 0
+    reported_stable: int = 0
     keys: Keys | None = None
     followed_to: int = 0
-    told_latest: dict[int, int] = field(default_factory=dict)
+    reported_latest: dict[int, int] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
     starts: dict[int, int] = field(default_factory=dict)
     first_appended: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
-    wishes: list[Wish] = field(default_factory=list)
+    proposals: list[ProposedIsr] = field(default_factory=list)
     isrs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
     lossy: set[int] = field(default_factory=set)
     loss_allowed: str = ""
@@ -84,7 +84,7 @@ class Ghost:
     unproven: set[int] = field(default_factory=set)
 
     @property
-    def adrift(self) -> bool:
+    def awaits_rebase(self) -> bool:
         """Whether nobody can say at the moment what must be there."""
         return self.rebase_after is not None
 
@@ -115,10 +115,10 @@ class Ghosts:
         self.registered: dict[tuple[int, int], int] = {}
         self.directories: dict[tuple[int, int], frozenset[bytes]] = {}
         """(broker, epoch) → the log directories of the life that registered with it."""
-        self.came: list[tuple[int, int, int, int]] = []
+        self.new_registrations: list[tuple[int, int, int, int]] = []
         """(broker, session, epoch, clean epoch) of the registrations that are new in the tree."""
         self.topic_ids: dict[str, bytes] = {}
-        self.doomed: set[str] = set()
+        self.deleting: set[str] = set()
         self.overrides: dict[str, Mapping[str, str]] = {}
         self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.rot: dict[tuple[int, TopicPartition], Inode] = {}
@@ -147,7 +147,7 @@ class Ghosts:
         """Take over what changed in the tree; returns the partitions whose state did. A registration counts only if it
         is of one of the living `sessions`: one that outlives its process says nothing of the next."""
         changed: list[TopicPartition] = []
-        self.came = []
+        self.new_registrations = []
         self.touched = []
         if self._version != tree.version:
             is_next, self._version = tree.version == self._version + 1, tree.version
@@ -171,8 +171,8 @@ class Ghosts:
                 seen[path] = node
                 self.touched.append(path)
                 self._take(path, node, changed)
-        doomed, ids = nodes.DELETE_TOPICS + "/", nodes.BROKER_IDS + "/"
-        self.doomed = {path[len(doomed) :] for path in seen if path.startswith(doomed)}
+        deleting, ids = nodes.DELETE_TOPICS + "/", nodes.BROKER_IDS + "/"
+        self.deleting = {path[len(deleting) :] for path in seen if path.startswith(deleting)}
         self._registrations = [(int(path[len(ids) :]), node) for path, node in seen.items() if path.startswith(ids)]
 
     def _take(self, path: str, node: Node, changed: list[TopicPartition]) -> None:
@@ -192,7 +192,7 @@ class Ghosts:
         assert node.created >= last, f"I13: broker {broker} goes back from epoch {last} to {node.created}"
         clean_epoch = nodes.parse_registration(node.data).clean_epoch
         self.registered[broker, node.created] = clean_epoch
-        self.came.append((broker, node.session, node.created, clean_epoch))
+        self.new_registrations.append((broker, node.session, node.created, clean_epoch))
 
     def _take_topic(self, parts: list[str], node: Node, changed: list[TopicPartition]) -> None:
         topic = parts[0]
@@ -247,7 +247,7 @@ class Ghosts:
         had = self.directories.get((broker, recorded), frozenset())
         return had <= self.directories.get((broker, epoch), had)
 
-    def lives_to(self, broker: int, epoch: int) -> set[int]:
+    def lives_up_to(self, broker: int, epoch: int) -> set[int]:
         """The life with this epoch, and those before it of which each ended cleanly, with all that it had."""
         lives = set()
         while epoch != NO_EPOCH:
@@ -351,7 +351,7 @@ class Ghosts:
             base: found for base, found in ghost.served.items() if base in held and held[base][1:4] == found
         }
         ghost.read.clear()
-        ghost.told_latest.clear()
+        ghost.reported_latest.clear()
         ghost.unproven = {broker for broker, _ in self.registered} - {leader.broker}
         ghost.lossy.clear()
         ghost.rebase_after = None

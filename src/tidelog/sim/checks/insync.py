@@ -14,23 +14,23 @@ from collections.abc import Callable
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import TopicPartition
 from tidelog.partition.partition import Partition
-from tidelog.sim.checks.ghosts import Ghosts, Wish
+from tidelog.sim.checks.ghosts import Ghosts, ProposedIsr
 from tidelog.sim.checks.replica import Replica, State
 from tidelog.sim.checks.wire.followers import Fetches
 
-KEPT_WISHES = 50
+KEPT_PROPOSALS = 50
 
 
-def check_wish(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches, step: int) -> None:
+def check_proposal(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches, step: int) -> None:
     """A leader proposes an ISR."""
     state = replica.state
     proposal = state.proposal if state is not None else None
     if state is None or proposal is None or (before is not None and before.proposal == proposal):
         return
     members = {member: proposal.broker_epochs[member] for member in proposal.isr}
-    wishes = ghosts.of(replica.partition.name).wishes
-    wishes.append(Wish(state.epoch, proposal.partition_epoch, members, step))
-    del wishes[:-KEPT_WISHES]
+    proposals = ghosts.of(replica.partition.name).proposals
+    proposals.append(ProposedIsr(state.epoch, proposal.partition_epoch, members, step))
+    del proposals[:-KEPT_PROPOSALS]
     for member in set(proposal.isr) - set(state.isr) - {replica.broker}:
         check_joins(ghosts, replica, member, members[member], fetches)
 
@@ -62,31 +62,37 @@ def check_change(
     left = {member for member in set(old) - set(new) if ghosts.in_sync_as(member, old[member]) and not leaving(member)}
     if not joined and not left:
         return
-    wishes = granted(ghosts, name, before, version, set(new))
-    assert wishes, (
+    proposals = granted(ghosts, name, before, version, set(new))
+    assert proposals, (
         f"I16: {name} went from {before}, partition epoch {version}, to {state}, which no leader asked for on just that"
     )
     for member in joined - {state.leader}:
-        check_joined(ghosts, name, member, new[member], wishes)
+        check_joined(ghosts, name, member, new[member], proposals)
         if leader is not None and leader.state is not None and leader.state.epoch == state.leader_epoch:
             check_joins(ghosts, leader, member, new[member], fetches)
 
 
 def granted(
     ghosts: Ghosts, name: TopicPartition, before: LeadershipState, version: int, members: set[int]
-) -> list[Wish]:
+) -> list[ProposedIsr]:
     """The wishes for these members on just this state."""
     at = (before.leader_epoch, version)
-    wishes = ghosts.of(name).wishes
-    return [wish for wish in wishes if (wish.leader_epoch, wish.partition_epoch) == at and set(wish.members) == members]
+    proposals = ghosts.of(name).proposals
+    return [
+        proposed
+        for proposed in proposals
+        if (proposed.leader_epoch, proposed.partition_epoch) == at and set(proposed.members) == members
+    ]
 
 
-def check_joined(ghosts: Ghosts, name: TopicPartition, member: int, broker_epoch: int, wishes: list[Wish]) -> None:
+def check_joined(
+    ghosts: Ghosts, name: TopicPartition, member: int, broker_epoch: int, proposals: list[ProposedIsr]
+) -> None:
     """A leader vouched for the member in just this life, before it was told to have leave to go."""
-    vouched = [wish for wish in wishes if wish.members[member] == broker_epoch]
+    vouched = [proposed for proposed in proposals if proposed.members[member] == broker_epoch]
     assert vouched, (
         f"I15: broker {member} is recorded in the ISR of {name} as broker epoch {broker_epoch}, and its leader vouches "
-        f"for {[wish.members[member] for wish in wishes]}"
+        f"for {[proposed.members[member] for proposed in proposals]}"
     )
     gone = ghosts.leaving.get((member, ghosts.controller_epoch))
     assert gone is None or gone[0] != broker_epoch or vouched[0].step <= gone[1], (
@@ -97,7 +103,12 @@ def check_joined(ghosts: Ghosts, name: TopicPartition, member: int, broker_epoch
 def check_held(ghosts: Ghosts, name: TopicPartition, broker: int, held: Partition | None) -> None:
     """`held` is what a broker without failed folders has by this name."""
     ghost, topic_id = ghosts.of(name), ghosts.topic_ids.get(name.topic)
-    if not ghost.true_high_watermark or ghost.adrift or name.topic in ghosts.doomed or not ghosts.in_sync(name, broker):
+    if (
+        not ghost.true_high_watermark
+        or ghost.awaits_rebase
+        or name.topic in ghosts.deleting
+        or not ghosts.in_sync(name, broker)
+    ):
         return
     assert held is not None, f"I47: broker {broker} is in sync and has no replica of {name}: {ghosts.states[name]}"
     assert held.log.topic_id == topic_id, (

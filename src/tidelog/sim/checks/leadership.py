@@ -58,7 +58,7 @@ def check_appended(
             )
         assert first[1:] == content[1:], f"I21: {replica!r} appended {batch}, which broker {first[0]} had otherwise"
     if new and replica.state is not None and not replica.state.leading and source is not None:
-        assert source.speaks_for(replica.state.epoch), (
+        assert source.is_from_epoch(replica.state.epoch), (
             f"I21: {replica!r} appended {new[0]} as broker {source.broker} gave it in epoch {source.epoch}"
         )
 
@@ -90,10 +90,10 @@ def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | N
 def check_deleted(ghosts: Ghosts, name: TopicPartition, topic_id: bytes, broker: int) -> None:
     """A broker deleted its replica of the topic with this id, by itself or for another topic of that name. One that is
     being added again may be told late that it was taken away before."""
-    wished = ghosts.topic_ids.get(name.topic) != topic_id or name.topic in ghosts.doomed
+    requested = ghosts.topic_ids.get(name.topic) != topic_id or name.topic in ghosts.deleting
     adding, _ = ghosts.reassigning.get(name, ((), ()))
-    wished = wished or (broker in adding and broker not in ghosts.states[name].isr)
-    assert wished or broker not in ghosts.assignments.get(name, ()), (
+    requested = requested or (broker in adding and broker not in ghosts.states[name].isr)
+    assert requested or broker not in ghosts.assignments.get(name, ()), (
         f"I32: broker {broker} deleted {name}, which the controller still assigns to it"
     )
 
@@ -110,12 +110,12 @@ def check_truncation(ghosts: Ghosts, replica: Replica, gone: list[Batch], source
     if log.log_start_offset >= gone[-1].end:
         return
     assert source is not None, f"I20: {replica!r} truncated to {target} without a word from a leader"
-    assert source.speaks_for(epoch), (
+    assert source.is_from_epoch(epoch), (
         f"I20: {replica!r} truncated to {target} as broker {source.broker} said in epoch {source.epoch}"
     )
-    again = [batch for batch in gone if batch.epoch == epoch]
-    assert not again, f"I20: {replica!r} truncated {again[0]}, which it appended in this very epoch"
+    same_epoch = [batch for batch in gone if batch.epoch == epoch]
+    assert not same_epoch, f"I20: {replica!r} truncated {same_epoch[0]}, which it appended in this very epoch"
     assert replica.appended_in < epoch, f"I20: {replica!r} truncated to {target} after its first append in this epoch"
-    if not ghost.adrift and ghosts.in_sync(name, replica.broker) and replica.broker not in ghost.unproven:
-        told = ghost.true_high_watermark
-        assert target >= told, f"I20: {replica!r} is in sync and truncated to {target}, below TrueHW {told}"
+    if not ghost.awaits_rebase and ghosts.in_sync(name, replica.broker) and replica.broker not in ghost.unproven:
+        true_hw = ghost.true_high_watermark
+        assert target >= true_hw, f"I20: {replica!r} is in sync and truncated to {target}, below TrueHW {true_hw}"

@@ -76,10 +76,10 @@ def highest_common(one: Replica, other: Replica) -> int | None:
 
 
 def check_acked(ghost: Ghost, replicas: Iterable[Replica], remains: Iterable[Remains]) -> None:
-    if ghost.adrift:
+    if ghost.awaits_rebase:
         return
     logs = [(replica, replica.log.end) for replica in replicas]
-    logs += [(left.replica, left.held_to) for left in remains]
+    logs += [(left.replica, left.readable_end) for left in remains]
     for acked in ghost.acked.values():
         found = any(holds(replica, acked) and acked.end <= end for replica, end in logs)
         assert found, f"I11: {acked} of {ghost.name} is on none of {[replica for replica, _ in logs]}"

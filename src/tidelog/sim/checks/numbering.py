@@ -54,7 +54,7 @@ class Numbering:
     def __repr__(self) -> str:
         return f"Numbering({len(self.producers)} producers)"
 
-    def anew(self, replica: Replica, *, compacted: bool = False) -> None:
+    def rebuild(self, replica: Replica, *, compacted: bool = False) -> None:
         """The log was cut, or is read for the first time."""
         self.producers.clear()
         self.whole = replica.first_offset == 0 and not compacted
@@ -97,8 +97,8 @@ class Numbering:
         numbers = self.producers[producer_id]
         assert known is not None, f"I26: {replica!r} has forgotten producer {producer_id}: {numbers}"
         # Of an old producer, who goes on in its epoch, perhaps only a marker was replayed.
-        is_told = bool(numbers.last) or numbers.is_whole or self.whole
-        right = known.epoch == numbers.epoch and (not is_told or known.last_sequence == numbers.last_sequence)
+        is_defined = bool(numbers.last) or numbers.is_whole or self.whole
+        right = known.epoch == numbers.epoch and (not is_defined or known.last_sequence == numbers.last_sequence)
         assert right, f"I26: {replica!r} knows {known}, by its log it is {numbers}"
         numbered = (batch for batch in known.batches if batch.base_sequence != NO_SEQUENCE)  # coordinators number none
         window = [(b.base_sequence, b.last_sequence, b.first_offset, b.last_offset + 1) for b in numbered]

@@ -16,7 +16,7 @@ from tidelog.partition.partition import Partition
 from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import NO_SEQUENCE, BatchHeader, batches
 
-NO_PLACE = (-1, 0)
+NO_POSITION = (-1, 0)
 MASK = 2**64 - 1
 NOBODY = (-1, -1, NO_SEQUENCE, NO_SEQUENCE)
 NOBODY_COUNTS: frozenset[int] = frozenset()
@@ -158,7 +158,7 @@ class Replica:
         self.appended_in = -1
         self.led: set[int] = set()
         self.hole: tuple[int, int] = (0, 0)
-        self._place = NO_PLACE
+        self._read_to = NO_POSITION
         """(base of a segment, position there): read so far."""
         self._source = partition.log
         """The log that was read; a replica that moved to another folder has another one."""
@@ -191,24 +191,24 @@ class Replica:
         if gone:
             self.cuts.append((gone[0].base, gone))
             self.hole = offset, offset
-            self._place = NO_PLACE
+            self._read_to = NO_POSITION
         return gone
 
     def catch_up(self, disk: SimDisk) -> list[Batch]:
         """Read what was appended since the last look: what stands in the files, behind the broker's back."""
         log = self.partition.log
         if log is not self._source:
-            self._source, self._place = log, NO_PLACE
+            self._source, self._read_to = log, NO_POSITION
         self.log.deleted_to = max(self.log.deleted_to, log.log_start_offset)
         if not self.log.batches and log.log_start_offset > 0:
             self.log.skip_to(log.log_start_offset)
         new: list[Batch] = []
         if self.log.end < log.log_end_offset:
             for segment, end in self._unread():
-                base, position = self._place if self._place[0] == segment.base_offset else (segment.base_offset, 0)
+                base, position = self._read_to if self._read_to[0] == segment.base_offset else (segment.base_offset, 0)
                 content = disk.inode(segment.path(LOG)).whole()[position : segment.size]
                 new += [self.take(header) for header in batches(content) if header.next_offset > self.log.end]
-                self._place = base, segment.size
+                self._read_to = base, segment.size
                 assert self.log.end <= end, f"I2: {self!r} has records beyond {end} in {segment!r}"
         self._take_hole(log.log_end_offset)
         assert self.log.end == log.log_end_offset, f"I2: {self!r} has records up to {self.log.end} only"

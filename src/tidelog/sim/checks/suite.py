@@ -56,7 +56,7 @@ class Suite:
         self._numbering: dict[Replica, numbering.Numbering] = {}
         self._cut: dict[Key, int] = {}
         self._fresh: set[int] = set()
-        self._looked: dict[Partition, tuple[Any, ...]] = {}
+        self._checked: dict[Partition, tuple[Any, ...]] = {}
         self._ailing: set[int] = set()
         self._held: dict[int, list[Partition]] = {}
 
@@ -85,10 +85,10 @@ class Suite:
             world.witnesses.append(self)
         if world.tree.created and not self.ghosts.epochs:
             self.tree_changed(world)
-        looked, cut, ids = self._looked, self._cut, self.ghosts.topic_ids
+        checked, cut, ids = self._checked, self._cut, self.ghosts.topic_ids
         held = list(partitions_of(host))
         if held != self._held.get(host.broker_id):
-            self.holds(host, held)
+            self.replicas_changed(host, held)
         for partition in held:
             role, log, leads = partition.role, partition.log, type(partition.role) is Leader
             numbers = (  # the fields of a `State`
@@ -103,9 +103,9 @@ class Suite:
                 role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
                 role.proposal if leads else None,  # type: ignore[union-attr]
             )
-            if (cut or looked.get(partition) != numbers) and log.topic_id == ids.get(partition.name.topic):
-                self.look(host, partition, numbers)
-                looked[partition] = numbers
+            if (cut or checked.get(partition) != numbers) and log.topic_id == ids.get(partition.name.topic):
+                self.check_replica(host, partition, numbers)
+                checked[partition] = numbers
         if host.broker_id in self._fresh:
             self._fresh.discard(host.broker_id)
             if host.broker_id not in self._ailing:
@@ -113,10 +113,10 @@ class Suite:
         session = host.life.session if host.life is not None else None
         if session is not None and session.session not in self.registrations.life_of:
             self.registrations.opened(session.session, host.lives)
-        heard = self.wire_tap
-        if heard.sources or heard.successes or heard.given or heard.latest or heard.strangers or heard.orders:
-            self.listen(host)
-            heard.step_over()
+        tap = self.wire_tap
+        if tap.sources or tap.acked_batches or tap.served or tap.latest_offsets or tap.unassigned or tap.pushes:
+            self.check_messages(host)
+            tap.step_over()
         cut.clear()
 
     def happened(self, world: World, host: Host, event: Event) -> None:
@@ -161,10 +161,10 @@ class Suite:
         sessions = {host.life.session.session for host in world.hosts if host.life and host.life.session}
         changed = ghosts.read(world.tree, sessions)
         is_broker = world.tree.writer in self.registrations.life_of
-        self.controllers.wrote(world.tree, ghosts.touched, is_broker=is_broker)
-        for came in ghosts.came:
-            self.registrations.check(*came)
-            broker, session, epoch, _ = came
+        self.controllers.check_write(world.tree, ghosts.touched, is_broker=is_broker)
+        for registration in ghosts.new_registrations:
+            self.registrations.check(*registration)
+            broker, session, epoch, _ = registration
             host = world.hosts[broker]
             node = host.node
             if isinstance(node, Node) and self.registrations.life_of.get(session) == host.lives:
@@ -202,14 +202,14 @@ class Suite:
     def may_be_unclean(self, world: World, name: TopicPartition) -> bool:
         """By the topic's configuration, a broker's, or on somebody's wish."""
         topic = self.ghosts.overrides.get(name.topic, {}).get(UNCLEAN_ALLOWED)
-        if self.wire_tap.unclean_wish or topic is not None:
-            return self.wire_tap.unclean_wish or topic == "true"
+        if self.wire_tap.unclean_requested or topic is not None:
+            return self.wire_tap.unclean_requested or topic == "true"
         brokers = (getattr(host.node, "broker", None) for host in world.hosts)
         return any(broker is not None and broker.config.unclean_leader_election_enable for broker in brokers)
 
     # What brokers hold.
 
-    def holds(self, host: Host, held: list[Partition]) -> None:
+    def replicas_changed(self, host: Host, held: list[Partition]) -> None:
         """Replicas came or went."""
         before, self._held[host.broker_id] = self._held.get(host.broker_id, ()), held
         for gone in before:
@@ -229,7 +229,7 @@ class Suite:
 
     # One replica.
 
-    def look(self, host: Host, partition: Partition, numbers: tuple[Any, ...]) -> None:
+    def check_replica(self, host: Host, partition: Partition, numbers: tuple[Any, ...]) -> None:
         key = (host.broker_id, partition.name)
         replica = self.replicas.get(key)
         if replica is None or replica.partition is not partition:
@@ -245,9 +245,9 @@ class Suite:
         crashes.check_durable(replica, before, host.disk)
         ghosts, cut = self.ghosts, bool(gone)
         leadership.check(ghosts, replica, before)
-        self.fetches.take_in(replica)
+        self.fetches.update(replica)
         watermarks.check(ghosts, replica, before, self.fetches)
-        insync.check_wish(ghosts, replica, before, self.fetches, host.world.trace.step)
+        insync.check_proposal(ghosts, replica, before, self.fetches, host.world.trace.step)
         epochs.check(replica, before, cut=cut)
         self.check_numbers(replica, before, new, cut=cut)
         if isinstance(partition.role, Leader):
@@ -297,7 +297,7 @@ class Suite:
         numbers, compacted = self._numbering.get(replica), self.ghosts.of(replica.partition.name).compacted
         if numbers is None or cut:
             numbers = self._numbering.setdefault(replica, numbering.Numbering())
-            numbers.anew(replica, compacted=compacted)
+            numbers.rebuild(replica, compacted=compacted)
         else:
             numbers.take(replica, new, compacted=compacted)
         if before is None or cut or replica.state is None or before.epoch != replica.state.epoch:
@@ -307,32 +307,32 @@ class Suite:
 
     # What was said in a step that is over.
 
-    def listen(self, host: Host) -> None:
-        heard, broker = self.wire_tap, host.broker_id
-        followers.check_unassigned(heard.strangers)
-        self.controllers.heard(self.ghosts, host, heard.orders)
-        for success in heard.successes:
+    def check_messages(self, host: Host) -> None:
+        tap, broker = self.wire_tap, host.broker_id
+        followers.check_unassigned(tap.unassigned)
+        self.controllers.check_pushes(self.ghosts, host, tap.pushes)
+        for success in tap.acked_batches:
             if (broker, success.name) in self.replicas:
-                answers.acknowledged(self.ghosts, self.replicas[broker, success.name], success)
-        for given in heard.given:
-            if (broker, given.name) in self.replicas:
-                answers.given(self.ghosts, self.replicas[broker, given.name], given)
-        for latest in heard.latest:
-            answers.latest(self.ghosts, latest)
+                answers.check_acknowledged(self.ghosts, self.replicas[broker, success.name], success)
+        for served in tap.served:
+            if (broker, served.name) in self.replicas:
+                answers.check_served(self.ghosts, self.replicas[broker, served.name], served)
+        for latest in tap.latest_offsets:
+            answers.check_latest(self.ghosts, latest)
 
     # What clients saw.
 
     def acknowledged(self, name: TopicPartition, base: int, count: int, crc: int) -> None:
         """A producer heard of an acks=all success: `count` records from `base` on, in a batch sent with this CRC."""
-        answers.told(self.ghosts, name, base, base + count)
+        answers.check_success(self.ghosts, name, base, base + count)
 
     def served(self, name: TopicPartition, base: int, end: int, epoch: int, crc: int) -> None:
         """A consumer was given this: a batch, or a record; always the one or the other of a partition."""
-        answers.read(self.ghosts, name, base, (end, epoch, crc))
+        answers.check_read(self.ghosts, name, base, (end, epoch, crc))
 
     def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
         restarted = is_new or self.ghosts.aged or any(host.lives > 1 for host in world.hosts)
-        answers.refused(self.ghosts, name, code, restarted=restarted)
+        answers.check_refused(self.ghosts, name, code, restarted=restarted)
 
     def read_refused(self, name: TopicPartition, position: int, code: ErrorCode) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.ghosts.aged:
@@ -361,14 +361,14 @@ class Suite:
         if not self.ghosts.aged:
             numbering.check_unique(ghost, self.deleted_to(name))
         logs.check_matching(replicas)
-        if not ghost.adrift:
+        if not ghost.awaits_rebase:
             logs.check_watermarks([replica for replica in replicas if replica.broker not in ghost.unproven])
         left = [
             remains
             for (broker, held), remains in self.crashes.remains.items()
             if held == name and world.hosts[broker].disk.holds(remains.directory)
         ]
-        wanted = name.topic not in self.ghosts.doomed
+        wanted = name.topic not in self.ghosts.deleting
         if wanted and len(replicas) + len(left) >= len(self.ghosts.assignments.get(name, ())):
             logs.check_acked(ghost, replicas, left)
 

@@ -36,7 +36,7 @@ def follow(ghosts: Ghosts, replica: Replica, disk: SimDisk) -> None:
     ghost = ghosts.of(replica.partition.name)
     seal(ghosts, replica)
     start, end = ghost.followed_to, ghost.true_high_watermark
-    if start >= end or ghost.adrift or not is_current_leader(ghosts, replica):
+    if start >= end or ghost.awaits_rebase or not is_current_leader(ghosts, replica):
         return
     ghost.followed_to = end
     if ghost.losses:
@@ -83,7 +83,7 @@ def check_keys(ghost: Ghost, replica: Replica, disk: SimDisk) -> None:
         ghost.keys is None
         or not ghost.keys.is_whole
         or ghost.losses
-        or ghost.adrift
+        or ghost.awaits_rebase
         or state is None
         or replica.broker in ghost.unproven
     ):
@@ -99,10 +99,10 @@ def check_last_stable_offset(ghosts: Ghosts, replica: Replica) -> None:
     if not state.leading or ghost.loss_allowed or not is_current_leader(ghosts, replica):
         return
     if state.high_watermark >= ghost.starts[state.epoch]:
-        told = ghost.told_stable
+        reported = ghost.reported_stable
         begun_below = 0 < state.start == stable
-        assert stable >= told or begun_below, (
-            f"I27: the last stable offset of {replica!r} goes back from {told} to {stable}"
+        assert stable >= reported or begun_below, (
+            f"I27: the last stable offset of {replica!r} goes back from {reported} to {stable}"
         )
         if not begun_below:  # it tells that nothing is left to read below, not that it is stable (seed 111311)
-            ghost.told_stable = stable
+            ghost.reported_stable = stable

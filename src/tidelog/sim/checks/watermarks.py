@@ -48,7 +48,7 @@ def refusal(ghosts: Ghosts, replica: Replica, given: State, fetches: Fetches) ->
     recorded = recorded_epochs(ghosts, replica)
     for member in sorted(given.counted - {replica.broker}):
         life = recorded.get(member, -1)
-        reached = fetches.reached(replica, member, min(ghosts.lives_to(member, life), default=life))
+        reached = fetches.reached(replica, member, min(ghosts.lives_up_to(member, life), default=life))
         if reached < state.high_watermark:
             return f"{member}, as broker epoch {recorded.get(member, 'any')}, fetched up to {reached}"
     return ""

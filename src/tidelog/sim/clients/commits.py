@@ -104,7 +104,7 @@ class Commits:
         """A member was told of this generation."""
         self.generations[group] = max(generation, self.generations.get(group, NOTHING))
 
-    def begin_anew(self, group: str) -> None:
+    def reset_generations(self, group: str) -> None:
         """The group counts its generations from the start."""
         self.generations.pop(group, None)
         self._owners = {key: owner for key, owner in self._owners.items() if key[0] != group}

@@ -313,9 +313,9 @@ class Copier:
 
     def _joined(self, generation: int) -> None:
         groups = self.cluster.suite.groups
-        if groups.is_anew(self.group, is_mixed=False):
-            self.commits.begin_anew(self.group)
-            groups.begin_anew(self.group)
+        if groups.was_recreated(self.group, is_mixed=False):
+            self.commits.reset_generations(self.group)
+            groups.reset_generations(self.group)
         self.commits.reached(self.group, generation)
         if not self.commits.is_void:
             name, owned = self.consumer.name, self.reader.assignment

@@ -251,9 +251,9 @@ class Member:
 
     def _joined(self, generation: int) -> None:
         groups = self.seen_records.suite.groups
-        if groups.is_anew(self.group, is_mixed=self.is_mixed):
-            self.commits.begin_anew(self.group)
-            groups.begin_anew(self.group)
+        if groups.was_recreated(self.group, is_mixed=self.is_mixed):
+            self.commits.reset_generations(self.group)
+            groups.reset_generations(self.group)
         self.commits.reached(self.group, generation)
         for other, admission in self.replaces:
             other.replaced.add(admission)

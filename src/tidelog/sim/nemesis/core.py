@@ -65,7 +65,7 @@ class Core:
 
     def names(self) -> list[TopicPartition]:
         ghosts = self.cluster.suite.ghosts
-        return [name for name in ghosts.assignments if name.topic not in ghosts.doomed and name in ghosts.states]
+        return [name for name in ghosts.assignments if name.topic not in ghosts.deleting and name in ghosts.states]
 
     def _does_without(self, name: TopicPartition, absent: set[int]) -> bool:
         ghosts = self.cluster.suite.ghosts
@@ -87,7 +87,7 @@ class Core:
         ghosts = self.cluster.suite.ghosts
         for name in names:
             state = ghosts.states.get(name)
-            if state is None or name.topic in ghosts.doomed:
+            if state is None or name.topic in ghosts.deleting:
                 continue  # deleted meanwhile
             if state.leader < 0 or set(state.isr) != set(ghosts.assignments[name]) - self.absent:
                 return False

@@ -101,7 +101,7 @@ def end_told(strike: Strike) -> None:
     """Kill all who are in sync in a partition, and wait until one of them is asked for the end of its log."""
     ghosts, world = strike.atlas.ghosts, strike.world
     names = sorted(
-        name for name, state in ghosts.states.items() if len(state.isr) > 1 and name.topic not in ghosts.doomed
+        name for name, state in ghosts.states.items() if len(state.isr) > 1 and name.topic not in ghosts.deleting
     )
     if not names:
         return

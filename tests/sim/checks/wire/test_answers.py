@@ -22,7 +22,7 @@ def leader(high_watermark=4, numbers=NUMBERS):
 
 def test_a_success_that_is_committed():
     made = ghosts()
-    answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
+    answers.check_acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
     assert made.of(NAME).acked[2].end == 4
 
 
@@ -33,38 +33,38 @@ def test_a_success_that_is_committed():
 )
 def test_successes_that_are_not(at, by):
     with pytest.raises(AssertionError, match=r"^I25:"):
-        answers.acknowledged(ghosts(), by, AckedBatch(NAME, at, SENT))
+        answers.check_acknowledged(ghosts(), by, AckedBatch(NAME, at, SENT))
 
 
 def test_an_offset_that_is_acknowledged_for_two_records():
     made = ghosts()
     made.of(NAME).acked[2] = Acked(2, 4, 99)
     made.of(NAME).unproven.add(0)
-    answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
+    answers.check_acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
     made.of(NAME).unproven.clear()
     with pytest.raises(AssertionError, match=r"^I25:"):
-        answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
+        answers.check_acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
 
 
 def test_a_retry_with_another_answer():
     made = ghosts()
     made.of(NAME).answered[7, 0, 4] = 0
     with pytest.raises(AssertionError, match=r"^I26:"):
-        answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
+        answers.check_acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
 
 
 def test_what_a_producer_hears_must_have_been_below_a_watermark():
     made = ghosts()
     made.of(NAME).seen_high_watermark = 4
-    answers.acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
-    answers.told(made, NAME, 2, 4)
+    answers.check_acknowledged(made, leader(), AckedBatch(NAME, 2, SENT))
+    answers.check_success(made, NAME, 2, 4)
     for base, end in ((4, 6), (2, 3)):
         with pytest.raises(AssertionError, match=r"^I25:"):
-            answers.told(made, NAME, base, end)
+            answers.check_success(made, NAME, base, end)
 
 
 def give(made, content, limit=2):
-    answers.given(made, replica(0, ((2, 1),), isr=(0, 1)), ServedRecords(NAME, bytes(content), limit))
+    answers.check_served(made, replica(0, ((2, 1),), isr=(0, 1)), ServedRecords(NAME, bytes(content), limit))
 
 
 def test_records_below_the_watermark_that_read_the_same():
@@ -91,19 +91,19 @@ def test_a_broken_batch():
 def test_what_a_consumer_reads():
     made = ghosts()
     made.of(NAME).seen_high_watermark = 4
-    answers.read(made, NAME, 3, (4, 1, 99))
+    answers.check_read(made, NAME, 3, (4, 1, 99))
     for base, found in ((3, (4, 1, 98)), (4, (5, 1, 1))):
         with pytest.raises(AssertionError, match=r"^I22:"):
-            answers.read(made, NAME, base, found)
+            answers.check_read(made, NAME, base, found)
 
 
 def test_the_latest_offset_goes_on_and_not_back():
     made = ghosts()
     for offset, epoch in ((5, 1), (5, 1), (7, 2), (6, 1)):
-        answers.latest(made, LatestOffset(NAME, offset, epoch))
+        answers.check_latest(made, LatestOffset(NAME, offset, epoch))
     for offset, epoch in ((5, 1), (5, 2), (6, 3)):
         with pytest.raises(AssertionError, match=r"^I24:"):
-            answers.latest(made, LatestOffset(NAME, offset, epoch))
+            answers.check_latest(made, LatestOffset(NAME, offset, epoch))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,6 @@ def test_the_latest_offset_goes_on_and_not_back():
     [(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, False), (ErrorCode.INVALID_PRODUCER_EPOCH, True)],
 )
 def test_a_producer_that_is_refused_for_good(code, restarted):
-    answers.refused(ghosts(), NAME, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, restarted=True)
+    answers.check_refused(ghosts(), NAME, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, restarted=True)
     with pytest.raises(AssertionError, match=r"^I26:"):
-        answers.refused(ghosts(), NAME, code, restarted=restarted)
+        answers.check_refused(ghosts(), NAME, code, restarted=restarted)

@@ -25,7 +25,7 @@ class Store:
 
     def look(self, *, is_broker=True):
         self.ghosts.read(self.tree, set())
-        self.controllers.wrote(self.tree, self.ghosts.touched, is_broker=is_broker)
+        self.controllers.check_write(self.tree, self.ghosts.touched, is_broker=is_broker)
 
     def change(self, session, *operations, **how):
         assert session.apply(operations).outcome == "ok"
@@ -79,11 +79,11 @@ def test_changes_that_were_not_looked_at_one_by_one_are_nobodys(store):
     store.look()
 
 
-def obey(*orders, host=HOST):
+def obey(*pushes, host=HOST):
     made, controllers = ghosts(), Controllers()
     made.controller_epoch = 3
-    for order in orders:
-        controllers.heard(made, host, [order])
+    for push in pushes:
+        controllers.check_pushes(made, host, [push])
     return controllers
 
 
@@ -100,8 +100,8 @@ def test_pushes_that_are_obeyed_in_their_order_or_refused():
         push(1, 9, known=2, code=11),
         push(9, 1, code=77),
     )
-    assert controllers.obeyed == {(1, 1): (2, 1)}
-    controllers.heard(ghosts(), SimpleNamespace(broker_id=1, name="broker-1", lives=2), [push(0, 1)])
+    assert controllers.accepted == {(1, 1): (2, 1)}
+    controllers.check_pushes(ghosts(), SimpleNamespace(broker_id=1, name="broker-1", lives=2), [push(0, 1)])
 
 
 def test_pushes_without_numbers():
@@ -118,9 +118,9 @@ def test_pushes_without_numbers():
         ([push(4, 1)], "of a controller that the store does not know"),
     ],
 )
-def test_pushes_that_must_not_be_obeyed(orders, why):
+def test_pushes_that_must_not_be_obeyed(pushes, why):
     with pytest.raises(AssertionError, match=rf"^I48: broker-1 obeys StopReplica \d of controller epoch \d.*{why}"):
-        obey(*orders)
+        obey(*pushes)
 
 
 def test_what_a_broker_knows_of_controllers():

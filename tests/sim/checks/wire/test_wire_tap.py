@@ -89,7 +89,7 @@ def test_what_comes_late_on_an_older_connection_is_of_another_session():
     scene.near.link = present
     scene.fetch(session=1, offset=None)
     scene.serve()
-    assert scene.wire_tap.strangers == []
+    assert scene.wire_tap.unassigned == []
 
 
 def test_what_comes_on_a_link_that_was_given_up_may_be_older_or_newer():
@@ -109,17 +109,17 @@ def test_an_assigned_follower_may_be_answered_and_others_must_be_refused():
         scene = Scene()
         scene.fetch(follower, epoch=epoch)
         scene.serve(code=code)
-        assert len(scene.wire_tap.strangers) == seen, (follower, epoch, code)
+        assert len(scene.wire_tap.unassigned) == seen, (follower, epoch, code)
 
 
 def test_an_answer_of_the_step_in_which_the_epoch_changed():
     scene = Scene(epoch=2, before=1)
     scene.fetch(epoch=1)
     arrived = scene.serve()
-    assert scene.wire_tap.strangers == []
+    assert scene.wire_tap.unassigned == []
     scene.wire_tap.received(scene.host, scene.far, [arrived])
     assert scene.wire_tap.sources == {NAME: ResponseSource(0, 2, 1)}
-    assert [scene.wire_tap.sources[NAME].speaks_for(epoch) for epoch in (0, 1, 2)] == [False, True, True]
+    assert [scene.wire_tap.sources[NAME].is_from_epoch(epoch) for epoch in (0, 1, 2)] == [False, True, True]
     scene.wire_tap.step_over()
     assert scene.wire_tap.sources == {}
 
@@ -148,11 +148,11 @@ def test_what_producers_and_consumers_are_told():
                 responses=[produce.TopicProduceResponse(name="t", topic_id=ID, partition_responses=[said])]
             ),
         )
-    (success,) = scene.wire_tap.successes
+    (success,) = scene.wire_tap.acked_batches
     assert (success.name, success.base, success.sent.producer_id) == (NAME, 3, 7)
     scene.fetch(follower=-1)
     scene.serve(content)
-    assert [(given.records, given.limit) for given in scene.wire_tap.given] == [(content, 4)]
+    assert [(given.records, given.limit) for given in scene.wire_tap.served] == [(content, 4)]
 
 
 def test_what_the_latest_offset_is_said_to_be():
@@ -164,7 +164,7 @@ def test_what_the_latest_offset_is_said_to_be():
         found = list_offsets.ListOffsetsPartitionResponse(partition_index=0, offset=4)
         said = list_offsets.ListOffsetsTopicResponse(name="t", partitions=[found])
         scene.answer(2, 7, list_offsets.ListOffsetsResponse(topics=[said]))
-    assert [(latest.offset, latest.epoch) for latest in scene.wire_tap.latest] == [(4, 1)]
+    assert [(latest.offset, latest.epoch) for latest in scene.wire_tap.latest_offsets] == [(4, 1)]
 
 
 def test_a_shutdown_that_the_controller_agreed_to():
@@ -181,8 +181,8 @@ def test_what_a_controller_pushed_and_how_it_was_answered():
     scene.host.node.broker = broker
     scene.ask(5, 4, StopReplicaRequest(controller_epoch=3, push_number=9))
     broker.pushes.confirmed = 5
-    assert scene.wire_tap.orders == []
+    assert scene.wire_tap.pushes == []
     scene.answer(5, 4, StopReplicaResponse(error_code=11))
-    assert scene.wire_tap.orders == [AnsweredPush("StopReplica", 3, 9, 4, 11)]
+    assert scene.wire_tap.pushes == [AnsweredPush("StopReplica", 3, 9, 4, 11)]
     scene.wire_tap.step_over()
-    assert scene.wire_tap.orders == []
+    assert scene.wire_tap.pushes == []

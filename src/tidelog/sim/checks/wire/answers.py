@@ -16,7 +16,7 @@ from tidelog.sim.checks.wire.wire_tap import AckedBatch, LatestOffset, ServedRec
 from tidelog.wire.records import batches, crc_holds
 
 
-def acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) -> None:
+def check_acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) -> None:
     """A broker answers success with acks=all."""
     ghost, sent, state = ghosts.of(success.name), success.sent, replica.state
     assert state is not None
@@ -31,7 +31,9 @@ def acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) -> None:
     assert batch is not None and (batch.end, batch.producer) == (end, numbers), (  # noqa: PT018
         f"I25: {replica!r} acknowledges {sent} at {success.base}, where it has {batch}"
     )
-    if ghost.adrift or replica.broker in ghost.unproven:  # or it was replaced in a loss, and does not know it yet
+    if (
+        ghost.awaits_rebase or replica.broker in ghost.unproven
+    ):  # or it was replaced in a loss, and does not know it yet
         return
     acked = Acked(batch.base, batch.end, batch.crc)
     known = ghost.acked.setdefault(acked.base, acked)
@@ -40,18 +42,18 @@ def acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) -> None:
         numbering.check_answer(ghost, batch.producer, batch.base, state.start)
 
 
-def told(ghosts: Ghosts, name: TopicPartition, base: int, end: int) -> None:
+def check_success(ghosts: Ghosts, name: TopicPartition, base: int, end: int) -> None:
     """A producer heard of a success, however late: some replica must have had it below HW by then. What stands there
     is known from when it was answered; the log may have it compressed or dated otherwise than it was sent."""
     ghost = ghosts.of(name)
-    if ghost.adrift or ghost.losses:
+    if ghost.awaits_rebase or ghost.losses:
         return
     assert end <= ghost.seen_high_watermark, f"I25: [{base}, {end}) of {name} was acknowledged beyond any HW"
     known = ghost.acked.get(base)
     assert known is None or known.end == end, f"I25: [{base}, {end}) was acknowledged where {known} was before"
 
 
-def given(ghosts: Ghosts, replica: Replica, what: ServedRecords) -> None:
+def check_served(ghosts: Ghosts, replica: Replica, what: ServedRecords) -> None:
     """A broker gives records to a consumer."""
     ghost = ghosts.of(what.name)
     for batch in batches(what.records):
@@ -59,33 +61,33 @@ def given(ghosts: Ghosts, replica: Replica, what: ServedRecords) -> None:
         assert crc_holds(what.records, batch), f"I22: {replica!r} serves a broken batch {batch}"
         assert end <= what.limit, f"I22: {replica!r} serves {batch} beyond {what.limit}"
         found = (end, batch.leader_epoch, batch.crc)
-        if not ghost.adrift and replica.broker not in ghost.unproven:
+        if not ghost.awaits_rebase and replica.broker not in ghost.unproven:
             known = ghost.served.setdefault(batch.base_offset, found)
             same = known == found or ghost.compacted  # of which records stay is held to what was committed (I31)
             assert same, f"I22: {replica!r} serves {found} at {batch.base_offset}, where {known} was served"
 
 
-def read(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int, int, int]) -> None:
+def check_read(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int, int, int]) -> None:
     """A consumer has read this: its end, its epoch, and what tells it from others."""
     ghost = ghosts.of(name)
-    if ghost.adrift or ghost.losses:
+    if ghost.awaits_rebase or ghost.losses:
         return
     assert found[0] <= ghost.seen_high_watermark, f"I22: {name} gives {found} at {base}, beyond any HW"
     known = ghost.read.setdefault(base, found)
     assert known == found, f"I22: {name} read {found} at {base}, where it had read {known}"
 
 
-def latest(ghosts: Ghosts, what: LatestOffset) -> None:
+def check_latest(ghosts: Ghosts, what: LatestOffset) -> None:
     """A leader stale by then may tell less than its successor did; nobody who knows of the successor asks it."""
     ghost = ghosts.of(what.name)
-    if ghost.adrift:
+    if ghost.awaits_rebase:
         return
-    most = max((offset for epoch, offset in ghost.told_latest.items() if epoch <= what.epoch), default=0)
+    most = max((offset for epoch, offset in ghost.reported_latest.items() if epoch <= what.epoch), default=0)
     assert what.offset >= most, f"I24: the latest offset of {what.name} goes back from {most} to {what.offset}: {what}"
-    ghost.told_latest[what.epoch] = what.offset
+    ghost.reported_latest[what.epoch] = what.offset
 
 
-def refused(ghosts: Ghosts, name: TopicPartition, code: ErrorCode, *, restarted: bool) -> None:
+def check_refused(ghosts: Ghosts, name: TopicPartition, code: ErrorCode, *, restarted: bool) -> None:
     """A producer whose batches went out in order was refused for good (I26). Allowed after a restart, for the window of
     five is known again only as far as the log was replayed since the snapshot; and to a producer that is new, of which
     a leader takes whatever batch comes through first, as Kafka does."""

@@ -17,42 +17,42 @@ from tidelog.sim.store import Tree
 CONTROLLERS_ONLY = (f"{tree.TOPICS}/", f"{tree.DELETE_TOPICS}/", f"{tree.CONFIG}/")
 """Where nobody else writes."""
 
-Place = tuple[int, int]
+PushPosition = tuple[int, int]
 """A controller epoch, and the number of a push within it."""
 
 
 class Controllers:
-    """`office` is the session that was elected last. `obeyed` is the newest push that each life of a broker obeyed."""
+    """`elected_session` was elected last; `accepted` has the newest push that each life of a broker accepted."""
 
     def __init__(self) -> None:
-        self.office = 0
-        self.obeyed: dict[tuple[int, int], Place] = {}
+        self.elected_session = 0
+        self.accepted: dict[tuple[int, int], PushPosition] = {}
 
     def __repr__(self) -> str:
-        return f"Controllers(session {self.office} leads)"
+        return f"Controllers(session {self.elected_session} leads)"
 
-    def wrote(self, given: Tree, paths: Iterable[str], *, is_broker: bool) -> None:
+    def check_write(self, given: Tree, paths: Iterable[str], *, is_broker: bool) -> None:
         """The tree's last change was of these paths; `is_broker`: its writer is a broker's session."""
         elected = given.nodes.get(tree.CONTROLLER)
         if elected is not None:
-            self.office = elected.session
+            self.elected_session = elected.session
         found = next((path for path in paths if path.startswith(CONTROLLERS_ONLY)), None)
-        assert found is None or not is_broker or given.writer == self.office, (
-            f"I48: session {given.writer} wrote {found}, while {self.office} was elected controller since"
+        assert found is None or not is_broker or given.writer == self.elected_session, (
+            f"I48: session {given.writer} wrote {found}, while {self.elected_session} was elected controller since"
         )
 
-    def heard(self, ghosts: Ghosts, host: Host, orders: Iterable[AnsweredPush]) -> None:
+    def check_pushes(self, ghosts: Ghosts, host: Host, pushes: Iterable[AnsweredPush]) -> None:
         """A broker answered these pushes in its last step."""
         life = host.broker_id, host.lives
-        for order in orders:
-            if order.code:
+        for push in pushes:
+            if push.code:
                 continue
-            place, last = (order.epoch, order.number), self.obeyed.get(life, (0, -1))
-            assert order.epoch <= ghosts.controller_epoch, (
-                f"I48: {host.name} obeys {order}, of a controller that the store does not know"
+            position, last = (push.epoch, push.number), self.accepted.get(life, (0, -1))
+            assert push.epoch <= ghosts.controller_epoch, (
+                f"I48: {host.name} obeys {push}, of a controller that the store does not know"
             )
-            assert order.epoch >= order.known, f"I48: {host.name} obeys {order}, although it knew of a newer controller"
-            assert place > last or (place == last and order.number < 0), (
-                f"I48: {host.name} obeys {order} after {last[1]} of epoch {last[0]}"
+            assert push.epoch >= push.known, f"I48: {host.name} obeys {push}, although it knew of a newer controller"
+            assert position > last or (position == last and push.number < 0), (
+                f"I48: {host.name} obeys {push} after {last[1]} of epoch {last[0]}"
             )
-            self.obeyed[life] = place
+            self.accepted[life] = position

@@ -12,40 +12,40 @@ from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.wire.wire_tap import FetchPosition, WireTap
 
-NOWHERE = -1
+NEVER_FETCHED = -1
 NO_EPOCH = -1
 
 
 class Fetches:
     def __init__(self, wire_tap: WireTap) -> None:
-        self._overheard = wire_tap
+        self._wire_tap = wire_tap
         self._reached: dict[tuple[Replica, int], dict[tuple[int, int], int]] = {}
 
     def __repr__(self) -> str:
         return f"Fetches({len(self._reached)} leaderships)"
 
-    def take_in(self, replica: Replica) -> None:
+    def update(self, replica: Replica) -> None:
         """A leader took a step: what it had been asked for until then counts."""
         state = replica.state
-        heard = self._overheard.fetched.get((replica.broker, replica.partition.name))
-        if not heard or state is None or not state.leading:
+        fetched_here = self._wire_tap.fetched.get((replica.broker, replica.partition.name))
+        if not fetched_here or state is None or not state.leading:
             return
         reached = self._reached.setdefault((replica, state.epoch), {})
-        for (epoch, follower, broker_epoch), places in list(heard.items()):
+        for (epoch, follower, broker_epoch), positions in list(fetched_here.items()):
             if epoch > state.epoch:
                 continue
-            del heard[epoch, follower, broker_epoch]
-            agreed = [fetched.offset for fetched in places if epoch == state.epoch and agrees(replica, fetched)]
+            del fetched_here[epoch, follower, broker_epoch]
+            agreed = [fetched.offset for fetched in positions if epoch == state.epoch and agrees(replica, fetched)]
             if agreed:
                 key = (follower, broker_epoch)
-                reached[key] = max(*agreed, reached.get(key, NOWHERE))
+                reached[key] = max(*agreed, reached.get(key, NEVER_FETCHED))
 
     def reached(self, leader: Replica, follower: int, broker_epoch: int) -> int:
         """The highest place that it fetched from in this leader epoch, with this broker epoch or a later one."""
         assert leader.state is not None
         found = self._reached.get((leader, leader.state.epoch), {})
         return max(
-            (at for (who, life), at in found.items() if who == follower and life >= broker_epoch), default=NOWHERE
+            (at for (who, life), at in found.items() if who == follower and life >= broker_epoch), default=NEVER_FETCHED
         )
 
     def forget(self, broker: int) -> None:

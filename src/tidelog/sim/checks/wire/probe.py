@@ -1,8 +1,8 @@
-"""Who asks for what nobody may have: without such guests, I21 and a part of I48 would never be put to the test.
+"""Parties that send requests which must be refused; without them I21 and a part of I48 would never be tested.
 
-A `Probe` fetches as a follower from the leader of a partition that is not assigned to it: as a broker of the cluster
-where one has no replica and will have none, else as one that does not exist. A `Forger` pushes as a controller of an
-epoch that nobody has. Whether they are answered is for `wire_tap` to see.
+A `RogueFollower` fetches as a follower from the leader of a partition that is not assigned to it: as a broker of the
+cluster if one has no replica and will get none, otherwise as a broker that does not exist. A `RogueController` pushes
+with a controller epoch that nobody has. `wire_tap` sees whether they are answered.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, Fe
 
 FETCH, VERSION = 1, 15
 PAUSE = (200_000, 3_000_000)
-NOBODY = 1_000
+NO_BROKER = 1_000
 SESSIONLESS = -1
-NOBODYS = 2**31 - 1
+FAKE_EPOCH = 2**31 - 1
 """A controller epoch that none will ever have."""
 FULL = 2
 
 
-class Guest:
+class RogueClient:
     """A `network.Party`. Each request has a connection of its own, which it leaves open until the next one."""
 
     name = "guest"
@@ -45,13 +45,13 @@ class Guest:
         self.world = world
         self.ghosts = ghosts
         self.random = random
-        self.asked = 0
+        self.requests_sent = 0
         self.stopped = False
-        self._wish: bytes = b""
+        self._frame: bytes = b""
         self._end: End | None = None
 
     def __repr__(self) -> str:
-        return f"<{self.name}, {self.asked} questions>"
+        return f"<{self.name}, {self.requests_sent} questions>"
 
     def start(self) -> None:
         if self.stopped:
@@ -59,17 +59,17 @@ class Guest:
         self.world.after(self.random.randint(*PAUSE), self.start)
         led = [name for name, state in self.ghosts.states.items() if state.leader >= 0]
         if led:
-            self.ask(self.random.choice(led))
+            self.send_to(self.random.choice(led))
 
-    def ask(self, name: TopicPartition) -> None:
+    def send_to(self, name: TopicPartition) -> None:
         """About a partition that has a leader."""
         raise NotImplementedError
 
     def send(self, broker: int, key: int, version: int, request: Any) -> None:
-        self.asked += 1
-        parts = encode_request(key, version, self.asked, self.name, request)
-        self._wish = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
-        self.world.network.connect(self, self.asked, self.world.hosts[broker].name, BROKER_PORT)
+        self.requests_sent += 1
+        parts = encode_request(key, version, self.requests_sent, self.name, request)
+        self._frame = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+        self.world.network.connect(self, self.requests_sent, self.world.hosts[broker].name, BROKER_PORT)
 
     # network.Party.
 
@@ -77,7 +77,7 @@ class Guest:
         if self._end is not None:
             self.world.network.close(self._end)
         self._end = end
-        self.world.network.send(end, self._wish)
+        self.world.network.send(end, self._frame)
 
     def connect_failed(self, number: int, reason: str) -> None:
         """Then not."""
@@ -90,38 +90,38 @@ class Guest:
         """The answer was looked at where it was given."""
 
 
-class Probe(Guest):
+class RogueFollower(RogueClient):
     """Fetches as a follower that it is not."""
 
     def __init__(self, world: World, ghosts: Ghosts, *, moves: bool) -> None:
         super().__init__(world, ghosts, Random(world.seed))
         self.moves = moves  # while it is under way, a question may become one that an assigned replica may ask
 
-    def ask(self, name: TopicPartition) -> None:
+    def send_to(self, name: TopicPartition) -> None:
         state, assigned = self.ghosts.states[name], self.ghosts.assignments[name]
         hosts = () if self.moves else self.world.hosts
-        strangers = [host.broker_id for host in hosts if host.broker_id not in assigned]
+        unassigned = [host.broker_id for host in hosts if host.broker_id not in assigned]
         end = self.ghosts.of(name).true_high_watermark
-        wanted = FetchPartition(
+        partition = FetchPartition(
             partition=name.partition,
             current_leader_epoch=state.leader_epoch,
             fetch_offset=self.random.choice((0, end, end)),
             partition_max_bytes=1_000,
         )
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self.random.choice(strangers or [NOBODY])),
+            replica_state=ReplicaState(replica_id=self.random.choice(unassigned or [NO_BROKER])),
             session_epoch=SESSIONLESS,
-            topics=[FetchTopic(topic_id=self.ghosts.topic_ids[name.topic], partitions=[wanted])],
+            topics=[FetchTopic(topic_id=self.ghosts.topic_ids[name.topic], partitions=[partition])],
         )
         self.send(state.leader, FETCH, VERSION, request)
 
 
-class Forger(Guest):
+class RogueController(RogueClient):
     """Pushes as a controller that nobody elected: whoever obeys it loses its replica, its role or all that it knows."""
 
     name = "forger"
 
-    def ask(self, name: TopicPartition) -> None:
+    def send_to(self, name: TopicPartition) -> None:
         kinds: list[Callable[[TopicPartition], tuple[int, int, Any]]] = [self._role, self._deletion, self._metadata]
         broker = self.random.choice(self.ghosts.assignments[name])
         self.send(broker, *self.random.choice(kinds)(name))
@@ -130,22 +130,30 @@ class Forger(Guest):
         state = self.ghosts.states[name]
         role = LeaderAndIsrPartitionState(
             partition_index=name.partition,
-            leader=NOBODY,
+            leader=NO_BROKER,
             leader_epoch=state.leader_epoch + 1,
-            isr=[NOBODY],
+            isr=[NO_BROKER],
             replicas=list(self.ghosts.assignments[name]),
         )
         topic = LeaderAndIsrTopicState(
             topic_name=name.topic, topic_id=self.ghosts.topic_ids[name.topic], partition_states=[role]
         )
-        return 4, 7, LeaderAndIsrRequest(controller_id=NOBODY, controller_epoch=NOBODYS, topic_states=[topic])
+        return (
+            4,
+            7,
+            LeaderAndIsrRequest(controller_id=NO_BROKER, controller_epoch=FAKE_EPOCH, topic_states=[topic]),
+        )
 
     def _deletion(self, name: TopicPartition) -> tuple[int, int, Any]:
         replica = StopReplicaPartitionState(partition_index=name.partition, leader_epoch=-2, delete_partition=True)
         topic = StopReplicaTopicState(
             topic_name=name.topic, partition_states=[replica], topic_id=self.ghosts.topic_ids[name.topic]
         )
-        return 5, 4, StopReplicaRequest(controller_id=NOBODY, controller_epoch=NOBODYS, topic_states=[topic])
+        return (
+            5,
+            4,
+            StopReplicaRequest(controller_id=NO_BROKER, controller_epoch=FAKE_EPOCH, topic_states=[topic]),
+        )
 
     def _metadata(self, _: TopicPartition) -> tuple[int, int, Any]:
-        return 6, 8, UpdateMetadataRequest(controller_id=NOBODY, controller_epoch=NOBODYS, type=FULL)
+        return 6, 8, UpdateMetadataRequest(controller_id=NO_BROKER, controller_epoch=FAKE_EPOCH, type=FULL)

@@ -34,7 +34,7 @@ class ResponseSource(NamedTuple):
     epoch: int
     before: int = -1
 
-    def speaks_for(self, epoch: int) -> bool:
+    def is_from_epoch(self, epoch: int) -> bool:
         return epoch in (self.epoch, self.before)
 
 
@@ -99,7 +99,7 @@ class FetchSession:
 
 PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
 PUSHES = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
-HEARD = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS, *PUSHES})
+OBSERVED = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS, *PUSHES})
 PREFIX = 4
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 TOPIC_IDS_SINCE = {PRODUCE: 13, FETCH: 13}
@@ -125,31 +125,31 @@ def epoch_known_to(host: Host) -> int:
 class WireTap:
     """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch), the places asked for. `sources`: of what
     the broker that is taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last
-    step. `unclean_wish`: whether somebody asked for an unclean election."""
+    step. `unclean_requested`: whether somebody asked for an unclean election."""
 
     def __init__(self, ghosts: Ghosts, epoch_before: Callable[[int, TopicPartition], int]) -> None:
         self._ghosts = ghosts
         self._epoch_before = epoch_before
         self.fetched: dict[tuple[int, TopicPartition], dict[tuple[int, int, int], list[FetchPosition]]] = {}
         self.sources: dict[TopicPartition, ResponseSource] = {}
-        self.successes: list[AckedBatch] = []
-        self.given: list[ServedRecords] = []
-        self.latest: list[LatestOffset] = []
-        self.strangers: list[str] = []
-        self.orders: list[AnsweredPush] = []
-        self.unclean_wish = False
-        self._told: dict[int, Callable[[Host, PendingRequest, Any], None]] = {
+        self.acked_batches: list[AckedBatch] = []
+        self.served: list[ServedRecords] = []
+        self.latest_offsets: list[LatestOffset] = []
+        self.unassigned: list[str] = []
+        self.pushes: list[AnsweredPush] = []
+        self.unclean_requested = False
+        self._handlers: dict[int, Callable[[Host, PendingRequest, Any], None]] = {
             PRODUCE: self._produced,
             FETCH: self._fetched,
             LIST_OFFSETS: self._listed,
-            CONTROLLED_SHUTDOWN: self._let_go,
+            CONTROLLED_SHUTDOWN: self._shutdown_allowed,
             **dict.fromkeys(PUSHES, self._pushed),
         }
-        self._asked: dict[tuple[Link, int], PendingRequest] = {}
-        self._reading: dict[Link, FetchSession] = {}
+        self._pending: dict[tuple[Link, int], PendingRequest] = {}
+        self._sessions: dict[Link, FetchSession] = {}
 
     def __repr__(self) -> str:
-        return f"WireTap({len(self._asked)} unanswered)"
+        return f"WireTap({len(self._pending)} unanswered)"
 
     def forget(self, broker: int) -> None:
         """The broker's life is over, and with it all that it had heard."""
@@ -158,11 +158,11 @@ class WireTap:
 
     def step_over(self) -> None:
         self.sources.clear()
-        self.successes.clear()
-        self.given.clear()
-        self.latest.clear()
-        self.strangers.clear()
-        self.orders.clear()
+        self.acked_batches.clear()
+        self.served.clear()
+        self.latest_offsets.clear()
+        self.unassigned.clear()
+        self.pushes.clear()
 
     # world.Witness.
 
@@ -172,88 +172,88 @@ class WireTap:
     def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
         if not end.listener:
             for frame in frames:
-                asked = self._asked.pop((end.link, _INT32.unpack_from(frame)[0]), None)
-                for name, epochs in asked.epochs.items() if asked is not None else ():
+                pending = self._pending.pop((end.link, _INT32.unpack_from(frame)[0]), None)
+                for name, epochs in pending.epochs.items() if pending is not None else ():
                     self.sources[name] = ResponseSource(int(end.other.party.name.rpartition("-")[2]), *epochs)
             return
         for frame in frames:
-            if _INT16.unpack_from(frame)[0] in HEARD:
-                self._heard(host, end, frame)
+            if _INT16.unpack_from(frame)[0] in OBSERVED:
+                self._requested(host, end, frame)
 
-    def _heard(self, host: Host, end: End, frame: memoryview) -> None:
+    def _requested(self, host: Host, end: End, frame: memoryview) -> None:
         head, request = decode_request(frame)
-        asked = PendingRequest(head.api_key, head.api_version, request)
+        pending = PendingRequest(head.api_key, head.api_version, request)
         if head.api_key == FETCH:
             by_state = head.api_version >= REPLICA_STATE_SINCE
             follower = request.replica_state.replica_id if by_state else request.replica_id
             if follower >= 0:
-                asked.follower = follower
-                asked.names = self._follow(host, end, asked)
+                pending.follower = follower
+                pending.names = self._record_fetch(host, end, pending)
         elif head.api_key == PRODUCE:
             if request.acks != ACKS_ALL:
                 return
-            self._keep_headers(asked)
+            self._reduce_to_headers(pending)
         elif head.api_key == EPOCHS:
-            asked.follower = request.replica_id
+            pending.follower = request.replica_id
             names = (TopicPartition(t.topic, p.partition) for t in request.topics for p in t.partitions)
-            asked.names = dict.fromkeys(names, -1)
+            pending.names = dict.fromkeys(names, -1)
         elif head.api_key in PUSHES:
             known = epoch_known_to(host)
-            asked.request = AnsweredPush(PUSHES[head.api_key], request.controller_epoch, request.push_number, known)
+            pending.request = AnsweredPush(PUSHES[head.api_key], request.controller_epoch, request.push_number, known)
         elif head.api_key == ELECT_LEADERS:
-            self.unclean_wish = self.unclean_wish or request.election_type == UNCLEAN
+            self.unclean_requested = self.unclean_requested or request.election_type == UNCLEAN
             return
-        self._asked[end.link, head.correlation_id] = asked
+        self._pending[end.link, head.correlation_id] = pending
 
-    def _keep_headers(self, asked: PendingRequest) -> None:
+    def _reduce_to_headers(self, pending: PendingRequest) -> None:
         """The frame is not to be used later."""
-        for topic in asked.request.topic_data:
+        for topic in pending.request.topic_data:
             for data in topic.partition_data:
                 data.records = header(data.records) if data.records and len(data.records) > 60 else None
 
-    def _follow(self, host: Host, end: End, asked: PendingRequest) -> dict[TopicPartition, int]:
+    def _record_fetch(self, host: Host, end: End, pending: PendingRequest) -> dict[TopicPartition, int]:
         """Take in where a follower says to be; returns all that it reads, by the epoch it believes in."""
-        request, by_id = asked.request, asked.version >= TOPIC_IDS_SINCE[FETCH]
+        request, by_id = pending.request, pending.version >= TOPIC_IDS_SINCE[FETCH]
         if request.session_epoch == CLOSING and not request.topics:
             return {}
-        reading = self._reading.get(end.link)
-        if reading is None or request.session_epoch <= 0:
-            reading = self._reading[end.link] = FetchSession()
+        session = self._sessions.get(end.link)
+        if session is None or request.session_epoch <= 0:
+            session = self._sessions[end.link] = FetchSession()
         named: list[TopicPartition] = []
         for topic in request.topics:
             for part in topic.partitions:
                 name = self._name(host, topic, part.partition, by_id=by_id)
                 if name is not None:
                     named.append(name)
-                    place = FetchPosition(part.fetch_offset, part.last_fetched_epoch)
-                    reading.names[name] = part.current_leader_epoch, place
+                    position = FetchPosition(part.fetch_offset, part.last_fetched_epoch)
+                    session.names[name] = part.current_leader_epoch, position
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 name = self._name(host, topic, index, by_id=by_id)
                 if name is not None:
-                    reading.names.pop(name, None)
+                    session.names.pop(name, None)
         broker_epoch = request.replica_state.replica_epoch
-        if broker_epoch != reading.broker_epoch:
-            reading.broker_epoch = broker_epoch
-            named = list(reading.names)
-        self._note(host, asked.follower, reading, named, is_late=not end.link.open)
-        return {name: epoch for name, (epoch, _) in reading.names.items()}
+        if broker_epoch != session.broker_epoch:
+            session.broker_epoch = broker_epoch
+            named = list(session.names)
+        self._record_positions(host, pending.follower, session, named, is_late=not end.link.open)
+        return {name: epoch for name, (epoch, _) in session.names.items()}
 
-    def _note(
-        self, host: Host, follower: int, reading: FetchSession, named: list[TopicPartition], *, is_late: bool
+    def _record_positions(
+        self, host: Host, follower: int, session: FetchSession, named: list[TopicPartition], *, is_late: bool
     ) -> None:
         """What comes on a link that was given up may be older than what came before, and newer: who was cut goes back.
         So it stands beside that, and the leader may go by either."""
         for name in named:
-            epoch, place = reading.names.get(name, (-1, None))
-            if place is None:
+            epoch, position = session.names.get(name, (-1, None))
+            if position is None:
                 continue
             if epoch < 0:  # generations before fencing: whatever epoch the leader is in
                 partition = partition_of(host, name)
                 epoch = partition.epoch if partition is not None else -1
             found = self.fetched.setdefault((host.broker_id, name), {})
-            key = epoch, follower, reading.broker_epoch
-            found[key] = [*found.get(key, ()), place] if is_late else [place]
+            key = epoch, follower, session.broker_epoch
+            found[key] = [*found.get(key, ()), position] if is_late else [position]
 
     def _name(self, host: Host, topic: Any, index: int, *, by_id: bool) -> TopicPartition | None:
         if by_id:
@@ -270,57 +270,57 @@ class WireTap:
             start = position + PREFIX
             position = start + _INT32.unpack_from(data, position)[0]
             key = (end.link, _INT32.unpack_from(data, start)[0])
-            asked = self._asked.get(key)
-            if asked is None:
+            pending = self._pending.get(key)
+            if pending is None:
                 continue
-            if asked.names and asked.follower >= 0:
-                asked.epochs = {
+            if pending.names and pending.follower >= 0:
+                pending.epochs = {
                     name: (partition.epoch, self._epoch_before(host.broker_id, name))
-                    for name in asked.names
+                    for name in pending.names
                     if (partition := partition_of(host, name)) is not None
                 }
             else:
-                del self._asked[key]
-            self._said(host, end, asked, memoryview(data)[start:position])
+                del self._pending[key]
+            self._answered(host, end, pending, memoryview(data)[start:position])
 
-    def _said(self, host: Host, end: End, asked: PendingRequest, frame: memoryview) -> None:
-        if asked.key == FETCH and asked.follower >= 0:
-            if end.listener != INTER_BROKER_LISTENER or any(self._wrong(host, asked)):
-                self._look_into(host, asked, frame)
-        elif asked.key != EPOCHS:
-            _, response = decode_response(asked.key, asked.version, frame)
-            self._told[asked.key](host, asked, response)
+    def _answered(self, host: Host, end: End, pending: PendingRequest, frame: memoryview) -> None:
+        if pending.key == FETCH and pending.follower >= 0:
+            if end.listener != INTER_BROKER_LISTENER or any(self._mismatched(host, pending)):
+                self._check_fetch_response(host, pending, frame)
+        elif pending.key != EPOCHS:
+            _, response = decode_response(pending.key, pending.version, frame)
+            self._handlers[pending.key](host, pending, response)
 
     # Followers.
 
-    def _wrong(self, host: Host, asked: PendingRequest) -> Iterator[TopicPartition]:
+    def _mismatched(self, host: Host, pending: PendingRequest) -> Iterator[TopicPartition]:
         """What this follower must not be answered: it is not assigned, or one of the two believes in another epoch."""
-        for name, epoch in asked.names.items():
+        for name, epoch in pending.names.items():
             partition = partition_of(host, name)
             known = (-1, partition.epoch, self._epoch_before(host.broker_id, name)) if partition is not None else ()
-            if partition is None or asked.follower not in partition.replicas or epoch not in known:
+            if partition is None or pending.follower not in partition.replicas or epoch not in known:
                 yield name
 
-    def _look_into(self, host: Host, asked: PendingRequest, frame: memoryview) -> None:
-        _, response = decode_response(FETCH, asked.version, frame)
-        by_id = asked.version >= TOPIC_IDS_SINCE[FETCH]
-        wrong = set(self._wrong(host, asked))
+    def _check_fetch_response(self, host: Host, pending: PendingRequest, frame: memoryview) -> None:
+        _, response = decode_response(FETCH, pending.version, frame)
+        by_id = pending.version >= TOPIC_IDS_SINCE[FETCH]
+        mismatched = set(self._mismatched(host, pending))
         for topic in response.responses:
             for data in topic.partitions:
                 name = self._name(host, topic, data.partition_index, by_id=by_id)
-                if name in wrong and not data.error_code:
-                    self.strangers.append(
-                        f"{host.name} answers broker {asked.follower}, which asks in epoch {asked.names[name]}, "
+                if name in mismatched and not data.error_code:
+                    self.unassigned.append(
+                        f"{host.name} answers broker {pending.follower}, which asks in epoch {pending.names[name]}, "
                         f"about {partition_of(host, name)!r}"
                     )
 
     # Clients.
 
-    def _produced(self, host: Host, asked: PendingRequest, response: Any) -> None:
-        by_id = asked.version >= TOPIC_IDS_SINCE[PRODUCE]
+    def _produced(self, host: Host, pending: PendingRequest, response: Any) -> None:
+        by_id = pending.version >= TOPIC_IDS_SINCE[PRODUCE]
         sent = {
             (topic.topic_id if by_id else topic.name, data.index): data.records
-            for topic in asked.request.topic_data
+            for topic in pending.request.topic_data
             for data in topic.partition_data
         }
         for topic in response.responses:
@@ -328,26 +328,26 @@ class WireTap:
                 batch = sent.get((topic.topic_id if by_id else topic.name, answer.index))
                 name = self._name(host, topic, answer.index, by_id=by_id)
                 if not answer.error_code and batch is not None and name is not None:
-                    self.successes.append(AckedBatch(name, answer.base_offset, batch))
+                    self.acked_batches.append(AckedBatch(name, answer.base_offset, batch))
 
-    def _fetched(self, host: Host, asked: PendingRequest, response: Any) -> None:
-        by_id = asked.version >= TOPIC_IDS_SINCE[FETCH]
+    def _fetched(self, host: Host, pending: PendingRequest, response: Any) -> None:
+        by_id = pending.version >= TOPIC_IDS_SINCE[FETCH]
         for topic in response.responses:
             for data in topic.partitions:
                 name = self._name(host, topic, data.partition_index, by_id=by_id)
                 partition = partition_of(host, name) if name is not None else None
                 if data.records and partition is not None and name is not None:
                     limit = partition.high_watermark
-                    if asked.request.isolation_level:
+                    if pending.request.isolation_level:
                         limit = min(limit, partition.last_stable_offset)
-                    self.given.append(ServedRecords(name, bytes(data.records), limit))
+                    self.served.append(ServedRecords(name, bytes(data.records), limit))
 
-    def _listed(self, host: Host, asked: PendingRequest, response: Any) -> None:
-        if asked.request.replica_id >= 0 or asked.request.replica_id < -1:
+    def _listed(self, host: Host, pending: PendingRequest, response: Any) -> None:
+        if pending.request.replica_id >= 0 or pending.request.replica_id < -1:
             return
         latest = {
             TopicPartition(topic.name, part.partition_index)
-            for topic in asked.request.topics
+            for topic in pending.request.topics
             for part in topic.partitions
             if part.timestamp == LATEST
         }
@@ -356,13 +356,13 @@ class WireTap:
                 name = TopicPartition(topic.name, part.partition_index)
                 partition = partition_of(host, name)
                 if name in latest and not part.error_code and partition is not None:
-                    self.latest.append(LatestOffset(name, part.offset, partition.epoch))
+                    self.latest_offsets.append(LatestOffset(name, part.offset, partition.epoch))
 
-    def _let_go(self, host: Host, asked: PendingRequest, response: Any) -> None:
+    def _shutdown_allowed(self, host: Host, pending: PendingRequest, response: Any) -> None:
         """A controller agreed to a broker's shutdown."""
         if not response.error_code:
-            key = (asked.request.broker_id, self._ghosts.controller_epoch)
-            self._ghosts.leaving.setdefault(key, (asked.request.broker_epoch, host.world.trace.step))
+            key = (pending.request.broker_id, self._ghosts.controller_epoch)
+            self._ghosts.leaving.setdefault(key, (pending.request.broker_epoch, host.world.trace.step))
 
-    def _pushed(self, host: Host, asked: PendingRequest, response: Any) -> None:
-        self.orders.append(asked.request._replace(code=response.error_code))
+    def _pushed(self, host: Host, pending: PendingRequest, response: Any) -> None:
+        self.pushes.append(pending.request._replace(code=response.error_code))
