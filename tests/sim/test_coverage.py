@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.partition.partition import Partition
-from tidelog.sim.coverage import PROBES, TOLD, never, probed, states
+from tidelog.sim.coverage import COUNTED, PROBES, never, probed, states
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import run
 
@@ -31,10 +31,10 @@ def test_probes_go():
 
 
 def test_what_never_happened_is_named():
-    assert set(never({})) == set(PROBES) | set(TOLD)
+    assert set(never({})) == set(PROBES) | set(COUNTED)
     counts = {"partition.leader": 2, "truncated": 1}
     assert states(counts)["became leader"] == 2
-    assert set(never(counts)) == (set(PROBES) | set(TOLD)) - {"became leader", "truncated"}
+    assert set(never(counts)) == (set(PROBES) | set(COUNTED)) - {"became leader", "truncated"}
 
 
 def test_a_run_reaches_states():

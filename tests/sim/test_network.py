@@ -108,7 +108,7 @@ def test_what_was_held_on_a_link_that_its_sender_gave_up_arrives_late_and_behind
     network.block("one", "other")
     network.send(first, b"before")
     clock.run(clock.micros + 10_000)
-    network.give_up("one", "other", 1_000_000)
+    network.abandon("one", "other", 1_000_000)
     clock.run(clock.micros + 10_000)
     assert one.lost
     assert not other.lost

@@ -136,7 +136,7 @@ def test_a_power_cut_inside_a_disk_operation_ends_the_life():
 def test_a_failing_node_is_told_with_the_seed_and_a_transcript():
     world = started(7)
     world.hosts[0].node.next_deadline = 10**12
-    world.after(0, lambda: world.hosts[0].life.give("wake"))
+    world.after(0, lambda: world.hosts[0].life.deliver("wake"))
     with pytest.raises(Violation, match="seed 7, step") as violation:
         world.run(SECOND)
     assert "receive" in str(violation.value)

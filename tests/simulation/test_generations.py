@@ -104,8 +104,8 @@ def test_truncating_to_the_high_watermark_is_noticed_at_the_cut(seed):
 def test_truncating_to_the_high_watermark_loses_what_was_acknowledged(seed, monkeypatch):
     """With nobody watching: the third leads without records whose producer was told that they are safe."""
     suite = "tidelog.sim.checks.suite"
-    families = ("truncation.check", "watermarks.check", "committed.check", "elections.check")
-    for check in (*families, "answers.given", "answers.told"):
+    families = ("leadership.check_truncation", "watermarks.check", "committed.check", "elections.check")
+    for check in (*families, "answers.check_served", "answers.check_success"):
         monkeypatch.setattr(f"{suite}.{check}", lambda *_, **__: None)
     _, acked, third = fail_over_twice(seed, "high_watermark")
     missing = lost(acked, third)

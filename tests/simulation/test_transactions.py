@@ -8,7 +8,7 @@ invariants of `sim/checks` are looked at after each step, what was read is held 
 import pytest
 
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.transactor import Fate, Ledger, Written
+from tidelog.sim.clients.transactor import Fate, Ledger, WrittenTransaction
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import run
 
@@ -25,7 +25,7 @@ def test_seeds_with_transactions(seed):
 
 
 def written(fate, *values):
-    return Written([(HERE, value) for value in values], fate)
+    return WrittenTransaction([(HERE, value) for value in values], fate)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Captions:
             "AlterPartition answer": self._alter_answer,
             "StopReplica": self._stop_replica,
             "OffsetCommit": _committed,
-            "AddPartitionsToTxn": _taking_part,
+            "AddPartitionsToTxn": _adding_partition,
             "TxnOffsetCommit": lambda letter: f"{_committed(letter)}, in my transaction",
             "EndTxn": lambda letter: "commit my transaction" if letter.message.committed else "abort my transaction",
             "WriteTxnMarkers": _markers,
@@ -82,10 +82,10 @@ class Captions:
             return ErrorCode(letter.message.error_code).name
         mine = self._mine(letter.message.responses)
         if mine is None:
-            return "nothing new" if letter.asked.replica_state.replica_id >= 0 else ""
+            return "nothing new" if letter.request.replica_state.replica_id >= 0 else ""
         if mine.error_code:
             return ErrorCode(mine.error_code).name
-        if mine.diverging_epoch.end_offset >= 0 and not any(_last_epochs(letter.asked)):
+        if mine.diverging_epoch.end_offset >= 0 and not any(_last_epochs(letter.request)):
             return f"your log is longer than mine, which ends at {mine.diverging_epoch.end_offset}"
         if mine.diverging_epoch.end_offset >= 0:
             return f"the logs part: my epoch {mine.diverging_epoch.epoch} ends at {mine.diverging_epoch.end_offset}"
@@ -191,11 +191,11 @@ def led(captions: Captions, leader: int, epoch: int, isr: Sequence[int]) -> str:
     return f"{captions.stage.names[leader]} leads in epoch {epoch}, ISR {captions.names(isr)}"
 
 
-def _taking_part(letter: Letter) -> str:
+def _adding_partition(letter: Letter) -> str:
     """A client adds a partition to its transaction; a broker asks whether one is in it before it writes."""
-    asked = letter.message.transactions
-    if asked:
-        return f"is {asked[0].topics[0].name} in this transaction?"
+    transactions = letter.message.transactions
+    if transactions:
+        return f"is {transactions[0].topics[0].name} in this transaction?"
     return f"{letter.message.v3_and_below_topics[0].name} takes part in my transaction"
 
 

@@ -85,7 +85,7 @@ class Play:
             raise self.impossible("the cluster stands already; a story has one.")
         self.check_options(options)
         generation = GENERATIONS.get(self.knobs.get("truncation", ""), KIP_320)
-        self._stage = Stage(names, options, generation, happened=self._happened, told=self._heard)
+        self._stage = Stage(names, options, generation, happened=self._happened, on_message=self._on_message)
         self._captions = Captions(self._stage, self.name)
         self._client = StoryClient(self._stage.post, "client")
         self._stage.open()
@@ -131,7 +131,7 @@ class Play:
             if line and line not in self.told:
                 self.told.append(line)
 
-    def _heard(self, letter: Letter, delivered: bool) -> None:
+    def _on_message(self, letter: Letter, delivered: bool) -> None:
         if delivered:
             self.passed.append(letter)
         text = self.captions.letter(letter) if self._captions is not None else ""

@@ -19,14 +19,14 @@ ANSWER = " answer"
 
 @dataclass(slots=True, eq=False)
 class Letter:
-    """One frame on its way. `kind` is the request's name, of an answer with " answer" behind it; `asked` is the
+    """One frame on its way. `kind` is the request's name, of an answer with " answer" behind it; `request` is the
     request that an answer is for."""
 
     end: End
     frame: bytes
     kind: str
     message: Any
-    asked: Any = None
+    request: Any = None
 
     @property
     def source(self) -> str:
@@ -51,19 +51,19 @@ class Rule:
         )
 
 
-Heard = Callable[[Letter, bool], None]
+OnMessage = Callable[[Letter, bool], None]
 
 
 class Post(Network):
-    """`told(letter, delivered)` hears of every letter that goes, and of every one that a rule holds."""
+    """`on_message(letter, delivered)` hears of every letter that goes, and of every one that a rule holds."""
 
-    def __init__(self, clock: Clock, weather: Weather, told: Heard) -> None:
+    def __init__(self, clock: Clock, weather: Weather, on_message: OnMessage) -> None:
         super().__init__(clock, weather)
-        self.told = told
+        self.on_message = on_message
         self.by_hand = True
         self.rules: list[Rule] = []
         self.held: list[Letter] = []
-        self._asked: dict[tuple[Link, int], tuple[int, int, Any]] = {}
+        self._pending: dict[tuple[Link, int], tuple[int, int, Any]] = {}
 
     def __repr__(self) -> str:
         return f"Post({len(self.held)} held, {len(self.rules)} rules)"
@@ -76,17 +76,17 @@ class Post(Network):
                 continue
             self.held.append(letter)
             if any(rule.names(letter) for rule in self.rules):
-                self.told(letter, False)
+                self.on_message(letter, False)
 
     def _letter(self, end: End, frame: bytes) -> Letter:
         if not end.listener:
             header, request = codec.decode_request(memoryview(frame)[PREFIX:])
-            self._asked[end.link, header.correlation_id] = header.api_key, header.api_version, request
+            self._pending[end.link, header.correlation_id] = header.api_key, header.api_version, request
             return Letter(end, frame, type(request).__name__.removesuffix("Request"), request)
         correlation_id = int.from_bytes(frame[PREFIX : 2 * PREFIX], "big")
-        key, version, asked = self._asked.pop((end.link, correlation_id))
+        key, version, request = self._pending.pop((end.link, correlation_id))
         _, response = codec.decode_response(key, version, memoryview(frame)[PREFIX:])
-        return Letter(end, frame, type(response).__name__.removesuffix("Response") + ANSWER, response, asked)
+        return Letter(end, frame, type(response).__name__.removesuffix("Response") + ANSWER, response, request)
 
     def _is_held(self, letter: Letter) -> bool:
         behind = any(earlier.end is letter.end for earlier in self.held)
@@ -99,7 +99,7 @@ class Post(Network):
         return replica >= 0
 
     def _go(self, letter: Letter) -> None:
-        self.told(letter, True)
+        self.on_message(letter, True)
         super().send(letter.end, letter.frame)
 
     # By hand.

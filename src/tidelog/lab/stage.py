@@ -12,7 +12,7 @@ from typing import Any
 
 from tidelog.controller import tree
 from tidelog.effects import Event
-from tidelog.lab.post import Heard, Post
+from tidelog.lab.post import OnMessage, Post
 from tidelog.lab.requests import PendingRequest, StoryClient
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
@@ -65,7 +65,7 @@ def weather() -> Faults:
 
 
 class Stage:
-    """`happened(host, event)` hears of every event of a node; `told` of every message."""
+    """`happened(host, event)` hears of every event of a node; `on_message` of every message."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class Stage:
         generation: Generation,
         *,
         happened: Callable[[str, Event], None],
-        told: Heard,
+        on_message: OnMessage,
     ) -> None:
         self.options = {**PROPERTIES, **options}
         self.generation = generation
         self.world = World(0, self._node, brokers=len(names) + 1, faults=weather())
-        self.post = Post(self.world, self.world.faults.weather, told)
+        self.post = Post(self.world, self.world.faults.weather, on_message)
         self.world.network = self.post
         self.world.observers.append(self)
         self.hosts = dict(zip((CONTROLLER, *names), self.world.hosts, strict=True))
@@ -145,7 +145,7 @@ class Stage:
         return client.ask(self.hosts[broker].name, CLIENT_PORT, key, request)
 
     @contextmanager
-    def controller_looking_away(self) -> Iterator[None]:
+    def controller_paused(self) -> Iterator[None]:
         """What happens meanwhile the controller notices at once, as if it had happened in one moment."""
         controller = self.hosts[CONTROLLER]
         assert controller.life is not None
@@ -157,7 +157,7 @@ class Stage:
         """Kill the process, or take its machine's power, and start it again before anybody has noticed."""
         host = self.hosts[broker]
         registration = tree.broker_path(host.broker_id)
-        with self.controller_looking_away():
+        with self.controller_paused():
             old = self.world.tree.nodes[registration].created
             (self.world.lose_power if power else self.world.kill)(host)
             self.run()

@@ -94,7 +94,7 @@ class Carrier:
             self.world.note(self.life.name, "Send", f"#{connection} {failure}")
             self.world.network.reset(end.link)
         else:
-            self.world.trace.talked(self.world.micros, self.life.name, "Send", connection, (data,))
+            self.world.trace.traffic(self.world.micros, self.life.name, "Send", connection, (data,))
             for witness in self.world.witnesses:
                 witness.sent(self.life.host, end, data)
             self.world.network.send(end, data)
@@ -119,13 +119,13 @@ class Carrier:
         except PowerCut:
             self.world.cut_off(self.life.host)
         except DiskFull as full:
-            self.life.give("disk_full", full.folder, full.reason)
+            self.life.deliver("disk_full", full.folder, full.reason)
         except DiskFailed as failure:
             if not isinstance(effect, Remove):
-                self.life.give("disk_failed", effect.token, failure.folder, failure.reason)
+                self.life.deliver("disk_failed", effect.token, failure.folder, failure.reason)
         else:
             if not isinstance(effect, Remove):
-                self.life.give("synced", effect.token)
+                self.life.deliver("synced", effect.token)
 
     def examine(self, token: int, stretch: Stretch) -> None:
         try:
@@ -133,9 +133,9 @@ class Carrier:
         except PowerCut:
             self.world.cut_off(self.life.host)
         except DiskFailed as failure:
-            self.life.give("disk_failed", 0, failure.folder, failure.reason)
+            self.life.deliver("disk_failed", 0, failure.folder, failure.reason)
         else:
-            self.life.give("examined", token, verdict)
+            self.life.deliver("examined", token, verdict)
 
     def do_disk_work(self, effect: Sync | Replace | Remove) -> None:
         disk = self.life.host.disk
@@ -171,7 +171,7 @@ class Carrier:
         as_usual = self.life.host.trouble.store_delay or faults.store_delay
         delay = self.life.host.silence + self.drawn(faults.store_lost_delay if lost else as_usual)
         self._answer_at = max(self._answer_at + 1, self.world.micros + delay)
-        answer = partial(self.life.give, "store_result", token, UNKNOWN if lost else result)
+        answer = partial(self.life.deliver, "store_result", token, UNKNOWN if lost else result)
         self.life.after(self._answer_at - self.world.micros, answer)
 
     @property

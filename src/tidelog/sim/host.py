@@ -172,14 +172,14 @@ class Life:
         except PowerCut:
             self.world.cut_off(self.host)
             return
-        self.give("start")
+        self.deliver("start")
         for endpoint in self.host.endpoints if self.alive else ():
             self.world.network.listen(endpoint.host, endpoint.port, self, endpoint.listener)
         self.after(self.host.random.randint(200, 3_000), self.open_session)
 
     def open_session(self) -> None:
         self.session = session = self.world.tree.session()
-        self.give("session_started", session.session)
+        self.deliver("session_started", session.session)
 
     def end(self) -> None:
         self.alive = False
@@ -193,17 +193,17 @@ class Life:
 
     # Inputs.
 
-    def give(self, name: str, *arguments: Any) -> None:
+    def deliver(self, name: str, *arguments: Any) -> None:
         """Deliver one input to the node and carry out what it returns."""
         if self.paused or not self.alive:
-            self.postponed(partial(self.give, name, *arguments))
+            self.postponed(partial(self.deliver, name, *arguments))
             return
-        if self.host.trouble.busy is not None and self._takes_long(name, partial(self.give, name, *arguments)):
+        if self.host.trouble.busy is not None and self._takes_long(name, partial(self.deliver, name, *arguments)):
             return
         world = self.world
         world.trace.step += 1
         if name == "receive":
-            world.trace.talked(world.micros, self.name, name, *arguments)
+            world.trace.traffic(world.micros, self.name, name, *arguments)
         elif arguments:
             world.note(self.name, name, arguments)
         else:
@@ -248,7 +248,7 @@ class Life:
         deadline = self.node.next_deadline if self.node is not None else None
         if deadline is not None and deadline <= self.host.now().mono:
             self._count_spin()
-            self.give("wake")
+            self.deliver("wake")
         else:
             self._plan_wake()
 
@@ -305,10 +305,10 @@ class Life:
             self.world.network.close(end)
             return
         self.ends[end.number] = end
-        self.give("connected", end.number, end.listener, end.other.party.name, PRINCIPAL)
+        self.deliver("connected", end.number, end.listener, end.other.party.name, PRINCIPAL)
 
     def connect_failed(self, number: int, reason: str) -> None:
-        self.give("connect_failed", number, reason)
+        self.deliver("connect_failed", number, reason)
 
     def arrived(self, end: End, data: bytes) -> None:
         if self.paused or not self.alive:
@@ -326,11 +326,11 @@ class Life:
         if frames:
             for witness in self.world.witnesses:
                 witness.received(self.host, end, frames)
-            self.give("receive", end.number, frames)
+            self.deliver("receive", end.number, frames)
 
     def disconnected(self, end: End) -> None:
         if self.postponed(partial(self.disconnected, end)):
             return
         if self.ends.get(end.number) is end:
             del self.ends[end.number]
-            self.give("disconnected", end.number)
+            self.deliver("disconnected", end.number)

@@ -81,7 +81,7 @@ class End:
     last_arrival: int = 0
     unsent: int = 0
     paused: bool = False
-    told: bool = False
+    notified: bool = False
     gone: bool = False
     cut: bool = False
     late: bool = False
@@ -111,7 +111,7 @@ class Narrow:
     bytes_a_second: int
     free_at: int = 0
 
-    def takes(self, now: int, size: int) -> int:
+    def delay_for(self, now: int, size: int) -> int:
         """How long from now until `size` more bytes are through."""
         self.free_at = max(self.free_at, now) + size * 1_000_000 // self.bytes_a_second
         return self.free_at - now
@@ -130,7 +130,7 @@ class Network:
         self.slow: dict[tuple[str, str], Narrow] = {}
         self.buffers = Buffers()
         self.accepted = 0
-        self.heard: Callable[[End, bytes], None] | None = None
+        self.on_send: Callable[[End, bytes], None] | None = None
 
     def __repr__(self) -> str:
         return f"Network({len(self.links)} links, {len(self.blocked)} ways blocked)"
@@ -152,7 +152,7 @@ class Network:
 
     def _reach(self, party: Party, number: int, host: str, port: int) -> None:
         target = self.listeners.get((host, port))
-        if target is not None and self.is_cut(party.name, target.party.name):
+        if target is not None and self.is_blocked(party.name, target.party.name):
             self.clock.after(self.weather.connect_timeout, lambda: party.connect_failed(number, "timed out"))
         elif target is None or (party.name, target.party.name) in self.refused:
             self.clock.after(self.delay(), lambda: party.connect_failed(number, "refused"))
@@ -164,21 +164,21 @@ class Network:
         opener = End(party, number, "", FrameReader(FRAME_LIMIT, self.buffers))
         acceptor = End(target.party, self.accepted, target.name, FrameReader(FRAME_LIMIT, self.buffers))
         self.links.append(Link(opener, acceptor))
-        self._tell(acceptor)
+        self._notify_connected(acceptor)
         self.clock.after(self.delay(), lambda: self._answer_connect(opener))
 
     def _answer_connect(self, opener: End) -> None:
         """The opener learns of the link; where it broke meanwhile, it learns of both, in this order."""
-        self._tell(opener)
+        self._notify_connected(opener)
         if opener.link.broken:
-            self._tell_gone(opener)
+            self._notify_disconnected(opener)
 
-    def _tell(self, end: End) -> None:
-        end.told = True
+    def _notify_connected(self, end: End) -> None:
+        end.notified = True
         end.party.connected(end)
 
-    def _tell_gone(self, end: End) -> None:
-        if end.told and not end.gone:
+    def _notify_disconnected(self, end: End) -> None:
+        if end.notified and not end.gone:
             end.gone = True
             end.party.disconnected(end)
 
@@ -196,7 +196,7 @@ class Network:
             self._forget(link)
             link.broken = True
             for end in (link.opener, link.acceptor):
-                self.clock.after(self.delay(), partial(self._tell_gone, end))
+                self.clock.after(self.delay(), partial(self._notify_disconnected, end))
 
     def _forget(self, link: Link) -> None:
         link.open = False
@@ -227,8 +227,8 @@ class Network:
     def send(self, end: End, data: bytes) -> None:
         if not end.link.open or end.cut:
             return
-        if self.heard is not None:
-            self.heard(end, data)
+        if self.on_send is not None:
+            self.on_send(end, data)
         weather = self.weather
         if weather.cut_chance and self.random.random() < weather.cut_chance:
             end.cut = True
@@ -252,7 +252,7 @@ class Network:
         end.unsent += size
         delay, now = self.delay(), self.clock.micros
         if self.slow and (way := self.slow.get((end.party.name, other.party.name))) is not None:
-            delay += way.takes(now, size)
+            delay += way.delay_for(now, size)
         end.last_arrival = max(end.last_arrival, now + delay)
         self.clock.after(end.last_arrival - now, partial(self._arrive, end, other, piece))
 
@@ -267,7 +267,7 @@ class Network:
             return
         if not piece:
             end.link.broken = True
-            self._tell_gone(other)
+            self._notify_disconnected(other)
             return
         if other.waiting or other.paused or other.unsent > UNSENT_LIMIT:
             other.waiting.append(piece)
@@ -284,7 +284,7 @@ class Network:
 
     # Partitions.
 
-    def is_cut(self, one: str, other: str) -> bool:
+    def is_blocked(self, one: str, other: str) -> bool:
         return (one, other) in self.blocked or (other, one) in self.blocked
 
     def block(self, source: str, target: str) -> None:
@@ -305,7 +305,7 @@ class Network:
                 self.block(name, other)
                 self.block(other, name)
 
-    def give_up(self, source: str, target: str, wait: int) -> None:
+    def abandon(self, source: str, target: str, wait: int) -> None:
         """The way is open again, for new links. Those that source opened and on which something is held break for
         source alone; what is held arrives after this wait, behind whatever source sends meanwhile."""
         self.blocked.discard((source, target))
@@ -314,7 +314,7 @@ class Network:
                 del self.holding[end]
                 if end.link.open and end is end.link.opener:
                     self._forget(end.link)
-                    self.clock.after(self.delay(), partial(self._tell_gone, end))
+                    self.clock.after(self.delay(), partial(self._notify_disconnected, end))
                     self._arrive_later(end, end.other, None)
                 self.clock.after(wait, partial(self._release, end))
 

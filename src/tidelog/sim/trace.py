@@ -28,14 +28,14 @@ _LINES = 1_000
 def plain(value: Any) -> Any:
     """The value as text that is the same in every process."""
     kind = type(value)
-    return (_TELLERS.get(kind) or _teller(kind))(value)
+    return (_FORMATTERS.get(kind) or _formatter(kind))(value)
 
 
-_TELLERS: dict[type, Callable[[Any], Any]] = {str: str, **dict.fromkeys((int, bool, float, type(None)), repr)}
+_FORMATTERS: dict[type, Callable[[Any], Any]] = {str: str, **dict.fromkeys((int, bool, float, type(None)), repr)}
 """How values of a type are told, found out once for each."""
 
 
-def _teller(kind: type) -> Callable[[Any], Any]:
+def _formatter(kind: type) -> Callable[[Any], Any]:
     how: Callable[[Any], Any]
     if issubclass(kind, bytes | bytearray | memoryview):
         how = mark
@@ -51,11 +51,11 @@ def _teller(kind: type) -> Callable[[Any], Any]:
         how = _sequence
     else:
         how = str if issubclass(kind, str) else _other
-    return _TELLERS.setdefault(kind, how)
+    return _FORMATTERS.setdefault(kind, how)
 
 
 def _fields(form: Callable[..., str], value: tuple[Any, ...]) -> str:
-    return form(*[(_TELLERS.get(type(item)) or _teller(type(item)))(item) for item in value])
+    return form(*[(_FORMATTERS.get(type(item)) or _formatter(type(item)))(item) for item in value])
 
 
 def _slice(value: FileSlice) -> str:
@@ -63,7 +63,7 @@ def _slice(value: FileSlice) -> str:
 
 
 def _sequence(value: Sequence[Any]) -> list[Any]:
-    return [(_TELLERS.get(type(item)) or _teller(type(item)))(item) for item in value]
+    return [(_FORMATTERS.get(type(item)) or _formatter(type(item)))(item) for item in value]
 
 
 def _unordered(value: Iterable[Any]) -> list[str]:
@@ -117,7 +117,7 @@ class Trace:
         """The last ones, or all."""
         return [TraceEntry(*entry) for entry in self._last]
 
-    def talked(self, micros: int, who: str, what: str, connection: int, buffers: Sequence[Buffer]) -> None:
+    def traffic(self, micros: int, who: str, what: str, connection: int, buffers: Sequence[Buffer]) -> None:
         """Bytes that came or went on a connection, nearly always in one piece."""
         data = buffers[0]
         text = f"#{connection} {len(data)}B:{crc32(data):08x}"
@@ -153,10 +153,10 @@ PREFIX = 4
 
 class FrameText:
     def __init__(self) -> None:
-        self._asked: dict[tuple[Link, int], tuple[int, int]] = {}
+        self._pending: dict[tuple[Link, int], tuple[int, int]] = {}
 
     def __repr__(self) -> str:
-        return f"FrameText({len(self._asked)} unanswered)"
+        return f"FrameText({len(self._pending)} unanswered)"
 
     def of(self, end: End, data: bytes) -> Iterator[str]:
         """Each frame in what this end sends."""
@@ -170,12 +170,12 @@ class FrameText:
     def _frame(self, end: End, frame: memoryview) -> str:
         if not end.listener:
             header, request = codec.decode_request(frame)
-            self._asked[end.link, header.correlation_id] = (header.api_key, header.api_version)
+            self._pending[end.link, header.correlation_id] = (header.api_key, header.api_version)
             return f"#{header.correlation_id} {message_text(request)}"
         correlation_id = int.from_bytes(frame[:4], "big")
-        if (end.link, correlation_id) not in self._asked:
+        if (end.link, correlation_id) not in self._pending:
             return f"#{correlation_id} (asked before anybody listened)"
-        key, version = self._asked.pop((end.link, correlation_id))
+        key, version = self._pending.pop((end.link, correlation_id))
         _, response = codec.decode_response(key, version, frame)
         return f"#{correlation_id} {message_text(response)}"
 

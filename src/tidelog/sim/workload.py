@@ -63,9 +63,9 @@ class Workload:
         self.operator = Operator(cluster, TOPIC) if self.random.random() < OPERATORS else None
         self.group = self._group(without) if self.random.random() < GROUPED else None
         self.keepers = self._keepers()
-        self.asker = self._asker() if self.random.random() < ASKED else None
-        is_probed = self.random.random() < PROBED
-        self.probe = RogueFollower(cluster.world, cluster.suite.ghosts, moves=moves) if is_probed else None
+        self.offset_lister = self._offset_lister() if self.random.random() < ASKED else None
+        has_rogue = self.random.random() < PROBED
+        self.probe = RogueFollower(cluster.world, cluster.suite.ghosts, moves=moves) if has_rogue else None
         self._leave_out(without)
         seed = cluster.world.seed
         dice = dice_of(seed, "compaction", without)
@@ -83,7 +83,7 @@ class Workload:
         self.moves = Reassignments(cluster, Random(f"{seed} moves")) if moves else None
         dice = dice_of(seed, "forger", without)
         self.forger = RogueController(cluster.world, cluster.suite.ghosts, dice) if dice is not None else None
-        self.near = dice_of(seed, "racks", without)
+        self.rack_dice = dice_of(seed, "racks", without)
         dice = dice_of(seed, "relocations", without) if len(cluster.folders) > 1 else None
         self.relocations = LogDirectoryMoves(cluster, dice) if dice is not None else None
         dice = dice_of(seed, "old-consumers", without) if self.operator is not None else None
@@ -97,7 +97,7 @@ class Workload:
         if "operator" in parts:
             self.operator = None
         if "asker" in parts:
-            self.asker = None
+            self.offset_lister = None
         if "group" in parts:
             self.group = None
             self.keepers = [keeper for keeper in self.keepers if keeper.writes]
@@ -111,16 +111,16 @@ class Workload:
         self.cluster.create(TOPIC, len(self.partitions))
         self._produce()
         self.cluster.consume(*self.partitions)
-        if self.near is not None:
-            topology.consume_from_rack(self.cluster, self.partitions, self.near)
+        if self.rack_dice is not None:
+            topology.consume_from_rack(self.cluster, self.partitions, self.rack_dice)
         if self.operator is not None:
             self.operator.process.after(0, self.operator.start)
         if self.group is not None:
             self.group.start(self.random.randint(1, 3))
         for keeper in self.keepers:
             keeper.process.after(0, keeper.start)
-        if self.asker is not None:
-            self.asker.process.after(0, self.asker.start)
+        if self.offset_lister is not None:
+            self.offset_lister.process.after(0, self.offset_lister.start)
         if self.probe is not None:
             self.probe.start()
         if self.compaction is not None:
@@ -202,7 +202,7 @@ class Workload:
             keepers.append(Keeper(world, commits, "watcher", self.partitions, group=GROUP, writes=False))
         return keepers
 
-    def _asker(self) -> OffsetLister:
+    def _offset_lister(self) -> OffsetLister:
         return OffsetLister(self.cluster.world, self.cluster.suite.ghosts, "asker", self.partitions)
 
     # The end.
@@ -213,8 +213,8 @@ class Workload:
             self.operator.stop()
         if self.group is not None:
             self.group.stopped = True
-        if self.asker is not None:
-            self.asker.stopped = True
+        if self.offset_lister is not None:
+            self.offset_lister.stopped = True
         if self.probe is not None:
             self.probe.stopped = True
         if self.compaction is not None:

@@ -141,11 +141,11 @@ class World:
         """Have every frame in the transcript, readable. The digest stays as it is."""
         talk = FrameText()
 
-        def heard(end: End, data: bytes) -> None:
+        def record(end: End, data: bytes) -> None:
             for line in talk.of(end, data):
                 self.trace.remark(self.micros, end.party.name, "says", line)
 
-        self.network.heard = heard
+        self.network.on_send = record
 
     def count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -175,7 +175,7 @@ class World:
             if life is not None and life.session is not None:
                 for path in life.session.events():
                     delay = host.silence + host.random.randint(*self.faults.event_delay)
-                    life.after(delay, partial(life.give, "store_event", path))
+                    life.after(delay, partial(life.deliver, "store_event", path))
 
     # What happens to brokers.
 
@@ -216,7 +216,7 @@ class World:
         """A wished stop (SIGTERM): the node says when it is finished."""
         if host.life is not None and not host.life.stopping:
             host.life.stopping = True
-            host.life.give("stop")
+            host.life.deliver("stop")
 
     def stopped(self, host: Host, reason: str) -> None:
         """The node is finished: by wish, or because it could not go on."""
@@ -239,10 +239,10 @@ class World:
         self.count("pause")
         term = self.faults.session_term - host.random.randint(0, self.faults.session_term // 3)
         if duration > term:
-            life.after(term, partial(self._sleeps_on, host))
+            life.after(term, partial(self._expire_while_paused, host))
         life.after(duration, partial(self.resume, host))
 
-    def _sleeps_on(self, host: Host) -> None:
+    def _expire_while_paused(self, host: Host) -> None:
         """It may have been woken before its time, when everything was healed."""
         if host.life is not None and host.life.paused and not host.life.busy:
             self.lose_session(host)
@@ -252,16 +252,18 @@ class World:
             self.note(host.name, "RESUME")
             host.life.resume()
 
-    def lose_session(self, host: Host, unheard: int = 0) -> None:
-        """The session expires; the broker hears of it later, not before `unheard` microseconds, and a new one is opened
+    def lose_session(self, host: Host, notice_delay: int = 0) -> None:
+        """The session expires; the broker hears of it later, not before `notice_delay` microseconds, and a new one is opened
         after that."""
         life = host.life
         if life is None or life.session is None or not life.session.alive:
             return
         self.expire(life.session.session)
         self.count("session expiry")
-        delay = max(life.carrier.answered_at - self.micros, unheard) + host.random.randint(*self.faults.expiry_notice)
-        life.after(delay, partial(life.give, "session_lost"))
+        delay = max(life.carrier.answered_at - self.micros, notice_delay) + host.random.randint(
+            *self.faults.expiry_notice
+        )
+        life.after(delay, partial(life.deliver, "session_lost"))
         reopen = delay + host.random.randint(1_000, 500_000)
         life.after(reopen, partial(self._reopen, host, life.session.session))
 

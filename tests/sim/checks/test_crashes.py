@@ -110,7 +110,7 @@ def test_a_log_that_is_gone():
         crashed("power loss").check_gone(ghosts(), machine())
     crashed("power loss", synced_to=0).check_gone(ghosts(), machine())
     deleted = ghosts()
-    deleted.doomed.add("t")
+    deleted.deleting.add("t")
     crashed("power loss").check_gone(deleted, machine())
 
 

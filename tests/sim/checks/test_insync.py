@@ -97,7 +97,7 @@ def test_who_need_not_hold_a_replica(why):
     if why == "nothing is committed":
         made.of(NAME).true_high_watermark = 0
     elif why == "deleted":
-        made.doomed.add("t")
+        made.deleting.add("t")
     elif why == "adrift":
         made.of(NAME).rebase_after = 1
     elif why == "dead":

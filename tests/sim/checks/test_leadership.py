@@ -93,7 +93,7 @@ def test_data_that_goes_without_the_controllers_word():
     with pytest.raises(AssertionError, match=r"^I32:"):
         leadership.check_deleted(ghosts(), NAME, ID, 1)
     made = ghosts()
-    made.doomed.add("t")
+    made.deleting.add("t")
     leadership.check_deleted(made, NAME, ID, 1)
 
 

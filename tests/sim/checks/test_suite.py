@@ -58,7 +58,7 @@ def forge(cluster):
 
 def test_a_controller_that_nobody_elected_is_refused(cluster):
     forger = forge(cluster)
-    assert forger.asked > 10
+    assert forger.requests_sent > 10
     cluster.settle()
 
 

@@ -77,7 +77,7 @@ def test_a_batch_that_is_not_answered_in_time_is_indeterminate_and_may_be_there_
     acked, leader = producer.acked, cluster.leader(FIRST)
     cluster.world.network.block(leader.name, producer.process.name)
     cluster.run(3)
-    assert producer.given_up > 0
+    assert producer.failed_count > 0
     assert producer.acked <= acked + 12
     cluster.heal()
     cluster.settle()
@@ -208,7 +208,7 @@ def test_a_static_member_comes_back_to_what_it_had(cluster, share):
     had, generation = sorted(first.machine.assignment), first.generation
     first.leave()
     cluster.run(1)
-    group._begin(first.instance)
+    group._start_instance(first.instance)
     cluster.expect(group.is_settled, 10, "the group is stable again")
     assert sorted(group.members[2].machine.assignment) == had
     assert group.members[2].generation == generation
@@ -223,7 +223,7 @@ def test_a_static_leader_that_comes_back_goes_on_until_somebody_joins(cluster):
     wanted = CreatePartitionsTopic(name=TOPIC, count=3, assignments=None)
     cluster.admin.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=3_000), CONTROLLER, lambda response: None)
     cluster.run(2)
-    group._begin(group.members[0].instance)
+    group._start_instance(group.members[0].instance)
     cluster.expect(lambda: group.members[1].goes_on, 10, "it leads again")
     cluster.run(10)
     assert not group.is_settled()
@@ -237,7 +237,7 @@ def test_a_static_member_that_has_a_double_goes(cluster):
     cluster.expect(group.is_settled, 30, "the group is stable")
     first = group.members[0]
     first.process.pause(2 * SECOND)
-    group._begin(first.instance)
+    group._start_instance(first.instance)
     cluster.run(5)
     cluster.settle()
     cluster.expect(group.is_settled, 30, "the group is stable again")
@@ -254,7 +254,7 @@ def has_a_double(group):
     world, first = group.world, group.members[0]
     assert world.run(30 * SECOND, lambda: group.is_settled() and bool(first._committed))
     first.process.pause(6 * SECOND)
-    group._begin(first.instance)
+    group._start_instance(first.instance)
     assert [member.options.group_protocol for member in group.members] == ["consumer", "classic"]
     assert world.run(5 * SECOND, lambda: first.admission in first.replaced)
     return first
@@ -282,9 +282,9 @@ def test_what_a_static_member_commits_in_the_place_of_its_double_is_found_out(cl
     first = has_a_double(group)
     first.positions = dict.fromkeys((FIRST, SECOND_ONE), 1)
     first.commit()
-    *_, asked = first._asked.values()
+    *_, pending = first._pending.values()
     with pytest.raises(AssertionError, match=r"^I29: .* another process is instance-0"):
-        first._check(asked)
+        first._check_commit(pending)
 
 
 @pytest.mark.parametrize("habits", [Habits(ends_empty=True), Habits(skips=True)], ids=["ends empty", "skips"])
@@ -309,10 +309,10 @@ def test_transactions_of_other_libraries(cluster, habits):
 
 
 @pytest.mark.parametrize("mode", sorted(set(MODES)))
-@pytest.mark.parametrize("speaks", [None, OLDER, OLDEST], ids=["now", "older", "oldest"])
-def test_copiers_copy_exactly_once_through_the_death_of_their_coordinator(cluster, mode, speaks):
+@pytest.mark.parametrize("versions", [None, OLDER, OLDEST], ids=["now", "older", "oldest"])
+def test_copiers_copy_exactly_once_through_the_death_of_their_coordinator(cluster, mode, versions):
     copies = Copies(cluster, Random(3), [FIRST, SECOND_ONE])
-    copies.mode, copies.doubles, copies.speaks = mode, True, speaks
+    copies.mode, copies.doubles, copies.versions = mode, True, versions
     copies.start()
     cluster.produce(FIRST, SECOND_ONE)
     cluster.run(4)
@@ -324,4 +324,4 @@ def test_copiers_copy_exactly_once_through_the_death_of_their_coordinator(cluste
     copies.settle()
     assert cluster.world.counts["copies: committed"] > 3
     assert cluster.world.counts["copier begins anew"] > 0
-    assert bool(cluster.suite.ghosts.reused) == (speaks is not None)
+    assert bool(cluster.suite.ghosts.reused) == (versions is not None)

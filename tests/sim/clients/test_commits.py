@@ -29,7 +29,7 @@ class Story:
 
     def may_read(self, offset, since=None):
         self.now += 1
-        place = self.commits.place("g", PLACE)
+        place = self.commits.partition_commits("g", PLACE)
         return offset in place.may_be_read(self.now if since is None else since)
 
 
@@ -106,8 +106,8 @@ def test_reads_say_nothing_once_the_coordinator_may_have_forgotten():
 
 def test_a_commit_of_a_generation_that_the_group_has_left_behind_is_named():
     commits = Commits(Ghosts())
-    commits.reached("g", 3)
-    commits.reached("g", 2)
+    commits.generation_reached("g", 3)
+    commits.generation_reached("g", 2)
     commits.committed_in("g", 3, commits.generations["g"])
     with pytest.raises(AssertionError, match="I29: g took a commit of 2 after 3"):
         commits.committed_in("g", 2, commits.generations["g"])

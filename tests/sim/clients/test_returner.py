@@ -95,9 +95,9 @@ def test_an_answer_counts_only_of_a_broker_that_knew_the_topic_and_lives_on():
     story = Story()
     returner, broker = story.returner, story.ghosts.states[GROUPS].leader
     topic_id, earlier = story.ghosts.topic_ids[TOPIC], b"an earlier topic"
-    life = returner._life_that_knows(broker, topic_id)
+    life = returner._node_that_knows(broker, topic_id)
     assert life is not None
-    assert returner._life_that_knows(broker, earlier) is None
+    assert returner._node_that_knows(broker, earlier) is None
     returner._committed[77] = earlier
     reads = returner.reads
     returner._was_read(topic_id, broker, None, answer(77))

@@ -48,5 +48,5 @@ def test_a_core_that_cannot_go_on_is_a_violation():
     for host in core.hosts():
         cluster.world.kill(host)
     with pytest.raises(Violation, match=r"liveness: .*what is produced is acknowledged"):
-        core.does()
+        core.check_core()
     assert not any(host.up for host in core.hosts()), "who is left out is not started again meanwhile"

@@ -16,7 +16,7 @@ def cluster(play: Play, command: Command) -> None:
 
 def kill(play: Play, command: Command) -> None:
     """The processes die, their page caches stay; their sessions end at once."""
-    with play.stage.controller_looking_away():
+    with play.stage.controller_paused():
         for name in command.words:
             play.stage.world.kill(play.stage.hosts[play.running(name)])
         play.run(NOTICE)
@@ -25,7 +25,7 @@ def kill(play: Play, command: Command) -> None:
 
 def power(play: Play, command: Command) -> None:
     """The machines die, and what was not synced with them; their sessions end after their term."""
-    with play.stage.controller_looking_away():
+    with play.stage.controller_paused():
         for name in command.words:
             play.stage.world.lose_power(play.stage.hosts[play.running(name)])
         play.run(SESSION_TERM)

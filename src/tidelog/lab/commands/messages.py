@@ -112,7 +112,7 @@ def _round(play: Play, name: str) -> None:
 def _diverged(play: Play, request: object) -> bool:
     """Whether the answer to this fetch said where the logs part: nothing was fetched then."""
     for letter in play.passed:
-        if letter.asked is request:
+        if letter.request is request:
             data = [data for topic in letter.message.responses for data in topic.partitions]
             return any(one.diverging_epoch.end_offset >= 0 for one in data)
     return False

@@ -40,14 +40,14 @@ def create(play: Play, command: Command) -> None:
 def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) -> bytes:
     """A topic with one partition on these brokers; its id."""
     ids = [play.stage.hosts[name].broker_id for name in brokers]
-    wish = CreatableTopic(
+    requested = CreatableTopic(
         name=topic,
         num_partitions=-1,
         replication_factor=-1,
         assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=ids)],
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in options.items()],
     )
-    request = CreateTopicsRequest(topics=[wish], timeout_ms=TIMEOUT_MS)
+    request = CreateTopicsRequest(topics=[requested], timeout_ms=TIMEOUT_MS)
     answer = play.answer(CONTROLLER, requests.CREATE_TOPICS, request)
     result = answer.topics[0] if answer is not None else None
     if result is None or result.error_code:
@@ -71,8 +71,8 @@ def elect(play: Play, command: Command) -> None:
     kind = ELECTIONS.get(command.words[0])
     if kind is None:
         raise play.impossible(f"expected `elect preferred` or `elect unclean`, not {command.words[0]!r}.")
-    wish = TopicPartitions(topic=play.name.topic, partitions=[0])
-    request = ElectLeadersRequest(election_type=kind, topic_partitions=[wish], timeout_ms=TIMEOUT_MS)
+    requested = TopicPartitions(topic=play.name.topic, partitions=[0])
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=[requested], timeout_ms=TIMEOUT_MS)
     answer = play.answer(CONTROLLER, requests.ELECT_LEADERS, request)
     results = answer.replica_election_results if answer is not None else []
     code = results[0].partition_result[0].error_code if results else ErrorCode.REQUEST_TIMED_OUT
@@ -84,8 +84,8 @@ def elect(play: Play, command: Command) -> None:
 def reassign(play: Play, command: Command) -> None:
     names = None if command.words == [CANCEL] else command.words
     ids = None if names is None else [play.stage.hosts[play.broker(name)].broker_id for name in names]
-    wish = ReassignableTopic(name=play.name.topic, partitions=[ReassignablePartition(replicas=ids)])
-    request = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[wish])
+    requested = ReassignableTopic(name=play.name.topic, partitions=[ReassignablePartition(replicas=ids)])
+    request = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=[requested])
     answer = play.answer(CONTROLLER, requests.ALTER_REASSIGNMENTS, request)
     code = answer.error_code or answer.responses[0].partitions[0].error_code if answer is not None else -1
     if code:

@@ -78,7 +78,7 @@ class Admin:
     def create(self, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Ask until the topic is there."""
         given = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
-        wish = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas, configs=given)
+        requested = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas, configs=given)
 
         def answered(response: Any) -> None:
             code = response.topics[0].error_code if response is not None else ErrorCode.NETWORK_EXCEPTION
@@ -89,4 +89,4 @@ class Admin:
             else:
                 self.process.later(AGAIN, partial(self.create, topic, partitions, replicas, configs))
 
-        self.ask(CreateTopicsRequest(topics=[wish], timeout_ms=4_000), CONTROLLER, answered)
+        self.ask(CreateTopicsRequest(topics=[requested], timeout_ms=4_000), CONTROLLER, answered)

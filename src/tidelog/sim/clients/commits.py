@@ -32,7 +32,7 @@ class Commit:
 
 
 @dataclass(slots=True)
-class CommittedPlace:
+class PartitionCommits:
     """One group's offset in one partition. `acknowledged` is the latest (began, ended) of an acknowledged commit."""
 
     commits: list[Commit] = field(default_factory=lambda: [Commit(NOTHING, 0, 0)])
@@ -56,36 +56,36 @@ class Commits:
         self.reads = 0
         self.generations: dict[str, int] = {}
         self._owners: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
-        self._places: dict[tuple[str, TopicPartition], CommittedPlace] = {}
+        self._commits: dict[tuple[str, TopicPartition], PartitionCommits] = {}
 
     def __repr__(self) -> str:
-        return f"Commits({len(self._places)} places, {self.reads} reads)"
+        return f"Commits({len(self._commits)} places, {self.reads} reads)"
 
     @property
     def is_void(self) -> bool:
         """Whether the coordinator may have forgotten."""
         return bool(self.ghosts.of(GROUPS).loss_allowed)
 
-    def place(self, group: str, name: TopicPartition) -> CommittedPlace:
-        return self._places.setdefault((group, name), CommittedPlace())
+    def partition_commits(self, group: str, name: TopicPartition) -> PartitionCommits:
+        return self._commits.setdefault((group, name), PartitionCommits())
 
     # Commits.
 
     def begin(self, group: str, name: TopicPartition, offset: int, now: int) -> Commit:
         commit = Commit(offset, now)
-        self.place(group, name).commits.append(commit)
+        self.partition_commits(group, name).commits.append(commit)
         return commit
 
     def acknowledge(self, group: str, name: TopicPartition, commit: Commit, now: int, *, for_sure: bool) -> None:
         """`for_sure`: no try of it can come through any more."""
-        place = self.place(group, name)
-        place.acknowledged.append((commit.began, now))
+        partition_commits = self.partition_commits(group, name)
+        partition_commits.acknowledged.append((commit.began, now))
         if for_sure:
             commit.replaceable_at = now
 
     def withdraw(self, group: str, name: TopicPartition, commit: Commit) -> None:
         """It was part of a transaction that was aborted: nobody reads it ever."""
-        commits = self.place(group, name).commits
+        commits = self.partition_commits(group, name).commits
         if commit in commits:
             commits.remove(commit)
 
@@ -93,14 +93,14 @@ class Commits:
         """OffsetFetch returned this, asked of the group's coordinator at `since`."""
         if not self.is_void:
             self.reads += 1
-            place = self.place(group, name)
-            right = place.may_be_read(since) | ({NOTHING} if self.ghosts.aged else set())
+            partition_commits = self.partition_commits(group, name)
+            right = partition_commits.may_be_read(since) | ({NOTHING} if self.ghosts.aged else set())
             assert offset in right, f"I29: {group} at {name} reads {offset}, and committed {sorted(right)}"
-            place.forget(since)
+            partition_commits.forget(since)
 
     # Generations.
 
-    def reached(self, group: str, generation: int) -> None:
+    def generation_reached(self, group: str, generation: int) -> None:
         """A member was told of this generation."""
         self.generations[group] = max(generation, self.generations.get(group, NOTHING))
 

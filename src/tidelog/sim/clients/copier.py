@@ -30,7 +30,7 @@ from tidelog.model import TopicPartition
 from tidelog.sim.clients.commits import NOTHING, Commit
 from tidelog.sim.clients.other_producers import Habits, producer
 from tidelog.sim.clients.process import Process
-from tidelog.sim.clients.transactor import Fate, Ledger, Written, transactional
+from tidelog.sim.clients.transactor import Fate, Ledger, WrittenTransaction, transactional
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
 
@@ -42,7 +42,7 @@ Targets = Mapping[TopicPartition, TopicPartition]
 """Where the records of each partition go."""
 
 
-class Taken(NamedTuple):
+class PolledRecords(NamedTuple):
     """Records of one poll, the place in the group as it was before, and where they begin and end."""
 
     records: Sequence[ConsumerRecord]
@@ -66,7 +66,7 @@ class Copier:
         *,
         subscribes: bool,
         pause: tuple[int, int],
-        speaks: Versions | None = None,
+        versions: Versions | None = None,
     ) -> None:
         assert options.group_id is not None
         self.cluster = cluster
@@ -80,11 +80,11 @@ class Copier:
         self.group = options.group_id
         self.subscribes = subscribes
         self.pause = pause
-        self.speaks = speaks
+        self.versions = versions
         self.retired = False
         self.lives = 0
         self._values = 0
-        self._in_doubt: list[Commit] = []
+        self._uncertain: list[Commit] = []
         self._begin_life()
 
     def __repr__(self) -> str:
@@ -104,14 +104,14 @@ class Copier:
         self.lives += 1
         name, options = f"{self.name}-{self.lives}", transactional(self.name, self.transactional_id)
         self._then: tuple[int, Callable[[Done], None]] | None = None
-        self._written: Written | None = None
+        self._written: WrittenTransaction | None = None
         self._commits: dict[TopicPartition, Commit] = {}
-        self._kept: set[TopicPartition] = set()
+        self._still_owned: set[TopicPartition] = set()
         self._breaks = 0
         self.producer: Process[TransactionalProducer] = Process(
             self.world,
             f"{name}-writes",
-            lambda bootstrap, entropy: producer(bootstrap, options, entropy, Habits(self.speaks)),
+            lambda bootstrap, entropy: producer(bootstrap, options, entropy, Habits(self.versions)),
             self._producer_turned,
         )
         self.consumer: Process[Consumer] = Process(
@@ -123,13 +123,13 @@ class Copier:
 
     def start(self) -> None:
         """Before anything is read, the id is taken over, and what it had open is ended."""
-        self._call(self.machine.init_transactions(self.producer.now()), self._began)
+        self._call(self.machine.init_transactions(self.producer.now()), self._initialized)
 
     def die(self) -> None:
         """The process ends where it stands, and another one takes its place after a while."""
         self.producer.kill()
         self.consumer.kill()
-        self._in_doubt += self._commits.values()
+        self._uncertain += self._commits.values()
         if not self.retired:
             self.world.count("copier begins anew")
             self._begin_life()
@@ -139,17 +139,17 @@ class Copier:
         self.retired = True
         self.die()
 
-    def stand_still(self, duration: int) -> None:
+    def pause_for(self, duration: int) -> None:
         self.producer.pause(duration)
         self.consumer.pause(duration)
 
-    def _began(self, done: Done) -> None:
+    def _initialized(self, done: Done) -> None:
         if done.error:
             self.die()
             return
-        for commit in self._in_doubt:
+        for commit in self._uncertain:
             commit.replaceable_at = self.world.micros
-        self._in_doubt.clear()
+        self._uncertain.clear()
         self._breaks = self.producer.breaks
         now = self.consumer.now()
         if self.subscribes:
@@ -162,33 +162,33 @@ class Copier:
 
     def _poll(self) -> None:
         """The place is that of before: a group may go on within the call."""
-        if self.speaks is not None and self.producer.breaks != self._breaks:
+        if self.versions is not None and self.producer.breaks != self._breaks:
             self.die()
             return
         place = self.reader.group_place
         records, effects = self.reader.poll(self.consumer.now())
         if records:
-            taken = taken_of(records, place)
-            self._kept = set(taken.begins)
+            polled = polled_records(records, place)
+            self._still_owned = set(polled.begins)
             self.consumer.carry_out(effects)
-            self._copy(taken)
+            self._copy(polled)
         else:
             self.consumer.carry_out(effects)
             self.producer.later(POLL, self._poll)
 
-    def _copy(self, taken: Taken) -> None:
-        assert taken.place.generation != NOTHING or not self.subscribes, f"{self!r} reads without being a member"
+    def _copy(self, polled: PolledRecords) -> None:
+        assert polled.place.generation != NOTHING or not self.subscribes, f"{self!r} reads without being a member"
         try:
             self.machine.begin()
-            self._written = self.ledger.open(self.machine, reuses=self.speaks is not None)
-            for record in taken.records:
+            self._written = self.ledger.open(self.machine, reuses=self.versions is not None)
+            for record in polled.records:
                 self._write(self._written, record)
         except ApiError:
             self.die()
             return
-        self.producer.later(self.pause, partial(self._send_positions, taken))
+        self.producer.later(self.pause, partial(self._send_positions, polled))
 
-    def _write(self, written: Written, record: ConsumerRecord) -> None:
+    def _write(self, written: WrittenTransaction, record: ConsumerRecord) -> None:
         source = TopicPartition(record.topic, record.partition)
         target = self.targets[source]
         self._values += 1
@@ -198,64 +198,64 @@ class Copier:
         _, effects = self.machine.send(target.topic, value, now, partition=target.partition)
         self.producer.carry_out(effects)
 
-    def _send_positions(self, taken: Taken) -> None:
-        offsets = {name: CommittedOffset(end) for name, end in taken.ends.items()}
+    def _send_positions(self, polled: PolledRecords) -> None:
+        offsets = {name: CommittedOffset(end) for name, end in polled.ends.items()}
         newest = self.commits.generations.get(self.group, NOTHING)
-        outranked = self.commits.outranked(self.group, taken.place.generation, self.consumer.name, offsets)
+        outranked = self.commits.outranked(self.group, polled.place.generation, self.consumer.name, offsets)
         try:
-            asked = self.machine.send_offsets(offsets, taken.place, self.producer.now())
+            started = self.machine.send_offsets(offsets, polled.place, self.producer.now())
         except ApiError:
-            self._undo(taken)
+            self._undo(polled)
             return
-        self._call(asked, partial(self._sent_positions, taken, newest, outranked))
+        self._call(started, partial(self._sent_positions, polled, newest, outranked))
 
-    def _sent_positions(self, taken: Taken, newest: int, outranked: list[TopicPartition], done: Done) -> None:
+    def _sent_positions(self, polled: PolledRecords, newest: int, outranked: list[TopicPartition], done: Done) -> None:
         self.world.count(f"positions: {done.error.name}")
         if done.error:
-            self._undo(taken)
+            self._undo(polled)
             return
         if self.subscribes and self.options.group_protocol == "classic":
-            self.commits.committed_in(self.group, taken.place.generation, newest)
+            self.commits.committed_in(self.group, polled.place.generation, newest)
         elif self.subscribes:
             right = not outranked or self.commits.is_void
             assert right, (
-                f"I29: {self!r} committed in epoch {taken.place.generation} what others had later: {outranked}"
+                f"I29: {self!r} committed in epoch {polled.place.generation} what others had later: {outranked}"
             )
-        self.producer.later(self.pause, partial(self._decide, taken))
+        self.producer.later(self.pause, partial(self._decide, polled))
 
-    def _decide(self, taken: Taken) -> None:
+    def _decide(self, polled: PolledRecords) -> None:
         if self.producer.random.random() >= COMMITS:
-            self._undo(taken)
+            self._undo(polled)
             return
-        moment = self.world.micros
-        self._commits = {name: self.commits.begin(self.group, name, end, moment) for name, end in taken.ends.items()}
+        now = self.world.micros
+        self._commits = {name: self.commits.begin(self.group, name, end, now) for name, end in polled.ends.items()}
         try:
-            asked = self.machine.commit(self.producer.now())
+            started = self.machine.commit(self.producer.now())
         except ApiError:
             self.die()
             return
-        self._call(asked, partial(self._committed, taken))
+        self._call(started, partial(self._committed, polled))
 
-    def _committed(self, taken: Taken, done: Done) -> None:
+    def _committed(self, polled: PolledRecords, done: Done) -> None:
         if done.error:
-            self._undo(taken)
+            self._undo(polled)
             return
         for name, commit in self._commits.items():
             self.commits.acknowledge(self.group, name, commit, self.world.micros, for_sure=True)
-        self._is_over(Fate.COMMITTED)
+        self._finish(Fate.COMMITTED)
 
-    def _undo(self, taken: Taken) -> None:
+    def _undo(self, polled: PolledRecords) -> None:
         if not self.machine.is_open:
             self.die()
             return
         try:
-            asked = self.machine.abort(self.producer.now())
+            started = self.machine.abort(self.producer.now())
         except ApiError:
             self.die()
             return
-        self._call(asked, partial(self._aborted, taken))
+        self._call(started, partial(self._aborted, polled))
 
-    def _aborted(self, taken: Taken, done: Done) -> None:
+    def _aborted(self, polled: PolledRecords, done: Done) -> None:
         """What it still has it reads again; of what went and came back, the group knows the place."""
         if done.error:
             self.die()
@@ -263,12 +263,12 @@ class Copier:
         for name, commit in self._commits.items():
             self.commits.withdraw(self.group, name, commit)
         places = self.reader.positions.places
-        for name, begin in taken.begins.items():
-            if name in self._kept and name in places:
+        for name, begin in polled.begins.items():
+            if name in self._still_owned and name in places:
                 self.consumer.carry_out(self.reader.seek(name, begin, self.consumer.now()))
-        self._is_over(Fate.ABORTED)
+        self._finish(Fate.ABORTED)
 
-    def _is_over(self, fate: Fate) -> None:
+    def _finish(self, fate: Fate) -> None:
         assert self._written is not None
         self._written.fate, self._written, self._commits = fate, None, {}
         self.world.count(f"copies: {fate.value}")
@@ -276,8 +276,8 @@ class Copier:
 
     # What the machines tell.
 
-    def _call(self, asked: tuple[int, list[Effect]], then: Callable[[Done], None]) -> None:
-        ticket, effects = asked
+    def _call(self, started: tuple[int, list[Effect]], then: Callable[[Done], None]) -> None:
+        ticket, effects = started
         self._then = (ticket, then)
         self.producer.carry_out(effects)
 
@@ -293,12 +293,12 @@ class Copier:
         for event in self.reader.take_events():
             match event:
                 case Assigned(added, generation):
-                    self._kept -= added
+                    self._still_owned -= added
                     self._joined(generation)
                 case Revoked(partitions) | Lost(partitions):
-                    self._kept -= partitions
+                    self._still_owned -= partitions
                 case Truncated(name):
-                    self._kept.discard(name)
+                    self._still_owned.discard(name)
                 case Failed(error, message, partitions):
                     self.world.count(f"copier: {error.name}")
                     right = partitions or self.commits.is_void or self._may_be_gone(error)
@@ -316,21 +316,21 @@ class Copier:
         if groups.was_recreated(self.group, is_mixed=False):
             self.commits.reset_generations(self.group)
             groups.reset_generations(self.group)
-        self.commits.reached(self.group, generation)
+        self.commits.generation_reached(self.group, generation)
         if not self.commits.is_void:
             name, owned = self.consumer.name, self.reader.assignment
             self.commits.owns(self.group, generation, name, owned)
             groups.joined(self.group, generation, name, owned)
 
 
-def taken_of(records: Sequence[ConsumerRecord], place: GroupPlace) -> Taken:
+def polled_records(records: Sequence[ConsumerRecord], place: GroupPlace) -> PolledRecords:
     begins: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
     for record in records:
         name = TopicPartition(record.topic, record.partition)
         begins.setdefault(name, record.offset)
         ends[name] = record.offset + 1
-    return Taken(records, place, begins, ends)
+    return PolledRecords(records, place, begins, ends)
 
 
 def copied(values: Sequence[bytes]) -> list[tuple[str, int]]:

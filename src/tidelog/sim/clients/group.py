@@ -76,13 +76,13 @@ class Group:
         self._churn_later()
 
     def join(self) -> None:
-        self.enter(self._made())
+        self.add(self._new_member())
 
-    def enter(self, member: Member) -> None:
+    def add(self, member: Member) -> None:
         self.members.append(member)
         member.process.after(0, member.start)
 
-    def _made(self, instance: str | None = None) -> Member:
+    def _new_member(self, instance: str | None = None) -> Member:
         self._names += 1
         name = f"{self.options.group_id}-{self._names}"
         options = self.options
@@ -118,13 +118,13 @@ class Group:
         acts: list[Callable[[], None]] = [self.join] if len(living) < MOST else []
         if len(living) > 1:
             member = self.world.random.choice(living)
-            acts += [member.leave, member.process.kill, lambda: member.process.pause(self._standstill())]
+            acts += [member.leave, member.process.kill, lambda: member.process.pause(self._pause_duration())]
         act = self.world.random.choice(acts)
         self.world.count("group churn")
         act()
         self._churn_later()
 
-    def _standstill(self) -> int:
+    def _pause_duration(self) -> int:
         return self.world.random.randint(*STANDSTILL)
 
     # The end.
@@ -156,29 +156,29 @@ class StaticGroup(Group):
         return f"<group {self.options.group_id} of static {self.members}>"
 
     def join(self) -> None:
-        self._begin(f"instance-{len({member.instance for member in self.members})}")
+        self._start_instance(f"instance-{len({member.instance for member in self.members})}")
 
-    def _begin(self, instance: str) -> None:
+    def _start_instance(self, instance: str) -> None:
         """A process of this instance; there may be others yet."""
         others = [member for member in self.members if member.instance == instance and member.process.alive]
-        member = self._made(instance)
+        member = self._new_member(instance)
         member.replaces = [(other, other.admission) for other in others if other.generation >= 0]
-        self.enter(member)
+        self.add(member)
 
     def ended(self, member: Member) -> None:
         """It was fenced by another process of its instance, or may not have the id yet."""
         assert member.instance is not None
         member.process.kill()
-        self._come_back(member.instance)
+        self._restart_later(member.instance)
 
-    def _come_back(self, instance: str) -> None:
+    def _restart_later(self, instance: str) -> None:
         """Unless another process of the instance is there then."""
         delay = self._dice.choice(RETURN)
-        self.world.after(self._dice.randint(*delay), lambda: self._again(instance))
+        self.world.after(self._dice.randint(*delay), lambda: self._restart_instance(instance))
 
-    def _again(self, instance: str) -> None:
+    def _restart_instance(self, instance: str) -> None:
         if all(member.instance != instance for member in self.living):
-            self._begin(instance)
+            self._start_instance(instance)
 
     @property
     def _dice(self) -> Random:
@@ -211,18 +211,18 @@ class StaticGroup(Group):
     def _restart(self, member: Member) -> None:
         assert member.instance is not None
         member.leave()
-        self._come_back(member.instance)
+        self._restart_later(member.instance)
 
     def _crash(self, member: Member) -> None:
         assert member.instance is not None
         member.process.kill()
-        self._come_back(member.instance)
+        self._restart_later(member.instance)
 
     def _double(self, member: Member) -> None:
         """It stands still, and is replaced; then it goes on as if nothing had been."""
         assert member.instance is not None
-        member.process.pause(self._standstill())
-        self._begin(member.instance)
+        member.process.pause(self._pause_duration())
+        self._start_instance(member.instance)
 
 
 PROTOCOL_SHARES = (1.0, 1.0, 0.5)

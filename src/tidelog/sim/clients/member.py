@@ -51,7 +51,7 @@ class Admission(NamedTuple):
     departures: int
 
 
-class Asked(NamedTuple):
+class PendingCommit(NamedTuple):
     """A commit under way: its generation, how often the member had gone, the group's newest then, and how many
     connections had ended. `outranked` are partitions that others had in a later epoch; `is_replaced`: another process
     had taken this one's place."""
@@ -99,8 +99,8 @@ class Member:
         self.replaces: list[tuple[Member, Admission]] = []
         self.replaced: set[Admission] = set()
         self._departures = 0
-        self._is_in = False
-        self._asked: dict[int, Asked] = {}
+        self._was_member = False
+        self._pending: dict[int, PendingCommit] = {}
         self._committed: dict[TopicPartition, int] = {}
 
     def __repr__(self) -> str:
@@ -149,13 +149,13 @@ class Member:
             return
         records, effects = self.machine.poll(self.process.now())
         for record in records:
-            self._take(record)
+            self._consume(record)
         self.process.carry_out(effects)
         if not self.options.enable_auto_commit and self.process.random.random() < COMMITS:
             self.commit()
         self.process.later(POLL, self.poll)
 
-    def _take(self, record: ConsumerRecord) -> None:
+    def _consume(self, record: ConsumerRecord) -> None:
         name = TopicPartition(record.topic, record.partition)
         expected = self.positions[name]
         in_order = expected in (ANYWHERE, record.offset) or name.topic in self.seen_records.free
@@ -173,38 +173,44 @@ class Member:
         known = {name: at for name, at in self.positions.items() if at not in (ANYWHERE, self._committed.get(name))}
         if not known:
             return
-        moment = self.process.world.micros
-        commits = {name: self.commits.begin(self.group, name, at, moment) for name, at in known.items()}
+        now = self.process.world.micros
+        commits = {name: self.commits.begin(self.group, name, at, now) for name, at in known.items()}
         newest = self.commits.generations.get(self.group, NOTHING)
         outranked = self.commits.outranked(self.group, self.generation, self.instance or self.process.name, known)
         is_replaced = self.admission in self.replaced
-        asked = Asked(commits, self.generation, self._departures, newest, self.process.breaks, outranked, is_replaced)
+        pending = PendingCommit(
+            commits, self.generation, self._departures, newest, self.process.breaks, outranked, is_replaced
+        )
         offsets = {name: CommittedOffset(at) for name, at in known.items()}
         ticket, effects = self.machine.commit(self.process.now(), offsets)
-        self._asked[ticket] = asked
+        self._pending[ticket] = pending
         self._committed |= known
         self.process.carry_out(effects)
 
-    def _done(self, done: Done) -> None:
-        asked = self._asked.pop(done.ticket)
+    def _commit_done(self, done: Done) -> None:
+        pending = self._pending.pop(done.ticket)
         self.process.note("commit", done.error.name)
         self.process.world.count(f"commit: {done.error.name}")
         if done.error is not ErrorCode.NONE:
             self._committed.clear()
             return
-        self._check(asked)
-        sure = asked.breaks == self.process.breaks
-        for name, commit in asked.commits.items():
+        self._check_commit(pending)
+        sure = pending.breaks == self.process.breaks
+        for name, commit in pending.commits.items():
             self.commits.acknowledge(self.group, name, commit, self.process.world.micros, for_sure=sure)
 
-    def _check(self, asked: Asked) -> None:
+    def _check_commit(self, pending: PendingCommit) -> None:
         """I29, of a commit that was acknowledged."""
         if not self.has_epochs:
-            self.commits.committed_in(self.group, asked.generation, asked.newest)
-        right = not (asked.outranked and self.has_epochs) or self.commits.is_void
-        assert right, f"I29: {self!r} committed in epoch {asked.generation} what others had later: {asked.outranked}"
-        stayed = asked.departures == self._departures  # else it may have its place back, and the commit came after that
-        right = not (asked.is_replaced and stayed) or self.commits.is_void
+            self.commits.committed_in(self.group, pending.generation, pending.newest)
+        right = not (pending.outranked and self.has_epochs) or self.commits.is_void
+        assert right, (
+            f"I29: {self!r} committed in epoch {pending.generation} what others had later: {pending.outranked}"
+        )
+        stayed = (
+            pending.departures == self._departures
+        )  # else it may have its place back, and the commit came after that
+        right = not (pending.is_replaced and stayed) or self.commits.is_void
         assert right, f"I29: {self!r} committed though another process is {self.instance} by now"
 
     # What the machine tells.
@@ -212,15 +218,15 @@ class Member:
     def _turned(self) -> None:
         self._count_departures()
         for done in self.machine.take_results():
-            self._done(done)
+            self._commit_done(done)
         for event in self.machine.take_events():
-            self.process.note(type(event).__name__, shown(event))
+            self.process.note(type(event).__name__, event_text(event))
             match event:
                 case Assigned(added, generation):
                     self.positions |= dict.fromkeys(sorted(added), ANYWHERE)
                     self._joined(generation)
                 case Revoked(partitions):
-                    self.process.after(0, partial(self._give_up, partitions))
+                    self.process.after(0, partial(self._release, partitions))
                 case Lost(partitions):
                     self._forget(partitions)
                 case Truncated(name, position, offset):
@@ -234,8 +240,8 @@ class Member:
     def _count_departures(self) -> None:
         """To go and to come back takes more than one turn, so none is missed."""
         assert self.machine.group is not None
-        was_in, self._is_in = self._is_in, self.generation >= 0
-        if was_in and not self._is_in and isinstance(self.machine.group.membership, ConsumerMembership):
+        was_in, self._was_member = self._was_member, self.generation >= 0
+        if was_in and not self._was_member and isinstance(self.machine.group.membership, ConsumerMembership):
             self._departures += 1
 
     def _failed(self, error: ErrorCode, message: str) -> None:
@@ -254,7 +260,7 @@ class Member:
         if groups.was_recreated(self.group, is_mixed=self.is_mixed):
             self.commits.reset_generations(self.group)
             groups.reset_generations(self.group)
-        self.commits.reached(self.group, generation)
+        self.commits.generation_reached(self.group, generation)
         for other, admission in self.replaces:
             other.replaced.add(admission)
         if not self.commits.is_void:
@@ -262,7 +268,7 @@ class Member:
             self.commits.owns(self.group, generation, instance or name, owned)
             groups.joined(self.group, generation, name, owned, instance)
 
-    def _give_up(self, partitions: frozenset[TopicPartition]) -> None:
+    def _release(self, partitions: frozenset[TopicPartition]) -> None:
         if not self.options.enable_auto_commit:
             self.commit()
         self._forget(partitions)
@@ -291,7 +297,7 @@ class Member:
         return position is not None and position >= end
 
 
-def shown(event: Event) -> str:
+def event_text(event: Event) -> str:
     """An event as text, the same in every process: sets have no order."""
     match event:
         case Assigned(partitions) | Revoked(partitions) | Lost(partitions):

@@ -16,21 +16,21 @@ from tidelog.model import Time, TopicPartition
 OLDEST = Versions(produce=8, add=1, end=1, offsets=3)
 """Those of Kafka 2.5, the first with positions that name their member (KIP-447)."""
 
-AGES = (OLDER, OLDER, OLDEST)
+OLD_VERSIONS = (OLDER, OLDER, OLDEST)
 
 
 class OldProducer(TransactionalProducer):
-    """Speaks no newer versions than `speaks`, whatever the cluster can do."""
+    """Speaks no newer versions than `versions`, whatever the cluster can do."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, speaks: Versions
+        self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, versions: Versions
     ) -> None:
         super().__init__(bootstrap, options, entropy)
-        self.speaks = speaks
+        self.versions = versions
 
     def _speaks(self, now: Time) -> tuple[int, Versions]:
         del now
-        return 0, self.speaks
+        return 0, self.versions
 
 
 class EarlyEnder(TransactionalProducer):
@@ -54,25 +54,25 @@ class Skipper(TransactionalProducer):
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How an application's producer behaves. `speaks` are the versions of an old one; `ends_empty` as `EarlyEnder`;
+    """How an application's producer behaves. `versions` are the versions of an old one; `ends_empty` as `EarlyEnder`;
     `skips` as `Skipper`, and each transaction is the first of a new transactional id: no broker may take any of it."""
 
-    speaks: Versions | None = None
+    versions: Versions | None = None
     ends_empty: bool = False
     skips: bool = False
 
     @property
-    def is_todays(self) -> bool:
-        return self.speaks is None and not self.skips
+    def is_current(self) -> bool:
+        return self.versions is None and not self.skips
 
 
-TODAYS = Habits()
+CURRENT = Habits()
 
 
 def producer(
-    bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, habits: Habits = TODAYS
+    bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, habits: Habits = CURRENT
 ) -> TransactionalProducer:
-    if habits.speaks is not None:
-        return OldProducer(bootstrap, options, entropy, habits.speaks)
+    if habits.versions is not None:
+        return OldProducer(bootstrap, options, entropy, habits.versions)
     kind = Skipper if habits.skips else EarlyEnder if habits.ends_empty else TransactionalProducer
     return kind(bootstrap, options, entropy)

@@ -28,7 +28,7 @@ INDETERMINATE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPT
 ACKS_ALL = -1
 
 
-class Ended(NamedTuple):
+class EndedBatch(NamedTuple):
     """A batch that was acknowledged, in the form in which it was: base offset (-1 where no broker told it) and CRC."""
 
     name: TopicPartition
@@ -37,13 +37,13 @@ class Ended(NamedTuple):
     crc: int
 
 
-class Watched(ProducerMachine):
+class WatchedProducer(ProducerMachine):
     """The producer itself; what it does not tell applications is seen in passing: batches and their numbers."""
 
     def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
         super().__init__(bootstrap, options, entropy)
         self.answers: list[ErrorCode] = []
-        self.acknowledged: list[Ended] = []
+        self.acknowledged: list[EndedBatch] = []
         self.refused: list[tuple[TopicPartition, ErrorCode, bool]] = []
         self.renumbered: set[ProducerBatch] = set()
         self.may_repeat: list[Delivery] = []
@@ -75,7 +75,7 @@ class Watched(ProducerMachine):
         if not batch.is_done and deliveries[0].is_acknowledged:
             batch.stamp(*batch.sent_as)
             crc = header(batch.encoded(0)).crc
-            self.acknowledged.append(Ended(batch.partition, deliveries[0].offset, batch.count, crc))
+            self.acknowledged.append(EndedBatch(batch.partition, deliveries[0].offset, batch.count, crc))
         super()._end(batch, deliveries)
 
 
@@ -118,7 +118,7 @@ class Producer:
     ) -> None:
         self.options = options or ProducerOptions(client_id=name, linger_ms=0, request_timeout_ms=5_000)
         self.process = Process(
-            world, name, lambda bootstrap, entropy: Watched(bootstrap, self.options, entropy), self._turned
+            world, name, lambda bootstrap, entropy: WatchedProducer(bootstrap, self.options, entropy), self._turned
         )
         self.world = world
         self.suite = seen_records.suite
@@ -128,11 +128,11 @@ class Producer:
         is_free = all(name.topic in seen_records.free for name in partitions)
         self.promised = self.options.required_acks == ACKS_ALL and not is_free
         self.acked = 0
-        self.given_up = 0
+        self.failed_count = 0
         self.stopped = False
         self._values = 0
         self._open: dict[int, tuple[TopicPartition, bytes]] = {}
-        self._in_doubt: set[TopicPartition] = set()
+        self._indeterminate: set[TopicPartition] = set()
         self._first_acked: dict[TopicPartition, int] = {}
 
     def __repr__(self) -> str:
@@ -200,9 +200,9 @@ class Producer:
             if self.promised:
                 self.seen_records.acknowledge(name, value, delivery.offset)
             return
-        self.given_up += 1
+        self.failed_count += 1
         if delivery.error in INDETERMINATE:
-            self._in_doubt.add(name)
+            self._indeterminate.add(name)
         elif self.promised and not self._may_be_refused(name, delivery.error):
             is_new = delivery.ticket < self._first_acked.get(name, delivery.ticket + 1)
             self.suite.refused(self.world, name, delivery.error, is_new=is_new)
@@ -211,7 +211,7 @@ class Producer:
         """Where it was tried as often as it should be, the broker's clock is wrong, or batches before it were given up
         while they may have been taken."""
         was_tried = code in RETRIABLE and self.options.retries < MAX_RETRIES
-        is_late = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and name in self._in_doubt
+        is_late = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and name in self._indeterminate
         return was_tried or is_late or code is ErrorCode.INVALID_TIMESTAMP
 
 

@@ -55,11 +55,11 @@ class Reader:
     def poll(self) -> None:
         records, effects = self.process.machine.poll(self.process.now())
         for record in records:
-            self._take(record)
+            self._consume(record)
         self.process.carry_out(effects)
         self.process.later(POLL, self.poll)
 
-    def _take(self, record: ConsumerRecord) -> None:
+    def _consume(self, record: ConsumerRecord) -> None:
         name = TopicPartition(record.topic, record.partition)
         expected, place = self.positions[name], self.process.machine.positions.places[name]
         skips = name.topic in self.seen_records.free and record.offset > expected
@@ -89,9 +89,9 @@ class Reader:
             if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.seen_records.cut(name, self.positions[name])
                 self.positions[name] = ANYWHERE
-                self.process.after(0, partial(self._again, name))
+                self.process.after(0, partial(self._seek_to_start, name))
 
-    def _again(self, name: TopicPartition) -> None:
+    def _seek_to_start(self, name: TopicPartition) -> None:
         self.process.carry_out(self.process.machine.seek_to([name], EARLIEST, self.process.now()))
 
 

@@ -60,7 +60,7 @@ class Returner:
         """Whether it has read once more after it was stopped, or there is no such topic any more."""
         self._committed: dict[int, bytes] = {}
         """Offset → id of the topic for which it was committed, whatever was answered."""
-        self._known = NO_ID
+        self._last_topic_id = NO_ID
         """The id of the last topic of which it read."""
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Returner:
 
     def start(self) -> None:
         topic_id, state = self._topic_id(), self.ghosts.states.get(GROUPS)
-        reads = self.stopped or topic_id != self._known or self.dice.random() < READS
+        reads = self.stopped or topic_id != self._last_topic_id or self.dice.random() < READS
         self.is_over = self.stopped and topic_id == NO_ID
         if self.is_over:
             return
@@ -96,8 +96,8 @@ class Returner:
         self.offset += 1
         self._committed[self.offset] = topic_id
         numbers = sorted(name.partition for name in self.ghosts.assignments if name.topic == self.topic)
-        wanted = [OffsetCommitRequestPartition(partition_index=n, committed_offset=self.offset) for n in numbers]
-        topic = OffsetCommitRequestTopic(topic_id=topic_id, partitions=wanted)
+        partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=self.offset) for n in numbers]
+        topic = OffsetCommitRequestTopic(topic_id=topic_id, partitions=partitions)
         self.admin.ask(OffsetCommitRequest(group_id=GROUP, topics=[topic]), Coordinator(GROUP), self._was_committed)
 
     def _was_committed(self, response: Any) -> None:
@@ -119,10 +119,10 @@ class Returner:
         if not names_none:
             request.topics = [OffsetFetchRequestTopic(name=self.topic, partition_indexes=numbers)]
             request.groups[0].topics = [OffsetFetchRequestTopics(name=self.topic, partition_indexes=numbers)]
-        answered = partial(self._was_read, topic_id, coordinator, self._life_that_knows(coordinator, topic_id))
+        answered = partial(self._was_read, topic_id, coordinator, self._node_that_knows(coordinator, topic_id))
         self.admin.ask(request, coordinator, answered, retries=False, newest=version)
 
-    def _life_that_knows(self, broker: int, topic_id: bytes) -> Node | None:
+    def _node_that_knows(self, broker: int, topic_id: bytes) -> Node | None:
         """The broker as it lives now; None where it does not, or has not heard of this topic."""
         node = self.cluster.world.hosts[broker].node
         if not isinstance(node, Node) or topic_id != self._topic_id():
@@ -132,10 +132,10 @@ class Returner:
 
     def _was_read(self, topic_id: bytes, broker: int, life: Node | None, response: Any) -> None:
         counts = response is not None and not any(error_codes(response))
-        counts = counts and life is not None and life is self._life_that_knows(broker, topic_id)
+        counts = counts and life is not None and life is self._node_that_knows(broker, topic_id)
         if counts:
             self.reads += 1
-            self._known = topic_id
+            self._last_topic_id = topic_id
             for number, offset in self._positions(response):
                 right = offset == NOTHING or self._committed.get(offset) == topic_id
                 assert right, f"I29: {self!r} reads {offset} in partition {number}, committed for an earlier topic"

@@ -19,7 +19,7 @@ from tidelog.effects import Effect
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
-from tidelog.sim.clients.other_producers import TODAYS, Habits, Skipper, producer
+from tidelog.sim.clients.other_producers import CURRENT, Habits, Skipper, producer
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
@@ -33,27 +33,27 @@ class Owner:
     def __init__(self, ghosts: Ghosts, transactional_id: str) -> None:
         self.ghosts = ghosts
         self.transactional_id = transactional_id
-        self.is_doubtful = False
+        self.is_uncertain = False
         self._breaks: int | None = None
         self._overdue = 0
 
     def __repr__(self) -> str:
-        return f"<owner of {self.transactional_id}{', in doubt' if self.is_doubtful else ''}>"
+        return f"<owner of {self.transactional_id}{', in doubt' if self.is_uncertain else ''}>"
 
-    def asks(self, breaks: int) -> None:
+    def id_requested(self, breaks: int) -> None:
         """For the id; so many connections had broken."""
         self._breaks, self._overdue = breaks, self.ghosts.overdue[self.transactional_id]
 
-    def has_it(self, breaks: int) -> None:
+    def id_acquired(self, breaks: int) -> None:
         """The id is there; in doubt where it may have been asked for more than once."""
-        self.is_doubtful |= breaks != self._breaks
+        self.is_uncertain |= breaks != self._breaks
         self._breaks = None
 
-    def ends(self, error: ErrorCode) -> None:
+    def life_ended(self, error: ErrorCode) -> None:
         """A life is over, with this error or none."""
-        self.is_doubtful |= self._breaks is not None
+        self.is_uncertain |= self._breaks is not None
         ghosts = self.ghosts
-        excused = self.is_doubtful or ghosts.aged or self._overdue != ghosts.overdue[self.transactional_id]
+        excused = self.is_uncertain or ghosts.aged or self._overdue != ghosts.overdue[self.transactional_id]
         if error in FENCED and not excused:
             assert ghosts.with_losses(), f"I50: {self.transactional_id} has one owner, and was told {error.name}"
 
@@ -74,7 +74,7 @@ class Fate(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Written:
+class WrittenTransaction:
     """One transaction: its values, and its end as its application was told."""
 
     values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
@@ -88,14 +88,14 @@ class Ledger:
     def __init__(self, compacted: Collection[TopicPartition] = (), reused: set[tuple[int, int]] | None = None) -> None:
         self.compacted = compacted
         self.reused = set() if reused is None else reused
-        self.transactions: list[Written] = []
+        self.transactions: list[WrittenTransaction] = []
 
     def __repr__(self) -> str:
         return f"<Ledger {Counter(written.fate.value for written in self.transactions)}>"
 
-    def open(self, machine: TransactionalProducer, *, reuses: bool) -> Written:
+    def open(self, machine: TransactionalProducer, *, reuses: bool) -> WrittenTransaction:
         """The machine began a transaction; `reuses`: in an epoch that may have had others."""
-        written = Written()
+        written = WrittenTransaction()
         self.transactions.append(written)
         if reuses:
             self.reused.add(machine.identity)
@@ -144,7 +144,7 @@ class Transactor:
         transactional_id: str,
         partitions: Sequence[TopicPartition],
         pause: tuple[int, int] = PAUSE,
-        habits: Habits = TODAYS,
+        habits: Habits = CURRENT,
         owner: Owner | None = None,
     ) -> None:
         self.world = world
@@ -174,7 +174,7 @@ class Transactor:
     def start(self) -> None:
         if not self.stopped:
             if self.owner is not None:
-                self.owner.asks(self.process.breaks)
+                self.owner.id_requested(self.process.breaks)
             self._call(self.machine.init_transactions(self.process.now()))
 
     def _begin_life(self) -> None:
@@ -182,7 +182,7 @@ class Transactor:
         own_id = f"{self.name}-{self.lives}" if self.habits.skips else self.transactional_id
         options = transactional(self.name, own_id)
         self._ticket: int | None = None
-        self._written: Written | None = None
+        self._written: WrittenTransaction | None = None
         self._ends_as = Fate.UNKNOWN
         self.process: Process[TransactionalProducer] = Process(
             self.world,
@@ -193,8 +193,8 @@ class Transactor:
         self._breaks = 0
         self._has_begun = False
 
-    def _call(self, asked: tuple[int, list[Effect]]) -> None:
-        self._ticket, effects = asked
+    def _call(self, started: tuple[int, list[Effect]]) -> None:
+        self._ticket, effects = started
         self.process.carry_out(effects)
 
     def _turned(self) -> None:
@@ -204,41 +204,41 @@ class Transactor:
                 self._ticket = None
                 self.process.note("transaction", f"{done.error.name} {self.machine!r}")
                 self.world.count(f"transaction: {done.error.name}")
-                self.process.later(self.pause, partial(self._go_on, failed=bool(done.error)))
+                self.process.later(self.pause, partial(self._call_finished, failed=bool(done.error)))
 
-    def _go_on(self, *, failed: bool) -> None:
+    def _call_finished(self, *, failed: bool) -> None:
         """The last call is over."""
         if self.machine.fatal or (failed and not self.machine.is_open):
-            self._die()
+            self._restart()
         elif failed:
             self._end(commit=False)
         elif self._written is not None:
             assert not self._skipped or self._ends_as is Fate.ABORTED, f"I26: {self} began behind 0, and was committed"
             self._written.fate, self._written = self._ends_as, None
-            self._next()
+            self._begin_transaction()
         else:
             if self.owner is not None:
-                self.owner.has_it(self.process.breaks)
+                self.owner.id_acquired(self.process.breaks)
             self._breaks = self.process.breaks
-            self._next()
+            self._begin_transaction()
 
-    def _next(self) -> None:
+    def _begin_transaction(self) -> None:
         if self.stopped:
             return
         if self.habits.skips and self._has_begun:
-            self._die()
+            self._restart()
             return
         self._has_begun = True
-        if self.habits.speaks is not None and self.process.breaks != self._breaks:
-            self._die()
+        if self.habits.versions is not None and self.process.breaks != self._breaks:
+            self._restart()
             return
         try:
             self.machine.begin()
         except ApiError:
-            self._die()
+            self._restart()
             return
         self._skipped = False
-        self._written = self.ledger.open(self.machine, reuses=self.habits.speaks is not None)
+        self._written = self.ledger.open(self.machine, reuses=self.habits.versions is not None)
         if self.habits.ends_empty and self.process.random.random() < EMPTY:
             self._end(commit=False)
         else:
@@ -260,7 +260,7 @@ class Transactor:
             key = self._key(name)
             _, effects = self.machine.send(name.topic, value, self.process.now(), key=key, partition=name.partition)
         except ApiError:
-            self._die()
+            self._restart()
             return
         self._written.values.append((name, value))
         self.process.carry_out(effects)
@@ -272,16 +272,16 @@ class Transactor:
     def _end(self, *, commit: bool) -> None:
         self._ends_as = Fate.COMMITTED if commit else Fate.ABORTED
         try:
-            asked = self.machine.commit(self.process.now()) if commit else self.machine.abort(self.process.now())
+            started = self.machine.commit(self.process.now()) if commit else self.machine.abort(self.process.now())
         except ApiError:
-            self._die()
+            self._restart()
             return
-        self._call(asked)
+        self._call(started)
 
-    def _die(self) -> None:
+    def _restart(self) -> None:
         """The process ends where it stands, and another one takes its place after a while."""
         if self.owner is not None:
-            self.owner.ends(self.machine.fatal or ErrorCode.NONE)
+            self.owner.life_ended(self.machine.fatal or ErrorCode.NONE)
         self.process.kill()
         self._begin_life()
         if self.stopped:

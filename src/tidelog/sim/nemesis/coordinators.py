@@ -13,7 +13,7 @@ from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
 from tidelog.sim.nemesis.elections import elect_preferred
-from tidelog.sim.nemesis.processes import end_in_order
+from tidelog.sim.nemesis.processes import stop_or_kill
 from tidelog.sim.nemesis.strike import Kind, Strike, Trigger
 from tidelog.wire.records import HEADER_BYTES, batches
 
@@ -26,10 +26,10 @@ LATEST, FEW = 0.7, 4
 
 def coordinator_rot(strike: Strike) -> None:
     """Nobody survives that all others lose what it cannot read, so reckless seeds have none."""
-    held = list(_held(strike))
+    held = list(_in_sync_replicas(strike))
     if strike.atlas.reckless or not held:
         return
-    preferred = [(name, host) for name, host in held if _order(strike, name)[0] == host.broker_id]
+    preferred = [(name, host) for name, host in held if _assignment(strike, name)[0] == host.broker_id]
     chosen = preferred if preferred and strike.random.random() < FIRST else held
     name, host = strike.random.choice(chosen)
     waiting = strike.nemesis.before_start.get(host.broker_id)
@@ -38,17 +38,17 @@ def coordinator_rot(strike: Strike) -> None:
         if waiting is not None:
             waiting()
         if not strike.nemesis.over and host.stopped_because == "":  # stopped in order: no start reads the log again
-            _turn(strike, name, host)
+            _flip_bit(strike, name, host)
 
     strike.nemesis.before_start[host.broker_id] = starts
-    end_in_order(strike, host)
+    stop_or_kill(strike, host)
 
 
-def _order(strike: Strike, name: TopicPartition) -> tuple[int, ...]:
+def _assignment(strike: Strike, name: TopicPartition) -> tuple[int, ...]:
     return strike.atlas.ghosts.assignments[name]
 
 
-def _held(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
+def _in_sync_replicas(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
     """Replicas of the internal topics that are in sync and run."""
     ghosts, hosts = strike.atlas.ghosts, strike.world.hosts
     for name in sorted(ghosts.states):
@@ -57,16 +57,16 @@ def _held(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
                 yield name, hosts[broker]
 
 
-def _turn(strike: Strike, name: TopicPartition, host: Host) -> None:
+def _flip_bit(strike: Strike, name: TopicPartition, host: Host) -> None:
     """A bit of some record whose batch somebody else has, too."""
     ghosts = strike.atlas.ghosts
-    others = [other for held, other in _held(strike) if held == name and other is not host]
+    others = [other for held, other in _in_sync_replicas(strike) if held == name and other is not host]
     whole = {data for other in others for _, _, data in _batches(other, name)}
-    places = [(path, position, data) for path, position, data in _batches(host, name) if data in whole]
-    if not places or not strike.atlas.spares(host, {name}):
+    candidates = [(path, position, data) for path, position, data in _batches(host, name) if data in whole]
+    if not candidates or not strike.atlas.spares(host, {name}):
         return
     latest = strike.random.random() < LATEST
-    path, position, data = strike.random.choice(places[-FEW:] if latest else places)
+    path, position, data = strike.random.choice(candidates[-FEW:] if latest else candidates)
     host.disk.flip(path, position + _within(strike.random, data))
     ghosts.rot[host.broker_id, name] = host.disk.inode(path)
     strike.world.note(host.name, "ROT", path)
@@ -109,7 +109,7 @@ def _lead(strike: Strike, name: TopicPartition, host: Host) -> None:
     ghosts, world = strike.atlas.ghosts, strike.world
     if strike.nemesis.over or not host.running or not ghosts.in_sync(name, host.broker_id):
         return
-    order = _order(strike, name)
+    order = _assignment(strike, name)
     if order[0] == host.broker_id:
         elect_preferred(strike, name)
         return

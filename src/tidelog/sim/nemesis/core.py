@@ -28,7 +28,7 @@ class Core:
     def __repr__(self) -> str:
         return f"<core without {sorted(self.absent)}>"
 
-    def lives_on(self) -> None:
+    def run_without_minority(self) -> None:
         """Called when all is healed: some brokers go again, and come back when the rest has shown that it can do
         without them."""
         cluster = self.cluster
@@ -42,7 +42,7 @@ class Core:
         for host in self.hosts():
             cluster.world.count("left out")
             cluster.world.kill(host)
-        self.does()
+        self.check_core()
         left_out, self.absent = self.hosts(), set()
         for host in left_out:
             host.start()
@@ -74,13 +74,15 @@ class Core:
     def hosts(self) -> list[Host]:
         return [host for host in self.cluster.world.hosts if host.broker_id in self.absent]
 
-    def does(self) -> None:
+    def check_core(self) -> None:
         cluster, ghosts = self.cluster, self.cluster.suite.ghosts
         held = self.names()
         cluster.expect(partial(self.holds, held), PATIENCE_SECONDS, f"{self!r}: leaders and ISRs are of the core")
         acked = sum(producer.acked for producer in cluster.producers)
         marks = {name: ghosts.of(name).true_high_watermark for name in held}
-        cluster.expect(partial(self.takes_more, acked), PATIENCE_SECONDS, f"{self!r}: what is produced is acknowledged")
+        cluster.expect(
+            partial(self.acknowledges_more, acked), PATIENCE_SECONDS, f"{self!r}: what is produced is acknowledged"
+        )
         cluster.expect(partial(self.is_read, marks), PATIENCE_SECONDS, f"{self!r}: readers reach what was committed")
 
     def holds(self, names: list[TopicPartition]) -> bool:
@@ -93,7 +95,7 @@ class Core:
                 return False
         return True
 
-    def takes_more(self, acked: int) -> bool:
+    def acknowledges_more(self, acked: int) -> bool:
         producers = self.cluster.producers
         return not producers or sum(producer.acked for producer in producers) > acked
 

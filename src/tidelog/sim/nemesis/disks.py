@@ -18,7 +18,7 @@ from tidelog.errors import ApiError
 from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
 from tidelog.sim.inode import Inode
-from tidelog.sim.nemesis.processes import end_in_order
+from tidelog.sim.nemesis.processes import stop_or_kill
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches
 
@@ -60,12 +60,12 @@ def sync_error(strike: Strike) -> None:
     if host is None:
         return
     text, times = strike.random.choice((".log", "", "checkpoint")), strike.random.choice((1, 1, -1))
-    verdict = partial(_lossy_once, strike, host, [])
+    verdict = partial(_decide_once, strike, host, [])
     host.disk.faults.append(Fault("sync", text, after=strike.random.choice((0, 0, 1, 4)), times=times, verdict=verdict))
     strike.later(strike.drawn(SECOND, 6 * SECOND), partial(_repair, strike, host))
 
 
-def _lossy_once(strike: Strike, host: Host, struck: list[str]) -> str:
+def _decide_once(strike: Strike, host: Host, struck: list[str]) -> str:
     """The atlas is asked once: from the first failure on, the ghosts know that this broker has lost."""
     if not struck:
         struck.append(strike.atlas.lossy_refusal(host))
@@ -112,7 +112,7 @@ def rot(strike: Strike) -> None:
     if found:
         path = strike.random.choice(found)
         strike.atlas.ghosts.lost_power(host.broker_id)
-        host.disk.flip(path, place_in_a_batch(strike, host.disk.inode(path)))
+        host.disk.flip(path, position_in_batch(strike, host.disk.inode(path)))
         strike.world.note(host.name, "ROT", path)
 
 
@@ -125,12 +125,12 @@ def last_segments(host: Host) -> list[str]:
     return list(last.values())
 
 
-def place_in_a_batch(strike: Strike, inode: Inode) -> int:
+def position_in_batch(strike: Strike, inode: Inode) -> int:
     """In a whole one: behind the last there may be the torn end that an earlier fault left."""
-    places: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     with suppress(ApiError):
-        places.extend((batch.position + CHECKED_FROM, batch.end - 1) for batch in batches(bytes(inode.cached)))
-    return strike.random.randint(*strike.random.choice(places)) if places else 0
+        ranges.extend((batch.position + CHECKED_FROM, batch.end - 1) for batch in batches(bytes(inode.cached)))
+    return strike.random.randint(*strike.random.choice(ranges)) if ranges else 0
 
 
 KINDS: Mapping[str, Kind] = {
@@ -175,7 +175,7 @@ def _at_next_start(strike: Strike, happens: Callable[[Strike, Host], None]) -> N
             happens(strike, host)
 
     strike.nemesis.before_start[host.broker_id] = starts
-    ends = [end_in_order, end_in_order, _kill]
+    ends = [stop_or_kill, stop_or_kill, _kill]
     if strike.atlas.may_lose(host):
         ends.append(_lose_power)
     strike.random.choice(ends)(strike, host)
@@ -215,9 +215,9 @@ def _bring_directory_back(strike: Strike, host: Host) -> None:
 def _rename_directories(strike: Strike, host: Host) -> None:
     one, other = strike.random.sample(host.disk.mounted, 2)
     swapped = strike.random.random() < 0.5
-    places = {one: other, other: one} if swapped else {one: f"/data/at-{strike.number}"}
-    _record(strike, host, "folder renamed", ", ".join(f"{old} is {new}" for old, new in places.items()))
-    host.disk.remount(places)
+    paths = {one: other, other: one} if swapped else {one: f"/data/at-{strike.number}"}
+    _record(strike, host, "folder renamed", ", ".join(f"{old} is {new}" for old, new in paths.items()))
+    host.disk.remount(paths)
 
 
 def _may_lose_directory(strike: Strike, host: Host, folder: str) -> bool:

@@ -105,10 +105,10 @@ def end_told(strike: Strike) -> None:
     )
     if not names:
         return
-    told = EndTold(strike)
-    strike.arm(told, WITHHELD)
-    world.witnesses.append(told)
-    strike.later(WITHHELD, partial(_leave, told))
+    trigger = EndTold(strike)
+    strike.arm(trigger, WITHHELD)
+    world.witnesses.append(trigger)
+    strike.later(WITHHELD, partial(_stop_watching, trigger))
     for broker in ghosts.states[strike.random.choice(names)].isr:
         if world.hosts[broker].running:
             world.kill(world.hosts[broker])
@@ -120,7 +120,7 @@ class EndTold(Trigger):
 
     def __init__(self, strike: Strike) -> None:
         super().__init__(strike)
-        self.asked: dict[tuple[Link, int], int] = {}
+        self.pending: dict[tuple[Link, int], int] = {}
 
     def starting(self, host: Host) -> None:
         """Nothing is known of it yet."""
@@ -130,16 +130,16 @@ class EndTold(Trigger):
             if _INT16.unpack_from(frame)[0] == EPOCHS:
                 head, request = decode_request(frame)
                 if request.replica_id == LOG_END_QUERY:
-                    self.asked[end.link, head.correlation_id] = head.api_version
+                    self.pending[end.link, head.correlation_id] = head.api_version
 
     def sent(self, host: Host, end: End, data: bytes) -> None:
         if self not in self.strike.nemesis.awaited() or not end.listener or not host.running:
             return
         for frame in _frames(data):
-            version = self.asked.pop((end.link, _INT32.unpack_from(frame)[0]), None)
-            if version is not None and self.matters(host, list(_told(version, frame))):
+            version = self.pending.pop((end.link, _INT32.unpack_from(frame)[0]), None)
+            if version is not None and self.matters(host, list(_reported_partitions(version, frame))):
                 self.strike.nemesis.disarm(self)
-                self.told(host, end)
+                self.reported(host, end)
                 return
 
     def matters(self, host: Host, names: Sequence[TopicPartition]) -> bool:
@@ -148,15 +148,15 @@ class EndTold(Trigger):
         first = (next((b for b in ghosts.assignments[n] if b in ghosts.states[n].isr), -1) for n in names)
         return host.broker_id in first and self.strike.atlas.may_lose(host)
 
-    def told(self, host: Host, end: End) -> None:
+    def reported(self, host: Host, end: End) -> None:
         strike, world = self.strike, self.strike.world
         release = world.network.hold(end)
         strike.later(WITHHELD, release)
         controller = next(each for each in world.hosts if each.name == end.other.party.name)
         strike.arm(Registered(strike, host, release), WITHHELD)
-        strike.later(0, partial(_lose, strike, host, same_life(host)))
+        strike.later(0, partial(_lose_power, strike, host, same_life(host)))
         expires = world.faults.session_term
-        strike.later(expires - 10 * MILLI, partial(_slow, strike, controller))
+        strike.later(expires - 10 * MILLI, partial(_slow_store, strike, controller))
         strike.later(expires + SECOND, partial(_recover, controller))
 
 
@@ -182,7 +182,7 @@ def _frames(data: bytes) -> Iterator[memoryview]:
         yield memoryview(data)[start:position]
 
 
-def _told(version: int, frame: memoryview) -> Iterator[TopicPartition]:
+def _reported_partitions(version: int, frame: memoryview) -> Iterator[TopicPartition]:
     """The partitions of whose logs the ends are told."""
     _, response = decode_response(EPOCHS, version, frame)
     for topic in response.topics:
@@ -191,7 +191,7 @@ def _told(version: int, frame: memoryview) -> Iterator[TopicPartition]:
                 yield TopicPartition(topic.topic, partition.partition)
 
 
-def _lose(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
+def _lose_power(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
     if not still() or not strike.atlas.may_lose(host):
         return
     strike.world.count("power loss, end told")
@@ -201,7 +201,7 @@ def _lose(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
     strike.later(strike.random.randint(20 * MILLI, SECOND), partial(strike.nemesis.back, host))
 
 
-def _slow(strike: Strike, host: Host) -> None:
+def _slow_store(strike: Strike, host: Host) -> None:
     if not strike.nemesis.over:
         host.trouble.store_delay = SLOW_STORE
 
@@ -210,8 +210,8 @@ def _recover(host: Host) -> None:
     host.trouble.store_delay = None
 
 
-def _leave(told: EndTold) -> None:
-    told.strike.world.witnesses.remove(told)
+def _stop_watching(trigger: EndTold) -> None:
+    trigger.strike.world.witnesses.remove(trigger)
 
 
 DRAWN: Mapping[str, Kind] = {"end_told": end_told}

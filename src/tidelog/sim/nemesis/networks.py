@@ -112,7 +112,7 @@ def late(strike: Strike) -> None:
         one, other = controller, one
     network.block(one.name, other.name)
     wait = strike.random.choice(LATE)
-    strike.later(strike.drawn(*PATIENCE), lambda: network.give_up(one.name, other.name, wait))
+    strike.later(strike.drawn(*PATIENCE), lambda: network.abandon(one.name, other.name, wait))
 
 
 SELDOM: Mapping[str, Kind] = {"late": late}

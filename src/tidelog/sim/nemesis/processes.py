@@ -77,17 +77,17 @@ def in_stop(strike: Strike) -> None:
         return
     host.disk.operations_left = strike.random.randint(0, 30)
     host.disk.verdict = partial(strike.atlas.power_or_kill, host)
-    end_in_order(strike, host)
+    stop_or_kill(strike, host)
 
 
 def stop(strike: Strike) -> None:
     """A clean restart; killed where it takes too long."""
     host = strike.running()
     if host is not None:
-        end_in_order(strike, host)
+        stop_or_kill(strike, host)
 
 
-def end_in_order(strike: Strike, host: Host) -> None:
+def stop_or_kill(strike: Strike, host: Host) -> None:
     """By wish; killed where that takes too long."""
     strike.later(5 * SECOND, partial(_kill_if_same, strike.world, host, host.lives))
     strike.world.stop(host)

@@ -160,7 +160,7 @@ class Nemesis:
         self.cluster.heal()
         self.cluster.relieve()
         if self.leaves_some_out:
-            self.core.lives_on()
+            self.core.run_without_minority()
 
     # Coming back.
 

@@ -37,20 +37,20 @@ RETURNS = 0.7
 """How often it registers anew, while others cannot tell it that it was replaced: the metadata name it again then."""
 
 LASTS = (6 * SECOND, 12 * SECOND, 20 * SECOND)
-LOOK = 10 * MILLI
+POLL = 10 * MILLI
 
 
 def stale_coordinator(strike: Strike) -> None:
     """One at a time: it takes a coordinator that is not cut off, and successors."""
-    if any(isinstance(each, Decided | Detour) for each in strike.world.witnesses):
+    if any(isinstance(each, CommitDecided | Detour) for each in strike.world.witnesses):
         return
-    decided = Decided(strike)
-    strike.arm(decided)
-    strike.world.witnesses.append(decided)
-    strike.later(10 * SECOND, decided.leave)
+    trigger = CommitDecided(strike)
+    strike.arm(trigger)
+    strike.world.witnesses.append(trigger)
+    strike.later(10 * SECOND, trigger.leave)
 
 
-class Watching:
+class RequestWitness:
     """A `world.Witness` to which only some requests of clients matter."""
 
     def starting(self, host: Host) -> None:
@@ -63,13 +63,13 @@ class Watching:
         for frame in frames if end.listener else ():
             key = _INT16.unpack_from(frame)[0]
             if key in (ADD_PARTITIONS, END):
-                self.asked(host, end, key, frame)
+                self.requested(host, end, key, frame)
 
-    def asked(self, host: Host, end: End, key: int, frame: memoryview) -> None:
+    def requested(self, host: Host, end: End, key: int, frame: memoryview) -> None:
         """For a transaction to grow, or to end."""
 
 
-class Decided(Trigger, Watching):
+class CommitDecided(Trigger, RequestWitness):
     """A transaction of an old producer is to be committed. `clients` are the coordinator and the client of an id, as
     its last end was asked for."""
 
@@ -77,7 +77,7 @@ class Decided(Trigger, Watching):
         super().__init__(strike)
         self.clients: dict[str, tuple[Host, str]] = {}
 
-    def asked(self, host: Host, end: End, key: int, frame: memoryview) -> None:
+    def requested(self, host: Host, end: End, key: int, frame: memoryview) -> None:
         if key == END:
             head, request = decode_request(frame)
             if head.api_version <= OLDER.end:
@@ -106,7 +106,7 @@ class Decided(Trigger, Watching):
             self.strike.world.witnesses.remove(self)
 
 
-class Detour(Trigger, Watching):
+class Detour(Trigger, RequestWitness):
     """The way of one client from its coordinator to the successor and back. `adds` is the end on which it was last
     heard to add partitions there; what it sends behind them is held."""
 
@@ -123,7 +123,7 @@ class Detour(Trigger, Watching):
         self.returns = strike.random.random() < RETURNS
         self.adds: End | None = None
         self.is_complete = False
-        self.is_sent_back = self.came_back = False
+        self.is_returning = self.has_returned = False
         self.over = False
         self.still = same_life(host)
 
@@ -152,7 +152,7 @@ class Detour(Trigger, Watching):
         if condition():
             then()
         else:
-            self.strike.later(LOOK, partial(self.when, condition, then))
+            self.strike.later(POLL, partial(self.when, condition, then))
 
     def brokers(self) -> set[str]:
         return {host.name for host in self.world.hosts}
@@ -177,19 +177,19 @@ class Detour(Trigger, Watching):
             self.world.lose_session(self.host)
         else:
             self.host.trouble.silent_until = self.world.micros + self.lasts
-            self.world.lose_session(self.host, unheard=self.lasts)
-        self.when(self.is_replaced, self.loses_patience)
+            self.world.lose_session(self.host, notice_delay=self.lasts)
+        self.when(self.is_replaced, self.await_next_transaction)
 
     def is_replaced(self) -> bool:
         return self.strike.atlas.ghosts.states[self.name].leader not in (-1, self.host.broker_id)
 
     # The client goes to the successor.
 
-    def loses_patience(self) -> None:
+    def await_next_transaction(self) -> None:
         """Where its first request of the next transaction does not arrive its connections break, and it asks others."""
-        self.when(self.waits_in_vain if self.slow else self.has_added, self.goes_on)
+        self.when(self.has_held_add if self.slow else self.has_added, self.reach_successor)
 
-    def waits_in_vain(self) -> bool:
+    def has_held_add(self) -> bool:
         ends = [link.opener for link in self.links() if link.acceptor.party.name == self.host.name]
         frames = [frame for frame in map(held_frame, ends) if frame]
         return any(_INT16.unpack_from(frame)[0] == ADD_PARTITIONS for frame in frames)
@@ -197,26 +197,26 @@ class Detour(Trigger, Watching):
     def has_added(self) -> bool:
         return self.adds is not None
 
-    def goes_on(self) -> None:
+    def reach_successor(self) -> None:
         if self.slow:
-            self.break_links(to_old=True)
-        self.when(self.wants_end, self.goes_back)
+            self.reset_links(to_old=True)
+        self.when(self.has_held_end, self.return_to_old)
 
-    def asked(self, host: Host, end: End, key: int, frame: memoryview) -> None:
+    def requested(self, host: Host, end: End, key: int, frame: memoryview) -> None:
         if end.other.party.name != self.client:
             return
         if key == ADD_PARTITIONS and host is not self.host:
             self.adds = end.other
             self.network.hold(end.other)
-        elif key == END and host is self.host and self.is_sent_back and not self.came_back:
-            self.came_back = True
+        elif key == END and host is self.host and self.is_returning and not self.has_returned:
+            self.has_returned = True
             self.world.count("end asked of a replaced coordinator")
             for other in self.brokers() - {self.host.name}:
                 self.network.refused.discard((self.client, other))
 
     # And back.
 
-    def wants_end(self) -> bool:
+    def has_held_end(self) -> bool:
         """More partitions than the first pass; the next one is looked for behind them."""
         if self.adds is None:
             return False
@@ -228,19 +228,19 @@ class Detour(Trigger, Watching):
             self.network.unhold(self.adds)
         return commits
 
-    def goes_back(self) -> None:
+    def return_to_old(self) -> None:
         """Its request for the end is lost, and of all brokers it reaches only the old coordinator."""
-        self.is_sent_back = True
+        self.is_returning = True
         self.world.count("end lost on the way")
         for other in self.brokers() - {self.host.name}:
             self.network.refuse(self.client, other)
-        self.break_links(to_old=False)
+        self.reset_links(to_old=False)
         self.network.blocked.discard((self.client, self.host.name))
 
     def links(self) -> list[Link]:
         return [link for link in self.network.links if link.opener.party.name == self.client]
 
-    def break_links(self, *, to_old: bool) -> None:
+    def reset_links(self, *, to_old: bool) -> None:
         for link in self.links():
             if (link.acceptor.party.name == self.host.name) == to_old:
                 self.network.reset(link)

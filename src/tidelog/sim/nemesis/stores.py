@@ -69,7 +69,7 @@ def store_silent(strike: Strike) -> None:
     def recover() -> None:
         host.trouble.store_lost = None
         for path in life.session.watched if life.alive and life.session is not None else ():
-            life.give("store_event", path)  # whoever reaches the store again looks at everything anew
+            life.deliver("store_event", path)  # whoever reaches the store again looks at everything anew
 
     strike.later(lasts, recover)
 
@@ -78,7 +78,7 @@ def _fall_silent(host: Host) -> None:
     """Unless all was healed meanwhile."""
     if host.silence and host.life is not None:
         host.world.count("store silent")
-        host.life.give("store_silent")
+        host.life.deliver("store_silent")
 
 
 DRAWN: Mapping[str, Kind] = {"store_silent": store_silent}

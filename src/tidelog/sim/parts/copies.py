@@ -12,7 +12,7 @@ from tidelog.client.options import ConsumerOptions
 from tidelog.client.transactional import Versions
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.copier import Copier, copied
-from tidelog.sim.clients.other_producers import AGES
+from tidelog.sim.clients.other_producers import OLD_VERSIONS
 from tidelog.sim.clients.transactor import Auditor, Ledger
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
@@ -44,7 +44,7 @@ class Copies:
         self.pause = (5 * MILLI, dice.choice(PAUSES))
         self.strategy = dice.choice(STRATEGIES)
         self.doubles = dice.random() < DOUBLES
-        self.speaks: Versions | None = old.choice(AGES) if old is not None and old.random() < OLD else None
+        self.versions: Versions | None = old.choice(OLD_VERSIONS) if old is not None and old.random() < OLD else None
         self.copiers: list[Copier] = []
         self.stopped = False
         self.auditor: Auditor | None = None
@@ -79,7 +79,7 @@ class Copies:
             self._options(),
             subscribes=subscribes,
             pause=self.pause,
-            speaks=self.speaks,
+            versions=self.versions,
         )
 
     def _options(self) -> ConsumerOptions:
@@ -112,7 +112,7 @@ class Copies:
         if self.dice.random() < 0.5:
             copier.die()
         else:
-            copier.stand_still(self.dice.randint(*STANDSTILL))
+            copier.pause_for(self.dice.randint(*STANDSTILL))
         self._churn_later()
 
     # The end.

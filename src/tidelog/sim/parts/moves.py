@@ -86,10 +86,12 @@ class Reassignments(RecurringAdmin):
             self.admin.configure(name.topic, self.dice.choice(LISTS), value, self.answered)
             return
         cancels = self.dice.random() < CANCELS
-        wish = ReassignablePartition(
+        requested = ReassignablePartition(
             partition_index=name.partition, replicas=None if cancels else self._elsewhere(replicas)
         )
-        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name.topic, partitions=[wish])])
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=name.topic, partitions=[requested])]
+        )
         self.admin.ask(request, CONTROLLER, self.answered)
 
     def _elsewhere(self, now: Sequence[int]) -> list[int]:

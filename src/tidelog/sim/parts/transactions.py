@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tidelog.model import TopicPartition
-from tidelog.sim.clients.other_producers import AGES, Habits
+from tidelog.sim.clients.other_producers import OLD_VERSIONS, Habits
 from tidelog.sim.clients.transactor import Auditor, Ledger, Owner, Transactor
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
@@ -56,7 +56,7 @@ class Transactions:
                 self.all_names,
                 self.pause,
                 habits,
-                Owner(cluster.suite.ghosts, name) if self.ids.count(name) == 1 and habits.is_todays else None,
+                Owner(cluster.suite.ghosts, name) if self.ids.count(name) == 1 and habits.is_current else None,
             )
             for number, (name, habits) in enumerate(zip(self.ids, self.habits, strict=True))
         ]
@@ -96,7 +96,7 @@ class Transactions:
 def _drawn(old: Random | None, early: Random | None, skips: Random | None) -> Habits:
     """Of one application."""
     return Habits(
-        old.choice((*AGES, None)) if old is not None else None,
+        old.choice((*OLD_VERSIONS, None)) if old is not None else None,
         early is not None and early.random() < 0.7,
         skips is not None and skips.random() < 0.5,
     )

@@ -109,7 +109,7 @@ def test_pushes_without_numbers():
 
 
 @pytest.mark.parametrize(
-    ("orders", "why"),
+    ("pushes", "why"),
     [
         ([push(1, 6), push(1, 5)], "after 6 of epoch 1"),
         ([push(1, 6), push(1, 6)], "after 6 of epoch 1"),

@@ -57,7 +57,7 @@ class Killing:
         self._limits = limits
         self._answer = answer
         files = dict.fromkeys(name.partition("::")[0] for name in limits)
-        self._order = {file: place for place, file in enumerate(files)}
+        self._order = {file: index for index, file in enumerate(files)}
 
     def __repr__(self) -> str:
         return f"<Killing with {len(self._limits)} tests>"

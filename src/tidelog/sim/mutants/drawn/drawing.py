@@ -118,12 +118,12 @@ def _edits(tree: ast.Module, known: Signatures) -> Iterator[tuple[str, Spot, Edi
 def _apply(spot: Spot, edit: Edit) -> tuple[str, str]:
     """What is changed, before and after."""
     statements: Sequence[ast.stmt] = getattr(spot.block.owner, spot.block.field)
-    place = next(place for place, each in enumerate(statements) if each is spot.statement)
+    index = next(index for index, each in enumerate(statements) if each is spot.statement)
     before, node = head(spot.statement), ast.unparse(spot.node)
     shown = edit.shown() if edit.shown is not None else None
     edit.apply()
     if shown is not None:
         return shown
-    after = head(statements[place])
+    after = head(statements[index])
     fits = before != after and len(before) <= SHOWN
     return (before, after) if fits else (node, ast.unparse(spot.present))

@@ -57,10 +57,10 @@ def neighbour_comparison(spot: Spot, _: Signatures) -> Iterator[Edit]:
 def _compared(spot: Spot, table: dict[type[ast.cmpop], type[ast.cmpop]]) -> Iterator[Edit]:
     node = spot.node
     if isinstance(node, ast.Compare):
-        for place, old in enumerate(node.ops):
+        for index, old in enumerate(node.ops):
             new = table.get(type(old))
             if new is not None:
-                yield Edit(f"{SIGNS[type(old)]} to {SIGNS[new]}", partial(node.ops.__setitem__, place, new()))
+                yield Edit(f"{SIGNS[type(old)]} to {SIGNS[new]}", partial(node.ops.__setitem__, index, new()))
 
 
 def drop_branch(spot: Spot, _: Signatures) -> Iterator[Edit]:
@@ -76,8 +76,8 @@ def drop_branch(spot: Spot, _: Signatures) -> Iterator[Edit]:
         yield Edit("first only", partial(spot.put, node.body))
         yield Edit("second only", partial(spot.put, node.orelse))
     elif isinstance(node, ast.comprehension):
-        for place in range(len(node.ifs)):
-            yield Edit("no filter", partial(node.ifs.__delitem__, place))
+        for index in range(len(node.ifs)):
+            yield Edit("no filter", partial(node.ifs.__delitem__, index))
     elif isinstance(node, ast.match_case) and isinstance(spot.parent, ast.Match) and len(spot.parent.cases) > 1:
         shown = partial(_shown, node.body[0], "no such case", f"case {ast.unparse(node.pattern)}: ")
         yield Edit("no case", partial(spot.parent.cases.remove, node), shown)
@@ -106,15 +106,15 @@ def return_early(spot: Spot, _: Signatures) -> Iterator[Edit]:
     if spot.parent is not function or spot.field != "body" or not isinstance(node, ast.stmt):
         return
     is_over = isinstance(node, ast.Return | ast.Raise | ast.Pass) or _is_dots(node)
-    if is_over or spot.place is None:
+    if is_over or spot.index is None:
         return
     if isinstance(returned, ast.Constant) and returned.value is None:
-        insert = partial(function.body.insert, spot.place, ast.Return(value=None))
+        insert = partial(function.body.insert, spot.index, ast.Return(value=None))
         yield Edit("return", insert, partial(_shown, node, "return"))
-    elif isinstance(returned, ast.Name) and returned.id == "bool" and spot.place == spot.block.start:
+    elif isinstance(returned, ast.Name) and returned.id == "bool" and spot.index == spot.block.start:
         for value in (True, False):
             early = ast.Return(value=ast.Constant(value=value))
-            insert = partial(function.body.insert, spot.place, early)
+            insert = partial(function.body.insert, spot.index, early)
             yield Edit(f"return {value}", insert, partial(_shown, node, f"return {value}"))
 
 
@@ -127,20 +127,20 @@ def swap_arguments(spot: Spot, known: Signatures) -> Iterator[Edit]:
     if not isinstance(node, ast.Call):
         return
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    starred = (place for place, each in enumerate(node.args) if isinstance(each, ast.Starred))
-    for place in range(next(starred, len(node.args)) - 1):
-        if known.same_places(name, place, place + 1):
-            first, second = ast.unparse(node.args[place]), ast.unparse(node.args[place + 1])
+    starred = (index for index, each in enumerate(node.args) if isinstance(each, ast.Starred))
+    for index in range(next(starred, len(node.args)) - 1):
+        if known.same_type_at(name, index, index + 1):
+            first, second = ast.unparse(node.args[index]), ast.unparse(node.args[index + 1])
             if first != second:
-                yield Edit(f"{first} and {second}", partial(_swap_places, node.args, place))
+                yield Edit(f"{first} and {second}", partial(_swap_arguments, node.args, index))
     for one, other in zip(node.keywords, node.keywords[1:], strict=False):
-        is_known = one.arg and other.arg and known.same_names(name, one.arg, other.arg)
+        is_known = one.arg and other.arg and known.same_type_of(name, one.arg, other.arg)
         if is_known and ast.unparse(one.value) != ast.unparse(other.value):
             yield Edit(f"{one.arg} and {other.arg}", partial(_swap_values, one, other))
 
 
-def _swap_places(arguments: list[ast.expr], place: int) -> None:
-    arguments[place], arguments[place + 1] = arguments[place + 1], arguments[place]
+def _swap_arguments(arguments: list[ast.expr], index: int) -> None:
+    arguments[index], arguments[index + 1] = arguments[index + 1], arguments[index]
 
 
 def _swap_values(first: ast.keyword, second: ast.keyword) -> None:

@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class Spot:
-    """A node and where it is: `parent.field`, or `parent.field[place]`. `statement` is the innermost around it."""
+    """A node and where it is: `parent.field`, or `parent.field[index]`. `statement` is the innermost around it."""
 
     function: Function
     block: Block
@@ -44,7 +44,7 @@ class Spot:
     node: ast.AST
     parent: ast.AST
     field: str
-    place: int | None = None
+    index: int | None = None
 
     @property
     def line(self) -> int:
@@ -54,17 +54,17 @@ class Spot:
     def present(self) -> ast.AST:
         """What stands here now."""
         found: Any = getattr(self.parent, self.field)
-        here: ast.AST = found if self.place is None else found[self.place]
+        here: ast.AST = found if self.index is None else found[self.index]
         return here
 
     def put(self, new: ast.AST) -> None:
         """Replace the node."""
         ast.copy_location(new, self.statement)
         ast.copy_location(new, self.node)
-        if self.place is None:
+        if self.index is None:
             setattr(self.parent, self.field, new)
         else:
-            getattr(self.parent, self.field)[self.place] = new
+            getattr(self.parent, self.field)[self.index] = new
 
 
 def functions(node: ast.AST, prefix: str = "") -> Iterator[Function]:
@@ -128,9 +128,9 @@ def _below(node: ast.AST) -> Iterator[Block]:
 
 
 def _spots(function: Function, block: Block) -> Iterator[Spot]:
-    for place, statement in enumerate(block.statements):
-        if place >= block.start and not isinstance(statement, NOT_ENTERED):
-            spot = Spot(function, block, statement, statement, block.owner, block.field, place)
+    for index, statement in enumerate(block.statements):
+        if index >= block.start and not isinstance(statement, NOT_ENTERED):
+            spot = Spot(function, block, statement, statement, block.owner, block.field, index)
             yield spot
             yield from _within(spot)
 
@@ -145,9 +145,9 @@ def _within(spot: Spot) -> Iterator[Spot]:
             yield from _spots(spot.function, Block(spot.node, field, 0, value[0].lineno))
             continue
         items: list[tuple[int | None, Any]] = [*enumerate(value)] if isinstance(value, list) else [(None, value)]
-        for place, item in items:
+        for index, item in items:
             if isinstance(item, ast.AST):
-                below = Spot(spot.function, spot.block, spot.statement, item, spot.node, field, place)
+                below = Spot(spot.function, spot.block, spot.statement, item, spot.node, field, index)
                 yield below
                 yield from _within(below)
 
@@ -155,7 +155,7 @@ def _within(spot: Spot) -> Iterator[Spot]:
 class Signature(NamedTuple):
     """The annotation of each parameter that may be given by its place, and of each by its name; `self` is left out."""
 
-    placed: tuple[str, ...]
+    positional: tuple[str, ...]
     named: dict[str, str]
 
 
@@ -173,14 +173,14 @@ class Signatures:
             if isinstance(each, ast.ClassDef):
                 self.by_name.setdefault(each.name, []).append(_of_class(each))
 
-    def same_places(self, name: str, first: int, second: int) -> bool:
+    def same_type_at(self, name: str, first: int, second: int) -> bool:
         """Whether every function of this name has one type for both places."""
         known = self.by_name.get(name, ())
         return bool(known) and all(
-            len(each.placed) > second and each.placed[first] == each.placed[second] != "" for each in known
+            len(each.positional) > second and each.positional[first] == each.positional[second] != "" for each in known
         )
 
-    def same_names(self, name: str, first: str, second: str) -> bool:
+    def same_type_of(self, name: str, first: str, second: str) -> bool:
         """Whether every function of this name has one type for both keywords."""
         known = self.by_name.get(name, ())
         return bool(known) and all(each.named.get(first, "") == each.named.get(second) != "" for each in known)
@@ -194,11 +194,11 @@ def signatures(trees: Iterable[ast.Module]) -> Signatures:
 
 
 def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
-    placed = [*node.args.posonlyargs, *node.args.args]
-    if placed and placed[0].arg in {"self", "cls"}:
-        del placed[0]
-    named = {each.arg: _text(each.annotation) for each in [*placed, *node.args.kwonlyargs]}
-    return Signature(tuple(_text(each.annotation) for each in placed), named)
+    positional = [*node.args.posonlyargs, *node.args.args]
+    if positional and positional[0].arg in {"self", "cls"}:
+        del positional[0]
+    named = {each.arg: _text(each.annotation) for each in [*positional, *node.args.kwonlyargs]}
+    return Signature(tuple(_text(each.annotation) for each in positional), named)
 
 
 def _of_class(node: ast.ClassDef) -> Signature:
