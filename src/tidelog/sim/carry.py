@@ -1,4 +1,4 @@
-"""Carrying out the effects of one broker's life: on the network, the disk and the store, each at its own pace."""
+"""Carry out the effects of one broker's life on the network, the disk and the store, each at its own pace."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -60,7 +60,7 @@ class Carrier:
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
             case SetConnectionLimits() | SetListenerOptions() | SetLogLevels():
-                pass  # everybody may come, and nobody writes lines
+                pass  # the simulator has neither connection limits nor log lines
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)
             case Store(token, operations):
@@ -113,7 +113,9 @@ class Carrier:
     # Disk.
 
     def disk_work(self, effect: Sync | Replace | Remove) -> None:
-        """Done off the loop, so also while the process is about to be paused; the answer waits for it to go on."""
+        """Do work that a thread does outside the loop, so also while the process is about to be paused; the answer
+        waits until it resumes.
+        """
         try:
             self.do_disk_work(effect)
         except PowerCut:
@@ -162,7 +164,9 @@ class Carrier:
         self.world.after(self._apply_at - self.world.micros, partial(self.apply, session, token, operations, lost=lost))
 
     def apply(self, session: "Session | None", token: int, operations: Sequence[Operation], *, lost: bool) -> None:
-        """A lost operation may have happened or not; its submitter cannot know."""
+        """Apply operations. A lost operation may have been applied or not; the broker that submitted
+        it cannot know.
+        """
         faults = self.world.faults
         happens = session is not None and (not lost or self.random.random() < 0.5)
         result = session.apply(operations) if session is not None and happens else UNKNOWN
@@ -176,12 +180,12 @@ class Carrier:
 
     @property
     def answered_at(self) -> int:
-        """When all that was submitted so far will be answered."""
+        """The time at which everything submitted so far will be answered."""
         return max(self._answer_at, self._apply_at)
 
 
 def read_part(part: Part) -> bytes:
-    """EOFError where the file ended before its slice did."""
+    """Return the bytes of a part; EOFError if the file ends before its slice does."""
     if not isinstance(part, FileSlice):
         return bytes(part)
     data = part.file.read(part.position, part.length)

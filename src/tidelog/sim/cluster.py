@@ -39,8 +39,9 @@ PROPERTIES = {
 
 
 class Cluster:
-    """`properties` are the brokers' options beyond those every simulated broker has; `factor` is how many replicas a
-    topic has where nobody says otherwise."""
+    """`properties` are brokers' options beyond those of every simulated broker; `factor` is the default replication
+    factor.
+    """
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Cluster:
         self.commits = Commits(self.suite.ghosts)
         self.admin = Admin(self.world, "admin")
         self._behind: TopicPartition | None = None
-        """The partition that was found not to be converged last."""
+        """The partition that had not converged at the last call."""
         self.producers: list[Producer] = []
         self.readers: list[Reader] = []
 
@@ -73,7 +74,7 @@ class Cluster:
     def node_of(self, host: Host) -> Node:
         return build_node(host, self.properties, self.generation)
 
-    # Getting ready.
+    # Start.
 
     def start(self) -> None:
         self.world.start()
@@ -91,8 +92,7 @@ class Cluster:
         pace: Pace | None = None,
         options: ProducerOptions | None = None,
     ) -> Producer:
-        """A producer to these partitions, at work from now on; with acks=all and idempotence where `options` say
-        nothing else."""
+        """Start a producer to these partitions, by default with acks=all and idempotence."""
         name = f"producer-{len(self.producers)}"
         producer = Producer(self.world, self.seen_records, name, partitions, options=options, pace=pace)
         self.attend(producer)
@@ -104,14 +104,14 @@ class Cluster:
         producer.process.after(0, producer.start)
 
     def consume(self, *partitions: TopicPartition, options: ConsumerOptions | None = None) -> Reader:
-        """A reader of these partitions, from their first records on."""
+        """Start a reader of these partitions, from their first records on."""
         name = f"reader-{len(self.readers)}"
         reader = Reader(self.world, self.seen_records, name, partitions, options=options)
         self.readers.append(reader)
         reader.process.after(0, reader.start)
         return reader
 
-    # Looking.
+    # Queries.
 
     def leader(self, name: TopicPartition) -> Host | None:
         state = self.suite.ghosts.states.get(name)
@@ -129,21 +129,21 @@ class Cluster:
         self.world.run(int(seconds * SECOND))
 
     def expect(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Let time pass until the condition holds; a violation of liveness where it does not."""
+        """Let time pass until the condition holds; otherwise raise a violation of liveness."""
         if not self.world.run(int(seconds * SECOND), condition):
             raise self.world.violation(f"liveness: within {seconds} s {what}")
 
     # The end.
 
     def heal(self) -> None:
-        """The liveness phase: no more faults, everybody runs."""
+        """Begin the liveness phase: no more faults, and every broker runs."""
         world = self.world
         world.faults.calm()
         world.network.heal()
         for host in world.hosts:
             host.mend()
             if host.disk.away and host.life is not None:
-                world.kill(host)  # it starts with all of its folders
+                world.kill(host)  # it restarts with all of its log directories
             host.disk.mount()
             if host.life is None:
                 host.start()
@@ -151,7 +151,9 @@ class Cluster:
                 world.resume(host)
 
     def settle(self, seconds: float = 120) -> None:
-        """Everything sent is answered, every replica is in sync and complete, every reader is at the end."""
+        """Wait until everything sent is answered, every replica is in sync and complete, and every reader is at the
+        end.
+        """
         for producer in self.producers:
             producer.stopped = True
         if not self.world.run(int(seconds * SECOND), self.all_is_answered) and not self.forsaken():
@@ -160,7 +162,7 @@ class Cluster:
             self.elect_forsaken()
         self.expect(self.all_is_answered, seconds, "every produce is answered")
         self.expect(self.is_converged, seconds, "ISR = AR, HW = LEO on every replica, none of a deleted topic")
-        self.expect(self.is_known, seconds, "every broker tells of the same brokers, topics and leaders, as they are")
+        self.expect(self.is_known, seconds, "every broker reports the current brokers, topics and leaders")
         self.expect(self.all_is_read, seconds, "every reader reaches the end")
         self.suite.scan(self.world)
         for reader in self.readers:
@@ -168,13 +170,15 @@ class Cluster:
                 self.seen_records.check(name, self.suite.ghosts.of(name).true_high_watermark)
 
     def relieve(self, seconds: float = 30) -> None:
-        """Where log folders may be missing, or were replaced, an operator looks for partitions that wait for them."""
+        """Look for partitions that wait for lost log directories, as an operator does, and elect unclean leaders for
+        them.
+        """
         replaced = any(host.disk.replaced for host in self.world.hosts)
         if (replaced or len(self.folders) > 1) and not self.world.run(int(seconds * SECOND), self.is_led):
             self.elect_forsaken()
 
     def elect_forsaken(self) -> None:
-        """At any price, as an operator would."""
+        """Request unclean elections for partitions that wait for an operator."""
         if forsaken := self.forsaken():
             self.admin.elect(UNCLEAN, forsaken, lambda _: None)
 
@@ -187,8 +191,9 @@ class Cluster:
         return all(producer.idle for producer in self.producers)
 
     def forsaken(self) -> list[TopicPartition]:
-        """Partitions without a leader of which no in-sync replica has the log directories that it had: they wait for an
-        operator."""
+        """Return partitions without a leader whose in-sync replicas all lack log directories that they had: they wait
+        for an operator.
+        """
         ghosts = self.suite.ghosts
         return [
             name
@@ -201,13 +206,16 @@ class Cluster:
         ]
 
     def is_converged(self) -> bool:
-        """Asked after every step: who was behind at the last call is nearly always still behind."""
+        """Whether all partitions have converged.
+
+        This is called after every step; a partition that was behind at the last call is nearly always still behind.
+        """
         if self._behind is not None and self._is_behind(self._behind):
             return False
         ghosts = self.suite.ghosts
         self._behind = next(filter(self._is_behind, ghosts.assignments), None)
-        # A replica of a topic that went while its broker was away is kept, as Kafka keeps what it finds astray, but
-        # serves nobody.
+        # A replica whose topic was deleted while its broker was down is kept, as Kafka keeps stray replicas, but serves
+        # nobody.
         return self._behind is None and all(
             partition.role is None or partition.log.topic_id == ghosts.topic_ids.get(partition.name.topic)
             for host in self.world.hosts
@@ -227,7 +235,7 @@ class Cluster:
         return len(found) != len(assigned) or len(marks) != 1 or len({*next(iter(marks))[:2]}) != 1
 
     def is_known(self) -> bool:
-        """What brokers tell clients is what stands in the tree."""
+        """Whether the metadata that brokers report equals the tree."""
         ghosts = self.suite.ghosts
         states = {name: (state.leader, state.leader_epoch, *state.isr) for name, state in ghosts.states.items()}
         nodes = [host.node for host in self.world.hosts]
@@ -239,7 +247,7 @@ class Cluster:
         )
 
     def is_in_sync(self) -> bool:
-        """Every assigned replica is in its ISR."""
+        """Whether every assigned replica is in its ISR."""
         ghosts = self.suite.ghosts
         return all(sorted(ghosts.states[name].isr) == sorted(all_) for name, all_ in ghosts.assignments.items())
 
@@ -251,7 +259,7 @@ class Cluster:
 
 
 def pictured(image: ClusterImage) -> dict[TopicPartition, tuple[int, ...]]:
-    """(leader, its epoch, ISR) of every partition, as a broker tells it."""
+    """Return (leader, its epoch, ISR) of every partition, as a broker reports it."""
     return {
         TopicPartition(topic.name, number): (partition.leader, partition.leader_epoch, *partition.isr)
         for topic in image.topics.values()
@@ -260,6 +268,7 @@ def pictured(image: ClusterImage) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def build_node(host: Host, properties: Mapping[str, str], generation: Generation) -> Node:
+    """Build the broker of a simulated machine: its own options over those of the cluster."""
     own = {
         "node.id": str(host.broker_id),
         "log.dirs": ",".join(host.disk.mounted),

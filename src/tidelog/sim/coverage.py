@@ -17,7 +17,11 @@ from tidelog.errors import ApiError
 
 
 def patched_function(target: str, make: Callable[[Any], Any]) -> AbstractContextManager[Any]:
-    """`target` is `module:name` or `module:Class.name`, where it is looked up; `make` is given what stands there."""
+    """Replace a function while the context lasts, for mutants and coverage.
+
+    `target` is `module:name` or `module:Class.name`, where it is looked up; `make` gets the original and returns the
+    replacement.
+    """
     module, _, path = target.partition(":")
     owner: Any = import_module(module)
     *owners, name = path.split(".")
@@ -164,11 +168,11 @@ COUNTED: Mapping[str, str] = {
     "power lost after the end of a log was told": "power loss, end told",
     "killed after a compaction, with the others away": "killed after compaction, left alone",
 }
-"""What the brokers' events and the world's counts tell, by the name it has there."""
+"""States counted from the brokers' events and the world's counters, by their names there."""
 
 
 def states(counts: Mapping[str, int]) -> dict[str, int]:
-    """How often each state was reached, those never reached included."""
+    """Return how often each state was reached, including those never reached."""
     counted = {name: counts.get(kind, 0) for name, kind in COUNTED.items()}
     return {**counted, **{name: counts.get(name, 0) for name in PROBES}}
 

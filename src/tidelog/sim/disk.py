@@ -1,8 +1,8 @@
 """`ports.Disk` in memory: what the page cache holds, and what would survive a power loss.
 
 A kill keeps the page cache. A power loss keeps what was synced; of the rest, whole blocks survive or not as the seed
-says (512 B or 4 KiB), and so do unsynced folder entries, which survive as a prefix of what was done in a folder:
-a journal keeps order. A failed fsync forgets what was dirty, as Linux does, so that trusting the next one loses data.
+says (512 B or 4 KiB), and so do unsynced directory entries: of each directory's changes a prefix survives, because a
+journal keeps their order. A failed fsync discards dirty data, as on Linux, so trusting the next one loses data.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,11 +28,13 @@ from tidelog.sim.inode import (
 
 NO_ROOM = "ENOSPC"
 GROWING = frozenset({"write", "create", "folder"})
-"""What a full disk may refuse and be asked for again later."""
+"""Operations that a full disk refuses and that may succeed later."""
 
 
 class PowerCut(BaseException):
-    """The machine, or only the process (`SimDisk.ends_by`), died inside a disk operation; only the world catches it."""
+    """The machine, or only the process (`SimDisk.ends_by`), died inside a disk operation; only the
+    world catches it.
+    """
 
 
 class SimFile:
@@ -70,7 +72,9 @@ class SimFile:
         self.inode.truncate(size)
 
     def sync(self) -> None:
-        """Data and, as the port says, the names in its folder that are newer than the folder's last sync."""
+        """Sync the data and, as the port requires, the names in its directory that are newer than the directory's last
+        sync.
+        """
         try:
             self.disk.check("sync", self.path)
         except DiskFailed:
@@ -86,8 +90,10 @@ class SimFile:
 
 
 class SimDisk:
-    """The folders of one broker; `roots` are its log folders. Outlives the node that uses it. A log folder that is
-    `away` keeps what it holds, and is not shown to the broker."""
+    """The directories of one broker; `roots` are its log directories. The disk outlives the node that uses it.
+
+    A log directory in `away` keeps its content, and the broker does not see it.
+    """
 
     def __init__(self, roots: list[str], random: Random) -> None:
         self.roots = roots
@@ -99,17 +105,17 @@ class SimDisk:
         self.capacity: int | None = None
         self.operations_left: int | None = None
         self.verdict: Callable[[], str] | None = None
-        """Asked what the process ends by when no operations are left; without it, the power goes."""
+        """Called when no operations are left: what the process ends by (default: a power loss)."""
         self.ends_by = POWER
         self.open_files = 0
         self.away: set[str] = set()
         self.origins: dict[str, str] = {}
-        """Log folders that were found elsewhere before, and where they were made."""
+        """Log directories that moved to another path, and where they were created."""
         self.replaced: list[str] = []
         self.rotten: set[str] = set()
-        """Folders of which not even what was synced is for sure any more."""
+        """Directories with bit rot, whose synced data are not safe any more."""
         self.quiet = False
-        """Faults spare the checks, which read what the broker would."""
+        """Whether faults are off: checks read what the broker would."""
         for root in roots:
             self.make_folder(root)
 
@@ -119,7 +125,7 @@ class SimDisk:
     # Faults.
 
     def check(self, operation: str, path: str, tear: Callable[[float], None] | None = None) -> None:
-        """Let the injected faults have their say before an operation; a power cut may tear a write."""
+        """Let injected faults strike before an operation; a power cut may tear a write."""
         if self.quiet:
             return
         if self.operations_left is not None:
@@ -144,7 +150,7 @@ class SimDisk:
         if tear is not None:
             tear(self.random.random())
         self.ends_by = how
-        self.operations_left = -1  # nothing more gets through: it died within a step
+        self.operations_left = -1  # no later operation succeeds: the process died within a step
         raise PowerCut(path)
 
     def root_of(self, path: str) -> str:
@@ -157,13 +163,13 @@ class SimDisk:
         return sum(len(entry.cached) for entry in self.names.values() if entry is not None)
 
     def kill(self) -> None:
-        """The process died: descriptors go, the page cache stays."""
+        """End the process: descriptors are closed, the page cache stays."""
         self.open_files = 0
         self.operations_left = self.verdict = None
         self.ends_by = POWER
 
     def lose_power(self) -> None:
-        """Only what was synced survives, and what the seed lets survive of the rest."""
+        """Keep only what was synced, and what the seed lets survive of the rest."""
         self.kill()
         for change in self.surviving(self.pending):
             apply_change(self.durable, change)
@@ -176,7 +182,7 @@ class SimDisk:
                 entry.lose_power(self.random)
 
     def surviving(self, pending: DirectoryChanges) -> DirectoryChanges:
-        """Of what was not synced, a prefix survives: a journal commits in order."""
+        """Return the prefix of unsynced changes that survives: a journal commits in order."""
         chance = self.random.choice((0.0, 0.5, 1.0))
         count = 0
         while count < len(pending) and self.random.random() < chance:
@@ -188,7 +194,7 @@ class SimDisk:
         return not parent or (parent in self.durable and self.reachable(parent))
 
     def erase(self, folder: str = "") -> None:
-        """A replaced disk: nothing of before is left, of this log folder or of all; what ailed it neither."""
+        """Replace the disk: nothing is left in this log directory, or in all, and no faults either."""
         self.faults.clear()
         self._discard(folder)
         self.replaced.append(self.origins.get(folder, folder))
@@ -196,23 +202,23 @@ class SimDisk:
             self.make_folder(root)
 
     def _discard(self, folder: str) -> None:
-        """No loss of power brings back what was in it."""
+        """Remove the content for good: no power loss brings it back."""
         self.names, self.durable = (
             {p: e for p, e in at.items() if not is_below(p, folder)} for at in (self.names, self.durable)
         )
         self.pending = [change for change in self.pending if not is_below(change[1], folder)]
 
     def directory_id(self, folder: str) -> bytes:
-        """As in its meta.properties; no fault touches it."""
+        """Return the ID as in meta.properties; no fault touches it."""
         origin = self.origins.get(folder, folder)
         return sha256(f"{sum(is_below(origin, each) for each in self.replaced)} {origin}".encode()).digest()[:16]
 
     def directory_of(self, path: str) -> bytes:
-        """The id of the log folder that holds it."""
+        """Return the ID of the log directory that holds the path."""
         return self.directory_id(self.root_of(path))
 
     def holds(self, directory: bytes) -> bool:
-        """Whether the log folder with this id was not replaced since; it may be away."""
+        """Whether the log directory with this ID was not replaced since; it may be unmounted."""
         return any(self.directory_id(root) == directory for root in self.roots)
 
     def shows(self, directory: bytes) -> bool:
@@ -223,16 +229,20 @@ class SimDisk:
         return [root for root in self.roots if root not in self.away]
 
     def mount(self) -> None:
-        """All log folders are there again. A replica that was made anew meanwhile is kept, and the old one goes, as
-        Kafka asks its operators to do it; no broker does that itself."""
+        """Mount all log directories.
+
+        A replica that was recreated meanwhile is kept, and the old one is removed, as Kafka asks its operators to do;
+        brokers do not do that.
+        """
         for folder in sorted(self.away):
             for name in sorted(self.held_in(*self.mounted) & self.held_in(folder)):
                 self._discard(f"{folder}/{name}")
         self.away.clear()
 
     def held_in(self, *folders: str) -> set[TopicPartition]:
-        """The replicas that a broker would find there, whatever its disk refuses now: what a loss of power left without
-        a topic id is none."""
+        """Return the replicas that a broker would find there, regardless of disk faults; a replica that a power loss
+        left without a topic ID does not count.
+        """
         quiet, self.quiet = self.quiet, True
         try:
             return {name for folder in folders for name, _, _ in partitions(self, folder)}
@@ -240,7 +250,7 @@ class SimDisk:
             self.quiet = quiet
 
     def remount(self, places: Mapping[str, str]) -> None:
-        """Log folders are found under other paths from now on, with all that they hold; no process runs."""
+        """Move log directories to other paths with their content, while no process runs."""
 
         def found(path: str) -> str:
             old = next((old for old in places if is_below(path, old)), None)
@@ -263,7 +273,7 @@ class SimDisk:
         self.roots = [found(root) for root in self.roots]
 
     def flip(self, path: str, position: int) -> None:
-        """Bit rot: one bit of the file turns, on the platter and in the cache."""
+        """Flip one bit of the file, on disk and in the page cache."""
         self.rotten.add(parent_of(path))
         inode = self.inode(path)
         if position < len(inode.cached):
@@ -273,7 +283,7 @@ class SimDisk:
                 content[position] ^= 1
 
     def mend(self) -> None:
-        """Nothing is refused any more; what was lost stays lost."""
+        """End all faults; what was lost stays lost."""
         self.faults.clear()
         self.capacity = self.operations_left = self.verdict = None
 
@@ -360,10 +370,10 @@ class SimDisk:
         self.settle(path)
 
     def sync_soon(self, folder: str) -> None:
-        """Makes nothing durable."""
+        """Make nothing durable."""
 
     def settle(self, folder: str) -> None:
-        """What was done in the folder is durable; elsewhere it stays pending."""
+        """Make changes in the folder durable; others stay pending."""
         left: DirectoryChanges = []
         for change in self.pending:
             if folder in change[3]:

@@ -1,7 +1,4 @@
-"""What may go wrong in a run: pace and chances, drawn per seed, so that each seed lives in a world of its own.
-
-All delays are in microseconds.
-"""
+"""Faults and delays of a run, drawn per seed, so that each seed has its own world. All delays are in microseconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +12,12 @@ POWER = "power"
 KILL = "kill"
 REFUSE = "refuse"
 GO_ON = "go on"
-"""What a disk operation comes to."""
+"""The outcome of a disk operation."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """`store_lost`: the chance that the answer to a store operation is lost (`unknown`)."""
+    """`store_lost` is the probability that the response to a store operation is lost (`unknown`)."""
 
     weather: Weather = field(default_factory=Weather)
     sync_delay: tuple[int, int] = (100, 5 * MILLI)
@@ -33,17 +30,17 @@ class Faults:
     session_term: int = 9 * SECOND
 
     def calm(self) -> None:
-        """The faults are over: the liveness phase begins."""
+        """End the faults: the liveness phase begins."""
         self.weather.tail_chance = self.weather.cut_chance = 0.0
         self.store_lost = 0.0
 
 
 @dataclass(slots=True)
 class Fault:
-    """Refuse operations of a kind ("write", "sync", "read", "rename", …, "*") at paths that hold `text`.
+    """Refuse operations of a kind ("write", "sync", "read", "rename", …, "*") on paths that contain `text`.
 
     `after`: how many pass first; `times`: how many are refused, -1 for all. `torn`: a refused write has stored a part.
-    `verdict` is asked at the moment: REFUSE, GO_ON, or what the process ends by within the operation (POWER, KILL).
+    `verdict` is called at that moment: REFUSE, GO_ON, or what the process ends by within the operation (POWER, KILL).
     """
 
     operation: str

@@ -28,11 +28,11 @@ WALL_START = 1_700_000_000_000
 PRINCIPAL = "User:ANONYMOUS"
 SPIN_LIMIT = 2_000
 UNBROKEN = ("start", "receive")
-"""Inputs that are part of something else: a start, and the arrival of frames."""
+"""Inputs that belong to a larger step: a start, and the arrival of frames."""
 
 
 class Broker(Protocol):
-    """What the world needs of a `Node`; every input but this one is called by its name."""
+    """What the world needs of a `Node`; every input but `start` is called by its name."""
 
     @property
     def next_deadline(self) -> int | None: ...
@@ -42,7 +42,7 @@ class Broker(Protocol):
 
 @dataclass(slots=True)
 class Busy:
-    """An input that will take so long, in microseconds; so many others come first."""
+    """An input that takes `duration` microseconds, after `skips` other inputs."""
 
     duration: int
     skips: int
@@ -50,9 +50,11 @@ class Busy:
 
 @dataclass(slots=True)
 class Trouble:
-    """What makes a machine worse than its world for a while. `sync_factor`: how much slower its disk syncs; `busy`: its
-    process will do nothing else for a while; `silent_until`: the store is not heard of before, though the session goes
-    on; the others replace what the faults of the world say."""
+    """What makes a machine worse than its world for a while.
+
+    `sync_factor`: how much slower its disk syncs; `busy`: one input takes long; `silent_until`: the store is
+    unreachable before that, while the session stays alive; the others override the faults of the world.
+    """
 
     sync_factor: int = 1
     busy: Busy | None = None
@@ -62,8 +64,11 @@ class Trouble:
 
 
 class Host:
-    """`life` is the running process, or None. Each machine has its own boot clock and may have a wrong wall clock,
-    which jumps, and gains or loses `drift` milliseconds in a second."""
+    """`life` is the running process, or None.
+
+    Each machine has its own monotonic clock and may have a wrong wall clock, which jumps, and gains or loses `drift`
+    milliseconds per second.
+    """
 
     def __init__(self, world: "World", broker_id: int, endpoints: Sequence[Endpoint], disk: SimDisk) -> None:
         self.world = world
@@ -81,7 +86,7 @@ class Host:
         self.rack = ""
         self.stopped_because: str | None = None
         self.was_stopping = False
-        """Whether the last life was in a wished stop when it ended, however that was."""
+        """Whether the last life was in a clean shutdown when it ended."""
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.life or 'down'}>"
@@ -104,18 +109,18 @@ class Host:
         return Time(self.mono_offset + millis, wall + millis * self.drift // 1000 if self.drift else wall)
 
     def drifts(self, drift: int) -> None:
-        """From now on; the clock itself does not jump."""
+        """Set the drift from now on; the clock itself does not jump."""
         millis = self.world.micros // 1000
         self.wall_offset += millis * self.drift // 1000 - millis * drift // 1000
         self.drift = drift
 
     @property
     def silence(self) -> int:
-        """How much longer the store is not heard of, in microseconds."""
+        """How much longer the store is unreachable, in microseconds."""
         return max(0, self.trouble.silent_until - self.world.micros)
 
     def mend(self) -> None:
-        """Disk and store are as good as the world's again."""
+        """End all faults of disk and store."""
         self.disk.mend()
         self.trouble = Trouble()
 
@@ -131,7 +136,7 @@ class Host:
         self.life.start()
 
     def end_life(self, *, silent: bool) -> None:
-        """The process is gone; what becomes of the disk and of the session is the caller's to say."""
+        """End the process; the caller decides about the disk and the session."""
         life = self.life
         if life is not None:
             self.life = None
@@ -141,8 +146,9 @@ class Host:
 
 
 class Life:
-    """The network's `Party` of a broker. `stopping`: a wished stop is under way; `paused`: inputs wait; `busy`: they do
-    for another input."""
+    """The network's `Party` of a broker. `stopping`: a clean shutdown is under way; `paused`: inputs wait; `busy`: they
+    wait for another input.
+    """
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -161,7 +167,7 @@ class Life:
         self._spins = 0
         self._spun_at = -1
         self._began: Time | None = None
-        """When the input that took so long began."""
+        """When the long input began."""
 
     def __repr__(self) -> str:
         return f"life {self.host.lives}{' paused' if self.paused else ''}{'' if self.alive else ' over'}"
@@ -188,13 +194,13 @@ class Life:
         self.ends.clear()
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
-        """Plan an action of this life, in microseconds from now."""
+        """Schedule an action of this life, in microseconds from now."""
         self.world.after(delay, lambda: action() if self.alive else None)
 
     # Inputs.
 
     def deliver(self, name: str, *arguments: Any) -> None:
-        """Deliver one input to the node and carry out what it returns."""
+        """Deliver one input to the node and carry out the effects that it returns."""
         if self.paused or not self.alive:
             self.postponed(partial(self.deliver, name, *arguments))
             return
@@ -225,10 +231,10 @@ class Life:
         if self.alive:
             if not self.paused:
                 self._plan_wake()
-            world.stepped(self.host)  # even where the power went while it spoke: the others have heard the beginning
+            world.stepped(self.host)  # also after a power loss within the effects: the first of them were carried out
 
     def postponed(self, action: Callable[[], None]) -> bool:
-        """Whether the input waits, for the process is paused, or is void, for it is over."""
+        """Whether the input waits because the process is paused, or is dropped because it is over."""
         if self.alive and self.paused:
             self.backlog.append(action)
         return self.paused or not self.alive
@@ -253,11 +259,11 @@ class Life:
             self._plan_wake()
 
     def _count_spin(self) -> None:
-        """A node that wants to be woken again and again at the same moment is broken."""
+        """A node that requests a wake-up at the same time again and again is broken."""
         moment = self.host.now().mono
         self._spins = self._spins + 1 if moment == self._spun_at else 0
         self._spun_at = moment
-        assert self._spins < SPIN_LIMIT, f"{self.name} wants to be woken without end at {moment}"
+        assert self._spins < SPIN_LIMIT, f"{self.name} requests wake-ups without end at {moment}"
 
     # Pauses.
 
@@ -265,7 +271,7 @@ class Life:
         self.paused = True
 
     def resume(self) -> None:
-        """Go on with all that came meanwhile, in its order."""
+        """Resume with all queued inputs, in order."""
         if not self.busy:
             self.paused = False
             self._catch_up()
@@ -277,7 +283,7 @@ class Life:
     # An input that takes long.
 
     def _takes_long(self, name: str, action: Callable[[], None]) -> bool:
-        """Whether it is this input."""
+        """Whether this input is the long one."""
         busy = self.host.trouble.busy
         if busy is None or name in UNBROKEN:
             return False

@@ -10,8 +10,11 @@ BLOCKS = (512, 4096)
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's content. `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then.
-    `turned`: what stood where a bit turned (`SimDisk.flip`), by position."""
+    """One file's content.
+
+    `dirty`: the byte ranges written since the last sync; `cut`: the smallest size since then. `turned`: the original
+    byte at each position where a bit was flipped (`SimDisk.flip`).
+    """
 
     cached: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
@@ -39,7 +42,7 @@ class Inode:
         self.forget_dirty()
 
     def apply(self, ranges: list[tuple[int, int]], *, cut: bool) -> None:
-        """Write these ranges of the page cache to the platter; the old tail goes first where the file was cut."""
+        """Write these ranges of the page cache to the disk; the old tail is removed first if the file was cut."""
         if cut and self.cut is not None:
             del self.durable[self.cut :]
         for start, end in ranges:
@@ -63,12 +66,12 @@ class Inode:
 
     @property
     def rotten(self) -> list[int]:
-        """Where a bit that turned still stands: nobody wrote over it, or what was written is lost."""
+        """Positions of flipped bits that are still there: nothing was written over them, or that write is lost."""
         cached = self.cached
         return [at for at, byte in self.turned.items() if at < len(cached) and cached[at] == byte ^ 1]
 
     def whole(self) -> bytearray:
-        """The page cache, as if no bit had turned: what checks hold a log to, whose rot is yet to be found."""
+        """Return the page cache as if no bit were flipped: checks compare logs with it until the rot is found."""
         if not (rotten := self.rotten if self.turned else []):
             return self.cached
         content = bytearray(self.cached)
@@ -83,13 +86,14 @@ class Inode:
 
 
 DirectoryEntry = Inode | None
-"""What a name in a folder means: a file, or None for a folder."""
+"""What a name in a directory stands for: a file, or None for a directory."""
 
 Names = list[str]
 
 DirectoryChange = tuple[str, str, DirectoryEntry, tuple[str, ...]]
-"""One change of folders, and which: ("link", path, entry, …), ("unlink", path, None, …), ("rename:" + source, target,
-None, …)."""
+"""One change of directories, and which: ("link", path, entry, …), ("unlink", path, None, …), ("rename:" + source,
+target, None, …).
+"""
 
 
 DirectoryChanges = list[DirectoryChange]
@@ -117,15 +121,17 @@ def apply_change(names: dict[str, DirectoryEntry], change: DirectoryChange) -> N
 
 
 def paths_within(names: dict[str, DirectoryEntry], path: str) -> list[str]:
-    """The path itself and all below it; nothing is below a file."""
+    """Return the path itself and everything below it."""
     if names.get(path) is not None:
         return [path]
     return [name for name in names if is_below(name, path)]
 
 
 def follow_rename(earlier: DirectoryChange, change: DirectoryChange) -> DirectoryChange:
-    """What was done in a folder before the folder got another name happened in that folder, whatever is called so now:
-    its name became durable, what was done in it not yet."""
+    """Return an earlier change in a directory after the directory was renamed.
+
+    The rename became durable, the change did not yet: it applies to that directory, whatever has its old name now.
+    """
     source, target = change[0].removeprefix("rename:"), change[1]
     if source == change[0]:
         return earlier

@@ -1,9 +1,9 @@
 """Connections between brokers and clients: ordered byte streams that are slow, split, cut and dropped as the seed says.
 
 A `Link` has two `End`s. What one end sends arrives at the other in order, in pieces cut at any byte. While the way
-between two names is blocked, pieces are held, as TCP would go on sending them again; when it is open again they
-arrive, or the link is reset. A party that was killed resets its links at once; one that lost its power says nothing,
-and its peers learn of it when it is back.
+between two names is blocked, pieces are held, as TCP would retransmit them; when it is unblocked, they arrive, or the
+link is reset. A killed party resets its links at once; one without power sends nothing, and its peers learn of it when
+it is back.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from tidelog.wire.frames import Buffers, FrameReader
 
 FRAME_LIMIT = 100 * 1024 * 1024
 UNSENT_LIMIT = 4 * 1024 * 1024
-"""A party whose unsent answers on a link exceed this is not handed what comes in there."""
+"""A party with more unsent bytes on a link does not get what arrives there."""
 
 
 class Clock(Protocol):
@@ -34,7 +34,7 @@ class Action(Protocol):
 
 
 class Party(Protocol):
-    """A broker or a client, by the name that partitions are drawn between."""
+    """A broker or a client, by the name that links are blocked by."""
 
     name: str
 
@@ -57,7 +57,7 @@ class Listener:
 
 @dataclass(slots=True)
 class Weather:
-    """How the network behaves; drawn per seed. Times in microseconds, chances per piece or connection."""
+    """How the network behaves; drawn per seed. Times in microseconds, probabilities per piece or connection."""
 
     delay: tuple[int, int] = (50, 800)
     tail_chance: float = 0.0
@@ -106,13 +106,13 @@ class Link:
 
 @dataclass(slots=True)
 class Narrow:
-    """A way on which only so many bytes a second get through; `free_at` is when what was sent on it before has."""
+    """A way with limited bandwidth; `free_at` is when everything sent before is through."""
 
     bytes_a_second: int
     free_at: int = 0
 
     def delay_for(self, now: int, size: int) -> int:
-        """How long from now until `size` more bytes are through."""
+        """Return how long it takes from now until `size` more bytes are through."""
         self.free_at = max(self.free_at, now) + size * 1_000_000 // self.bytes_a_second
         return self.free_at - now
 
@@ -147,7 +147,7 @@ class Network:
         self.listeners[host, port] = Listener(party, listener)
 
     def connect(self, party: Party, number: int, host: str, port: int) -> None:
-        """Answered by `connected` or `connect_failed` of the party."""
+        """Open a connection; the party's `connected` or `connect_failed` is called."""
         self.clock.after(self.delay(), lambda: self._reach(party, number, host, port))
 
     def _reach(self, party: Party, number: int, host: str, port: int) -> None:
@@ -168,7 +168,7 @@ class Network:
         self.clock.after(self.delay(), lambda: self._answer_connect(opener))
 
     def _answer_connect(self, opener: End) -> None:
-        """The opener learns of the link; where it broke meanwhile, it learns of both, in this order."""
+        """Notify the opener of the link; if it broke meanwhile, of both, in this order."""
         self._notify_connected(opener)
         if opener.link.broken:
             self._notify_disconnected(opener)
@@ -183,7 +183,7 @@ class Network:
             end.party.disconnected(end)
 
     def close(self, end: End) -> None:
-        """The party closes its end; what it sent before still arrives, then the other side hears of it."""
+        """Close the party's end; what it sent before still arrives, then the other side is notified."""
         if not end.link.open:
             return
         self._forget(end.link)
@@ -191,7 +191,7 @@ class Network:
         self._arrive_later(end, end.other, None)
 
     def reset(self, link: Link) -> None:
-        """The link breaks: both sides hear of it, and what was on its way is gone."""
+        """Break the link: both sides are notified, and what was under way is lost."""
         if link.open:
             self._forget(link)
             link.broken = True
@@ -203,7 +203,7 @@ class Network:
         self.links.remove(link)
 
     def leave(self, party: Party, *, silent: bool) -> None:
-        """The party is gone. Its peers hear of it at once, or (`silent`: the power went) not before it is back."""
+        """Remove the party. Its peers are notified at once, or (`silent`: a power loss) when it is back."""
         for address in [address for address, listener in self.listeners.items() if listener.party is party]:
             del self.listeners[address]
         for link in [link for link in self.links if party in (link.opener.party, link.acceptor.party)]:
@@ -216,7 +216,7 @@ class Network:
             self._arrive_later(end, end.other, None)
 
     def back(self, name: str) -> None:
-        """A party of this name is there again: whoever still talks to one that left silently hears of its end."""
+        """Notify those that still have links to a party of this name that left silently."""
         for link in list(self.links):
             for end in (link.opener, link.acceptor):
                 if end.party.name == name:
@@ -278,7 +278,7 @@ class Network:
             self.drain(end)
 
     def drain(self, end: End) -> None:
-        """Hand over what came in, unless the party paused the link or is too far behind in sending."""
+        """Deliver what arrived, unless the party paused the link or has too many unsent bytes."""
         while end.waiting and not end.paused and end.unsent <= UNSENT_LIMIT:
             end.party.arrived(end, end.waiting.popleft())
 
@@ -288,15 +288,15 @@ class Network:
         return (one, other) in self.blocked or (other, one) in self.blocked
 
     def block(self, source: str, target: str) -> None:
-        """Nothing goes from source to target; the other way stays as it is."""
+        """Block the way from source to target; the other direction stays as it is."""
         self.blocked.add((source, target))
 
     def refuse(self, source: str, target: str) -> None:
-        """Source opens no more connections to target, and hears so at once; those that there are stay."""
+        """Refuse new connections from source to target; existing ones stay."""
         self.refused.add((source, target))
 
     def narrow(self, source: str, target: str, bytes_a_second: int) -> None:
-        """What goes from source to target from now on shares this much."""
+        """Limit the bandwidth from source to target."""
         self.slow[source, target] = Narrow(bytes_a_second)
 
     def isolate(self, name: str, others: list[str]) -> None:
@@ -306,8 +306,11 @@ class Network:
                 self.block(other, name)
 
     def abandon(self, source: str, target: str, wait: int) -> None:
-        """The way is open again, for new links. Those that source opened and on which something is held break for
-        source alone; what is held arrives after this wait, behind whatever source sends meanwhile."""
+        """Unblock the way for new links.
+
+        Links opened by source on which something is held break for source alone; what is held arrives after this wait,
+        behind whatever source sends meanwhile.
+        """
         self.blocked.discard((source, target))
         for end in list(self.holding):
             if (end.party.name, end.other.party.name) == (source, target):
@@ -319,7 +322,7 @@ class Network:
                 self.clock.after(wait, partial(self._release, end))
 
     def heal(self) -> None:
-        """Every way is open and wide: what was held arrives, or the link is reset."""
+        """Unblock every way at full bandwidth: what was held arrives, or the link is reset."""
         self.blocked.clear()
         self.refused.clear()
         self.slow.clear()
@@ -330,8 +333,9 @@ class Network:
             self.clock.after(self.delay(), partial(self._release, end))
 
     def hold(self, end: End) -> Action:
-        """What arrives from this end from now on waits for the call of what is returned, or until all is healed; the
-        end of the stream, too."""
+        """Hold what arrives from this end, the end of the stream included; return a function that releases it. `heal`
+        does, too.
+        """
         end.late = True
         return partial(self.unhold, end)
 
@@ -340,7 +344,7 @@ class Network:
         self._release(end)
 
     def _release(self, end: End) -> None:
-        """What was held arrives before what was sent after it, even if that is on its way already."""
+        """Deliver what was held before what was sent after it, even if that is under way already."""
         end.late = False
         held, end.held = end.held, deque()
         for piece in held:

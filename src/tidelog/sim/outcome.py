@@ -1,4 +1,4 @@
-"""What a run came to, and what many came to."""
+"""The outcome of one run, and the summary of many."""
 
 import re
 from collections.abc import Mapping
@@ -14,8 +14,9 @@ INVARIANT = re.compile(r"(I\d+|liveness)\b")
 class Outcome:
     """`seconds` and `steps` are simulated time and inputs of brokers; `counts` says how often each thing happened;
     `struck` are the faults that happened, by number; `lossy` counts partitions that were allowed to lose records.
-    `violation` is empty where every invariant held; else it is the whole report. `dearest` is the input that took a
-    broker most, `slow` are those that took too much (I49); they are never the same in two runs."""
+    `violation` is empty if every invariant held; otherwise it is the whole report. `dearest` is the most expensive
+    input of a broker, `slow` are those that took too long (I49); they differ from run to run.
+    """
 
     plan: Plan
     digest: str = ""
@@ -35,20 +36,21 @@ class Outcome:
 
     @property
     def broken(self) -> str:
-        """What does not hold, in one line."""
+        """The violation in one line."""
         return self.violation.splitlines()[-1] if self.violation else ""
 
     @property
     def invariant(self) -> str:
-        """The invariant that broke, `liveness`, or `fault` where a broker or a client failed by itself."""
+        """The invariant that broke, `liveness`, or `fault` if a broker or a client failed by itself."""
         found = INVARIANT.match(self.broken)
         return found[0] if found else "fault" if self.violation else ""
 
 
 @dataclass(slots=True)
 class Summary:
-    """`faults` counts by kind; `cpu` are the processor seconds of each seed, where somebody measured them; `dearest` is
-    the input that took a broker most."""
+    """`faults` counts by kind; `cpu` are the processor seconds of each seed, if measured; `dearest` is the most
+    expensive input of a broker.
+    """
 
     seeds: int = 0
     seconds: float = 0.0

@@ -11,9 +11,11 @@ SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """None is as the seed draws it. `seconds` are those with faults; `only` are the numbers of the faults that may
-    strike; `without` names what is left out (`workload.PARTS`, `workload.LATER`); `moves`: partitions move,
-    whether the seed has it or not."""
+    """What to run. None means: as the seed draws it.
+
+    `seconds` are those with faults; `only` are the numbers of the faults that may strike; `without` names parts that
+    are left out (`workload.PARTS`, `workload.LATER`); `moves`: partitions move, whether the seed has it or not.
+    """
 
     seed: int
     generation: str = PRODUCTION
@@ -26,7 +28,7 @@ class Plan:
     moves: bool = False
 
     def command(self) -> str:
-        """What a person types to repeat it."""
+        """Return the command that repeats the run."""
         words = ["tidelog", "simulate", "--seed", str(self.seed)]
         if self.generation != PRODUCTION:
             words += ["--truncation", self.generation]
@@ -67,12 +69,15 @@ SHARES: Mapping[str, float] = {
     "static-members": 0.25,
     "old-consumers": 0.4,
 }
-"""How many seeds have each; of those with several log folders `relocations`, of those with compaction `left_alone`, of
-those with an operator `old-consumers`. `consumer-protocol` and `static-members` say what the members of a group are,
-which half of the seeds have; the three before, how producers of transactions behave."""
+"""The share of seeds that have each part or kind of fault; `relocations` of those with several log directories,
+`left_alone` of those with compaction, `old-consumers` of those with an operator.
+
+`consumer-protocol` and `static-members` concern the members of a group, which half of the seeds have; the three before,
+producers in transactions.
+"""
 
 
 def dice_of(seed: int, part: str, without: Collection[str] = ()) -> Random | None:
-    """The part's own dice; None where this seed has no such part, or it is left out."""
+    """Return the part's own random generator, or None if the seed does not have the part or it is left out."""
     dice = Random(f"{seed} {part}")
     return dice if dice.random() < SHARES[part] and part not in without else None

@@ -1,4 +1,4 @@
-"""Whole runs: one seed is a cluster, clients, a phase of faults and a phase in which everything must come right."""
+"""Whole runs: one seed is a cluster, clients, a phase of faults, and a phase in which everything must recover."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -22,15 +22,15 @@ from tidelog.sim.workload import Workload
 from tidelog.sim.world import Violation
 
 COLLECT_EVERY = 10_000
-"""How many more objects are made than freed before Python looks for cycles; a world makes few of them."""
+"""Objects allocated, less those freed, before Python looks for cycles; a world creates few of them."""
 SCANS = 3
-"""How often all logs are looked at in the safety phase."""
+"""How often all logs are scanned in the safety phase."""
 REPLICAS = 3
-"""Of a topic, where the seed says nothing else."""
+"""The default replication factor."""
 
 
 def draw_faults(random: Random) -> Faults:
-    """The pace of this seed's world: most are quick with a slow tail somewhere."""
+    """Draw the pace of this seed's world: most are fast with a slow tail somewhere."""
     weather = Weather(
         tail_chance=random.choice((0.0, 0.0, 0.01, 0.1)),
         tail=(5 * MILLI, random.choice((50, 400, 3_000)) * MILLI),
@@ -60,7 +60,7 @@ def draw_properties(random: Random) -> dict[str, str]:
 
 
 def draw_cluster(plan: Plan) -> tuple[int, int, Faults, dict[str, str]]:
-    """How many brokers and how many replicas of a topic, the pace, and the brokers' options."""
+    """Return the number of brokers, the replication factor, the pace, and the brokers' options."""
     random = Random(plan.seed)
     brokers, faults, properties = random.choice((3, 3, 3, 4, 5)), draw_faults(random), draw_properties(random)
     factor = REPLICAS
@@ -86,7 +86,7 @@ def draw_cluster(plan: Plan) -> tuple[int, int, Faults, dict[str, str]]:
 
 
 def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
-    """The cluster of a seed and what will break it; nothing has begun yet."""
+    """Return the cluster of a seed and its nemesis; nothing has started yet."""
     brokers, factor, faults, properties = draw_cluster(plan)
     generation = GENERATIONS[plan.generation]
     cluster = Cluster(
@@ -108,19 +108,19 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
 
 
 def _later(plan: Plan) -> dict[str, Random]:
-    """The later kinds of faults that the seed has, with their dice."""
+    """Return the later kinds of faults that the seed has, with their random generators."""
     has = partial(dice_of, plan.seed, without=plan.without)
     possible = (kind for kind in DRAWN if all(has(part) is not None for part in NEEDS.get(kind, ())))
     return {kind: dice for kind in possible if (dice := has(kind)) is not None}
 
 
 def is_moving(plan: Plan) -> bool:
-    """Whether partitions move between brokers: as the plan wants it, or as the seed has it."""
+    """Whether partitions move between brokers, by the plan or by the seed."""
     return plan.moves or dice_of(plan.seed, "moves", plan.without) is not None
 
 
 def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
-    """The safety phase, in which everything may break, then the liveness phase, in which all must come right."""
+    """Run the safety phase, in which faults occur, then the liveness phase, in which everything must recover."""
     cluster.start()
     workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=is_moving(plan))
     workload.start()
@@ -144,8 +144,9 @@ def _collecting_rarely() -> Iterator[None]:
 
 
 def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcome:
-    """The run from start to end; a violation is told in the outcome. `prepared` is called before anything begins: to
-    watch the run, or to listen in."""
+    """Run the plan from start to end; the outcome contains a violation. `prepared` is called before anything starts, to
+    watch the run or to record messages.
+    """
     cluster, nemesis = prepare(plan)
     if prepared is not None:
         prepared(cluster)
@@ -174,7 +175,7 @@ def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcom
 
 
 def run_timed(plan: Plan) -> Outcome:
-    """As `run`, and no input may take too much of a processor (I49): where one does, the seed is run again."""
+    """As `run`, but no input may take too much processor time (I49): if one does, the seed is run again."""
     outcome = run(plan)
     if not outcome.ok:
         return outcome
@@ -182,5 +183,5 @@ def run_timed(plan: Plan) -> Outcome:
 
 
 def run_seed(seed: int) -> Outcome:
-    """As the seed draws everything."""
+    """Run the seed with everything as it draws it."""
     return run(Plan(seed))

@@ -1,7 +1,7 @@
-"""A failing run made smaller: as few faults, clients, partitions and seconds as still break the same invariant.
+"""Make a failing run smaller: as few faults, clients, partitions and seconds as still break the same invariant.
 
-What is left out changes chance for everything else, so a smaller run may pass, or break something else: then it is not
-taken. Faults go first in halves, then one by one, until none can go.
+Leaving something out changes the randomness for everything else, so a smaller run may pass, or break something else:
+then it is discarded. Faults are removed first in halves, then one by one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +15,13 @@ ATTEMPTS = 400
 SHORTEST = 2.0
 
 Run = Callable[[Plan], Outcome]
-SeenRecords = Callable[[Outcome, int], None]
+Tried = Callable[[Outcome, int], None]
 
 
-def shrink(failing: Outcome, run: Run, tried: SeenRecords | None = None, attempts: int = ATTEMPTS) -> Outcome:
-    """The smallest that was found within so many runs; `tried` hears of each, with the smallest so far."""
+def shrink(failing: Outcome, run: Run, tried: Tried | None = None, attempts: int = ATTEMPTS) -> Outcome:
+    """Return the smallest failing run found within so many attempts; `tried` is called after each, with the smallest so
+    far.
+    """
     smallest, left = failing, attempts
     while left:
         for plan in smaller(smallest):
@@ -38,7 +40,7 @@ def shrink(failing: Outcome, run: Run, tried: SeenRecords | None = None, attempt
 
 
 def smaller(outcome: Outcome) -> Iterator[Plan]:
-    """What could be tried next, the greatest cuts first."""
+    """Yield the plans to try next, the largest cuts first."""
     plan = outcome.plan
     for part in (*PARTS, *LATER):
         if part not in plan.without:
@@ -55,7 +57,7 @@ def smaller(outcome: Outcome) -> Iterator[Plan]:
 
 
 def fewer(faults: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Without half of them, without a quarter, …, without one."""
+    """Yield the faults without one half, without one quarter, …, without one."""
     size = len(faults)
     while size > 1:
         size = (size + 1) // 2

@@ -1,7 +1,7 @@
-"""`ports.MetadataStore` in memory: one shared `Tree`, and one `Session` a broker.
+"""`ports.MetadataStore` in memory: one shared `Tree`, and one `Session` per broker.
 
-The tree is exact and deterministic; it knows no time. When an operation is applied, whether its answer arrives, and
-when a session ends is decided by the world (`world.py`), which is how delays, unknown outcomes and expiry come in.
+The tree is exact and deterministic, and has no notion of time. The world decides when an operation is applied, whether
+its response arrives, and when a session ends (`world.py`): that is how delays, unknown outcomes and expiry come in.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def parent_of(path: str) -> str:
 
 
 class Staged:
-    """The changes of one list of operations over the tree: all of them reach it, or none."""
+    """The changes of one list of operations over the tree: all of them are applied, or none."""
 
     def __init__(self, nodes: dict[str, Node], created: int) -> None:
         self.nodes = nodes
@@ -81,7 +81,7 @@ class Staged:
 
 
 class Tree:
-    """What every session shares. `created` is the store-wide creation number that makes broker epochs."""
+    """What all sessions share. `created` is the store-wide creation number that becomes broker epochs."""
 
     def __init__(self, skeleton: Sequence[str] = SKELETON) -> None:
         self.nodes: dict[str, Node] = {}
@@ -91,7 +91,7 @@ class Tree:
         self.version = 0
         """Counts the changes."""
         self.writer = 0
-        """The session whose wish the last change was; 0 where a session ended."""
+        """The session that requested the last change; 0 if a session ended."""
         for path in skeleton:
             self.created += 1
             self.nodes[path] = Node(b"", 0, self.created)
@@ -179,7 +179,7 @@ class Session:
         return None
 
     def notice(self, changed: str) -> None:
-        """A change is told by the watched path that it happened at or below."""
+        """Queue an event for each watched path at or above the changed one."""
         for path in self.watched:
             if path in ("/", changed) or changed.startswith(path + "/"):
                 self.pending[path] = None

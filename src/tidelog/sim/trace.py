@@ -22,17 +22,17 @@ from tidelog.wire.records import batches
 TRANSCRIPT_EVENTS = 120
 _SHOWN = 600
 _LINES = 1_000
-"""So many lines go into the hash at once."""
+"""Lines that are hashed at once."""
 
 
 def plain(value: Any) -> Any:
-    """The value as text that is the same in every process."""
+    """Return the value as text that is the same in every process."""
     kind = type(value)
     return (_FORMATTERS.get(kind) or _formatter(kind))(value)
 
 
 _FORMATTERS: dict[type, Callable[[Any], Any]] = {str: str, **dict.fromkeys((int, bool, float, type(None)), repr)}
-"""How values of a type are told, found out once for each."""
+"""The formatter of each type, determined once."""
 
 
 def _formatter(kind: type) -> Callable[[Any], Any]:
@@ -79,7 +79,7 @@ def _other(value: Any) -> str:
 
 
 def mark(data: Buffer) -> str:
-    """Bytes by length and checksum."""
+    """Return the length and checksum of the bytes."""
     return f"{len(data)}B:{crc32(data):08x}"
 
 
@@ -101,7 +101,7 @@ class Trace:
     def __init__(self) -> None:
         self.step = 0
         self._last: deque[tuple[int, int, str, str, str]] = deque(maxlen=TRANSCRIPT_EVENTS)
-        """Entries in the making."""
+        """Entries, formatted when they are read."""
         self._hash = sha256()
         self._lines: list[str] = []
 
@@ -109,16 +109,16 @@ class Trace:
         return f"Trace({self.step} steps, {self.digest[:16]})"
 
     def keep_all(self) -> None:
-        """Someone wants the whole story, not only its end."""
+        """Keep all entries, not only the last ones."""
         self._last = deque(self._last)
 
     @property
     def entries(self) -> list[TraceEntry]:
-        """The last ones, or all."""
+        """The last entries, or all."""
         return [TraceEntry(*entry) for entry in self._last]
 
     def traffic(self, micros: int, who: str, what: str, connection: int, buffers: Sequence[Buffer]) -> None:
-        """Bytes that came or went on a connection, nearly always in one piece."""
+        """Record bytes that were sent or received on a connection, nearly always in one piece."""
         data = buffers[0]
         text = f"#{connection} {len(data)}B:{crc32(data):08x}"
         if len(buffers) > 1:
@@ -132,7 +132,7 @@ class Trace:
             self._digest_lines()
 
     def remark(self, micros: int, who: str, what: str, text: str) -> None:
-        """For the reader only: the digest does not know of it."""
+        """Add a line for readers only; the digest does not include it."""
         self._last.append((self.step, micros, who, what, text))
 
     def _digest_lines(self) -> None:
@@ -159,7 +159,7 @@ class FrameText:
         return f"FrameText({len(self._pending)} unanswered)"
 
     def of(self, end: End, data: bytes) -> Iterator[str]:
-        """Each frame in what this end sends."""
+        """Yield the text of each frame in what this end sends."""
         position = 0
         while position < len(data):
             length = int.from_bytes(data[position : position + PREFIX], "big")
@@ -174,14 +174,14 @@ class FrameText:
             return f"#{header.correlation_id} {message_text(request)}"
         correlation_id = int.from_bytes(frame[:4], "big")
         if (end.link, correlation_id) not in self._pending:
-            return f"#{correlation_id} (asked before anybody listened)"
+            return f"#{correlation_id} (requested before the recording began)"
         key, version = self._pending.pop((end.link, correlation_id))
         _, response = codec.decode_response(key, version, frame)
         return f"#{correlation_id} {message_text(response)}"
 
 
 def message_text(value: Any) -> str:
-    """A message as text, without what has its default or is empty."""
+    """Return a message as text, without fields that are empty or have their defaults."""
     if isinstance(value, bytes | memoryview):
         return records_text(value)
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Which clients a seed has, and how busy they are: drawn, so that each seed has interleavings of its own.
+"""Which clients a seed has, and how busy they are: drawn, so that each seed has its own interleavings.
 
-What counts is not volume: some hundred records in bursts, with pauses in which the cluster comes to rest.
+Volume does not matter: some hundred records in bursts, with pauses in which the cluster comes to rest.
 """
 
 from collections.abc import Collection, Sequence
@@ -32,21 +32,24 @@ TOPIC = "t"
 GROUP = "members"
 STRATEGIES = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), ("cooperative-sticky",))
 OPERATORS, GROUPED, KEPT, ASKED, LOOSE, PROBED = 0.3, 0.5, 0.5, 0.3, 0.3, 0.2
-"""How many seeds have an operator, a group with members, one without, one who asks for offsets, producers to whom
-nothing is promised, and a guest who fetches as a follower that it is not."""
+"""The share of seeds that have an operator, a group with members, one without, an offset lister, producers without
+promises, and a rogue follower.
+"""
 
 PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", "moves")
-"""What of a workload may be left out, to make a failing run smaller."""
+"""Parts of a workload that may be left out, to make a failing run smaller."""
 
 HABITS = ("old-producers", "early-ends", "first-lost")
 CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members", "old-consumers")
 LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN)
-"""What came last and may be left out: seeds that found something before are then the runs that they were."""
+"""Parts that were added later and may be left out: seeds that found a bug before are then the same runs as before."""
 
 
 class Workload:
-    """The clients of one seed. Everything is drawn when it is made. `partitions`: at most so many; `without`: parts
-    that are drawn, but left out; `moves`: partitions move."""
+    """The clients of one seed. Everything is drawn in the constructor.
+
+    `partitions`: at most so many; `without`: parts that are drawn but left out; `moves`: partitions move.
+    """
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class Workload:
     # Producers.
 
     def _produce(self) -> None:
-        """One for all partitions, or one for each; and perhaps one more that wants less."""
+        """Start one producer for all partitions, or one for each; and perhaps one more with weaker guarantees."""
         each = [[name] for name in self.partitions] if self.random.random() < 0.5 else [self.partitions]
         gap = self.random.choice((150, 400, 800)) * MILLI * len(each)
         gap += gap * sum(part is not None for part in (self.compaction, self.transactions, self.copies))
@@ -161,7 +164,7 @@ class Workload:
         )
 
     def _loose(self) -> ProducerOptions:
-        """Records may be lost, and stand in the log more than once."""
+        """Options with which records may be lost or repeated."""
         return ProducerOptions(
             client_id="loose",
             acks=self.random.choice((0, 1, "all")),
@@ -195,7 +198,7 @@ class Workload:
         return draw_group(self.cluster, topics, options, without)
 
     def _keepers(self) -> list[Keeper]:
-        """One with a group of its own, and one who reads what the members say that they committed."""
+        """Return one with its own group, and one that reads what the members report as committed."""
         world, commits = self.cluster.world, self.cluster.commits
         keepers = [Keeper(world, commits, "keeper", self.partitions)] if self.random.random() < KEPT else []
         if self.group is not None and not self.group.options.enable_auto_commit:
@@ -208,7 +211,7 @@ class Workload:
     # The end.
 
     def stop(self) -> None:
-        """Nothing new is begun."""
+        """Start nothing new."""
         if self.operator is not None:
             self.operator.stop()
         if self.group is not None:
@@ -231,7 +234,7 @@ class Workload:
             self.relocations.stop()
 
     def settle(self) -> None:
-        """What was begun ends well, on a healed cluster."""
+        """Wait until everything that was started ends well, on a healed cluster."""
         cluster = self.cluster
         if self.operator is not None:
             operator = self.operator
@@ -256,8 +259,11 @@ class Workload:
             cluster.expect(self.group.is_settled, 60, f"{self.group!r} is stable, owns everything and has read it")
 
     def _await_reads(self, keeper: Keeper) -> None:
-        """Where the transactions' own log was lost, no marker ever comes for the positions in them, as in Kafka, and
-        nobody gets stable ones."""
+        """Wait until the keeper has read.
+
+        If the log of the transactions was lost, markers for positions in them never arrive, as in Kafka, and stable
+        positions are never returned.
+        """
         has_read, within = partial(self._has_read, keeper), 60
         if self.cluster.world.run(within * SECOND, has_read):
             return

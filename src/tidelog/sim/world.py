@@ -1,7 +1,7 @@
 """The world of one seed: virtual time, one heap of events, the brokers' machines, and what happens to them.
 
-Everything is an action at a moment (microseconds); actions of the same moment run in the order in which they were
-planned. All chance comes from the seed.
+Everything is an action at a time (microseconds); actions of the same time run in the order in which they were
+scheduled. All randomness comes from the seed.
 """
 
 import heapq
@@ -34,7 +34,7 @@ class Violation(AssertionError):
 
 
 class Observer(Protocol):
-    """Invariants and ghosts: they look at every step and at every event, and raise `AssertionError`."""
+    """Invariants and ghosts: they see every step and every event, and raise `AssertionError`."""
 
     def stepped(self, world: "World", host: Host) -> None: ...
 
@@ -46,21 +46,22 @@ class Observer(Protocol):
 
 
 class Witness(Protocol):
-    """Who must know what brokers are told and say, byte for byte: checks that take no broker's word for it."""
+    """Sees what brokers receive and send, byte for byte, for checks that do not trust a broker's own account."""
 
     def starting(self, host: Host) -> None:
         """A process is about to start on what its disk holds."""
 
     def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
-        """The node is about to take these frames."""
+        """The node is about to process these frames."""
 
     def sent(self, host: Host, end: End, data: bytes) -> None:
         """The node sends whole frames, lengths included."""
 
 
 class World:
-    """`build` makes the node of a machine: its config, disk and endpoints are the host's. `folders` are the log folders
-    of each."""
+    """`build` builds the node of a machine: its config, disk and endpoints are the host's. `folders` are the log
+    directories of each.
+    """
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class World:
         heapq.heappush(self._heap, (self.micros + delay, self._planned, action))
 
     def run(self, duration: int, until: Callable[[], bool] | None = None) -> bool:
-        """Let `duration` microseconds pass, or less, until the condition holds; whether it does."""
+        """Let `duration` microseconds pass, or less, until the condition holds; return whether it does."""
         end = self.micros + duration
         try:
             holds = self._run_to(end, until)
@@ -132,13 +133,13 @@ class World:
     def violation(self, what: str) -> Violation:
         return Violation(f"seed {self.seed}, step {self.trace.step}: {what}\n{self.trace.transcript()}\n{what}")
 
-    # What observers and the trace are told.
+    # Notifications of observers and the trace.
 
     def note(self, who: str, what: str, detail: Any = "") -> None:
         self.trace.line(self.micros, who, what, str(plain(detail)))
 
     def listen_in(self) -> None:
-        """Have every frame in the transcript, readable. The digest stays as it is."""
+        """Add every frame to the transcript as text. The digest stays the same."""
         talk = FrameText()
 
         def record(end: End, data: bytes) -> None:
@@ -167,7 +168,7 @@ class World:
             observer.ended(self, host, how)
 
     def tree_changed(self) -> None:
-        """Ring every session whose watched paths changed."""
+        """Notify every session whose watched paths changed."""
         for observer in self.observers:
             observer.tree_changed(self)
         for host in self.hosts:
@@ -189,12 +190,12 @@ class World:
         host.disk.kill()
 
     def lose_power(self, host: Host) -> None:
-        """Only what was synced survives; the session ends after its term, peers hear nothing."""
+        """Only what was synced survives; the session ends after its term, peers are not notified."""
         self.end(host, "power loss", expiry=self.faults.session_term)
         host.disk.lose_power()
 
     def cut_off(self, host: Host) -> None:
-        """The disk reached the operation at which the power was to go, or the process to be killed."""
+        """The disk reached the operation at which the power goes, or the process is killed."""
         self.after(0, partial(self.kill if host.disk.ends_by == KILL else self.lose_power, host))
         if host.life is not None:
             host.life.paused = True
@@ -213,13 +214,13 @@ class World:
             self.tree_changed()
 
     def stop(self, host: Host) -> None:
-        """A wished stop (SIGTERM): the node says when it is finished."""
+        """SIGTERM: the node stops cleanly and reports when it is finished."""
         if host.life is not None and not host.life.stopping:
             host.life.stopping = True
             host.life.deliver("stop")
 
     def stopped(self, host: Host, reason: str) -> None:
-        """The node is finished: by wish, or because it could not go on."""
+        """The node is finished: as requested, or because it could not continue."""
         assert host.life is not None
         host.stopped_because = reason
         session = host.life.session
@@ -230,7 +231,9 @@ class World:
             self.expire(session.session)
 
     def pause(self, host: Host, duration: int) -> None:
-        """SIGSTOP, and SIGCONT after `duration`: beyond the term, the session is gone when it wakes."""
+        """SIGSTOP, and SIGCONT after `duration`: if that is longer than the term, the session is gone
+        when it wakes.
+        """
         life = host.life
         if life is None or life.paused:
             return
@@ -243,7 +246,7 @@ class World:
         life.after(duration, partial(self.resume, host))
 
     def _expire_while_paused(self, host: Host) -> None:
-        """It may have been woken before its time, when everything was healed."""
+        """Expire the session, unless the process was resumed early because everything was healed."""
         if host.life is not None and host.life.paused and not host.life.busy:
             self.lose_session(host)
 
@@ -253,8 +256,10 @@ class World:
             host.life.resume()
 
     def lose_session(self, host: Host, notice_delay: int = 0) -> None:
-        """The session expires; the broker hears of it later, not before `notice_delay` microseconds, and a new one is opened
-        after that."""
+        """Expire the broker's session.
+
+        The broker is notified later, at the earliest after `notice_delay` microseconds, and then opens a new session.
+        """
         life = host.life
         if life is None or life.session is None or not life.session.alive:
             return

@@ -47,7 +47,7 @@ def test_a_clean_end_does_not_count_without_a_directory_of_then():
         elections.check(made, NAME, BEFORE, {}, lambda _: False, unclean=False)
     alone = ghosts(state(0, 2, (0,), (20,)), lives={0: 20})
     alone.directories = made.directories
-    with pytest.raises(AssertionError, match=r"^I17: .*without a log directory"):
+    with pytest.raises(AssertionError, match=r"^I17: .*lacks a log directory"):
         elections.check(alone, NAME, state(-1, 1, (0,), (10,)), {}, lambda _: False, unclean=False)
 
 

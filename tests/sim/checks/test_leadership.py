@@ -134,7 +134,7 @@ def test_a_cut_below_what_is_committed_is_for_those_who_are_out_of_sync():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"source": None}, "without a word"),
+        ({"source": None}, "without a response"),
         ({"source": ResponseSource(2, 0)}, "in epoch 0"),
         ({"newest": 1}, "in this very epoch"),
         ({"appended_in": 1}, "after its first append"),

@@ -63,5 +63,5 @@ def test_a_controller_that_nobody_elected_is_refused(cluster):
 
 
 def test_a_controller_that_nobody_elected_is_obeyed(cluster):
-    with applied(find("made-up-controller")), pytest.raises(Violation, match=r"I48: broker-\d obeys \w+ -1 of contr"):
+    with applied(find("made-up-controller")), pytest.raises(Violation, match=r"I48: broker-\d accepts \w+ -1 of contr"):
         forge(cluster)

@@ -1,9 +1,12 @@
-"""I4 (S): below the high watermarks of any two replicas stand the same records.
+"""I4 (S): below the high watermarks of any two replicas are the same records.
+
 I5 (S): what was committed never changes; once a leader's HW reaches its epoch's first offset it is ≥ TrueHW.
+
 I9 (S): every ISR member that lives and counts holds everything committed below TrueHW.
+
 I10 (S): the leader holds every acknowledged record at its offset.
 
-After a loss that is allowed, all of this is held to what the next leader has (`ghosts`).
+After a loss that is allowed, the log of the next leader is the reference for all of this (`ghosts`).
 """
 
 from collections.abc import Callable, Iterable
@@ -13,11 +16,11 @@ from tidelog.sim.checks.ghosts import Acked, Ghost, Ghosts
 from tidelog.sim.checks.replica import Replica, State
 
 All = Callable[[TopicPartition], Iterable[Replica]]
-"""All replicas of a partition."""
+"""Returns all replicas of a partition."""
 
 
 def is_current_leader(ghosts: Ghosts, replica: Replica) -> bool:
-    """Whether this replica leads in the epoch that stands in the tree."""
+    """Whether this replica leads in the tree's current epoch."""
     given, state = ghosts.states.get(replica.partition.name), replica.state
     return state is not None and state.leading and given is not None and given.leader_epoch == state.epoch
 
@@ -61,7 +64,7 @@ def check_leader(
 
 
 def commit(ghost: Ghost, replica: Replica) -> bool:
-    """TrueHW follows the leader; what it passes is committed."""
+    """Advance TrueHW with the leader; what it passes is committed."""
     state = replica.state
     assert state is not None
     if state.high_watermark <= ghost.true_high_watermark:
@@ -69,7 +72,7 @@ def commit(ghost: Ghost, replica: Replica) -> bool:
     assert replica.log.agrees(ghost.committed, ghost.committed.end), (
         f"I5: {replica!r} replaces what was committed: {difference(replica, ghost)}"
     )
-    if replica.first_offset > ghost.committed.end:  # of what lies below, this leader's log proves nothing
+    if replica.first_offset > ghost.committed.end:  # this leader's log proves nothing about records below
         ghost.committed.skip_to(replica.first_offset)
     for batch in replica.log.since(ghost.committed.end):
         if batch.end > state.high_watermark:
@@ -81,7 +84,7 @@ def commit(ghost: Ghost, replica: Replica) -> bool:
 
 
 def check_members(ghosts: Ghosts, ghost: Ghost, replicas: Iterable[Replica]) -> None:
-    """TrueHW or the ISR is another: whoever counts must hold what is committed."""
+    """Check ISR members after TrueHW or the ISR changed: every member that counts must hold what is committed."""
     if ghost.awaits_rebase:
         return
     for replica in replicas:
@@ -106,7 +109,7 @@ def check_holds(replica: Replica, acked: Acked) -> None:
 
 
 def difference(replica: Replica, ghost: Ghost) -> str:
-    """The first batch that differs, for the reader of a failure."""
+    """Describe the first batch that differs."""
     for committed in ghost.committed.batches:
         own = replica.log.at(committed.base)
         if own is None or own.identity != committed.identity:

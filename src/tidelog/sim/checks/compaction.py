@@ -1,8 +1,8 @@
 """I31 (Q): compaction keeps each key's last record, adds and changes none, and touches nothing at or above the last
-stable offset or in an active segment. Records are read from the files, and held against what was committed.
+stable offset or in an active segment. Records are read from the files and compared with what was committed.
 
-Which record is a key's last: the one with the highest offset that was committed, whose transaction, if it was part of
-one, was committed, too. Tombstones may be gone, and so may what lies below a log's start.
+A key's last record is the one with the highest committed offset; if it was part of a transaction, of one that was
+committed. Tombstones may be gone, and so may records below a log's start.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tidelog.sim.disk import SimDisk
 from tidelog.wire.records import BatchHeader, batches, read_marker, records
 
 _PREFIX = Struct(">qi")
-"""Base offset, and how many bytes follow."""
+"""Base offset and length of the rest of a batch."""
 
 
 class Kept(NamedTuple):
@@ -30,15 +30,18 @@ class Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Keys:
-    """What was committed in one compacted partition. `sealed_to`: below it some replica may have compacted. `undecided`
-    are offsets in open transactions, by producer."""
+    """What was committed in one compacted partition.
+
+    Below `sealed_to` some replica may have compacted its log. `undecided` are offsets in open transactions, by
+    producer.
+    """
 
     committed: dict[int, Kept] = field(default_factory=dict)
     last: dict[bytes, int] = field(default_factory=dict)
     undecided: dict[int, list[int]] = field(default_factory=dict)
     sealed_to: int = 0
     is_whole: bool = True
-    """Whether all that was committed was read before it was compacted."""
+    """Whether everything that was committed was read before it was compacted."""
 
     def seal(self, replica: Replica) -> None:
         partition = replica.partition
@@ -46,7 +49,7 @@ class Keys:
         self.sealed_to = max(self.sealed_to, untouched)
 
     def take(self, content: memoryview, batch: BatchHeader) -> None:
-        """The next batch was committed."""
+        """Record the next committed batch."""
         if batch.is_control:
             self._decide(batch.producer_id, committed=ends_well(content, batch))
             return
@@ -68,9 +71,11 @@ class Keys:
             self.last[key] = max(offset, self.last.get(key, offset))
 
     def check(self, replica: Replica, start: int, end: int, found: dict[int, Kept]) -> None:
-        """`found` is what the replica's files hold; it is held to offsets in [start, end). What takes a record's place
-        may stand above: followers go with a leader in its epoch, and commit and compact, also while a later epoch that
-        nobody told them of stands in the tree already."""
+        """Check `found`, which a replica's files hold, for offsets in [start, end).
+
+        The record that replaces another may be above `end`: followers of a leader commit and compact in its epoch, even
+        when the tree has a later epoch that nobody has sent to them yet.
+        """
         newer = {kept.key for offset, kept in found.items() if end <= offset < self.sealed_to}
         for offset, kept in found.items():
             known = self.committed.get(offset)
@@ -86,7 +91,7 @@ class Keys:
 
 
 def check(keys: Keys, replica: Replica, disk: SimDisk, end: int) -> None:
-    """The files of one replica, up to `end`."""
+    """Check the files of one replica, up to `end`."""
     found = {
         offset: kept
         for content, batch in contents(replica, disk, replica.partition.log.log_start_offset)
@@ -97,7 +102,7 @@ def check(keys: Keys, replica: Replica, disk: SimDisk, end: int) -> None:
 
 
 def contents(replica: Replica, disk: SimDisk, start: int) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """The batches at and above `start` as they stand in the files, each with the bytes it lies in."""
+    """Yield the batches at and above `start` in the files, each with the bytes around it."""
     log = replica.partition.log
     for number, segment in enumerate(list(log.segments)):
         if log.segments.end_of(number, log.log_end_offset) > start:
@@ -109,7 +114,7 @@ def contents(replica: Replica, disk: SimDisk, start: int) -> Iterator[tuple[memo
 
 
 def first_from(start: int, content: memoryview) -> int:
-    """Where the first batch is that begins at the offset or above it: what lies below is skipped by its lengths."""
+    """Return the position of the first batch that begins at or above the offset, skipping others by their lengths."""
     position = 0
     while position + _PREFIX.size <= len(content):
         base_offset, length = _PREFIX.unpack_from(content, position)

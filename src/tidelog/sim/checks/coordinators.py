@@ -26,14 +26,13 @@ class Groups:
     def __init__(self, ghosts: Ghosts) -> None:
         self._ghosts = ghosts
         self._began: Counter[str] = Counter()
-        """How often a coordinator had a group begin at the start."""
+        """How often a coordinator created a group."""
         self._forgotten: Counter[str] = Counter()
-        """How often it had one that was without members before: nothing was left of that one, as its positions had
-        expired, or there never were any."""
+        """How often it recreated a group that had no members: its positions had expired, or it never had any."""
         self._empty: set[str] = set()
         """Classic groups without members."""
         self._fenced: set[tuple[str, str]] = set()
-        """Members, with their groups, whose time was over."""
+        """(group, member) of members whose session expired."""
         self._seen: Counter[str] = Counter()
         self._last: dict[tuple[str, str], int] = {}
         self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
@@ -42,7 +41,7 @@ class Groups:
         return f"Groups({len(self._last)} members)"
 
     def happened(self, event: Event) -> None:
-        """A group without members becomes one of the other kind, which counts from the start, as in Kafka."""
+        """Track a group. One without members may change its kind, and then counts from the start, as in Kafka."""
         group = str(event.fields["group"])
         if event.kind == "group.member_fenced":
             self._fenced.add((group, str(event.fields["member"])))
@@ -59,18 +58,23 @@ class Groups:
             self._empty.add(group)
 
     def may_be_gone(self, group: str, member: str, error: ErrorCode) -> bool:
-        """Whether a member that was away may be told that there is no such group. When the time of all members was
-        over, its own, too, and nothing else is left of the group, that is deleted, as in Kafka."""
+        """Whether a member that was away may be answered GROUP_ID_NOT_FOUND.
+
+        When the sessions of all members expired, its own included, and nothing else is left of the group, it is
+        deleted, as in Kafka.
+        """
         return error is ErrorCode.GROUP_ID_NOT_FOUND and (group, member) in self._fenced
 
     def was_recreated(self, group: str, *, is_mixed: bool) -> bool:
-        """Whether it began since this was asked last, as a group may: one with members of both kinds at any time."""
+        """Whether the group was recreated since the last call, where that is allowed: a group of both kinds at any
+        time.
+        """
         count = self._began[group] if is_mixed else self._forgotten[group]
         before, self._seen[group] = self._seen[group], count
         return before != count
 
     def reset_generations(self, group: str) -> None:
-        """What was owned before is no measure any more."""
+        """Forget generations and owners from before the group was recreated."""
         self._last = {key: last for key, last in self._last.items() if key[0] != group}
         self._owners = {key: owners for key, owners in self._owners.items() if key[0] != group}
 
@@ -82,7 +86,7 @@ class Groups:
         partitions: Iterable[TopicPartition],
         instance: str | None = None,
     ) -> None:
-        """A member was told what it owns in a generation. A coordinator that may have lost its group begins anew."""
+        """Check what a member owns in a generation. A coordinator that may have lost its group starts over."""
         if self._ghosts.aged or any(name.topic == GROUP_TOPIC for name in self._ghosts.with_losses()):
             return
         last = self._last.get((group, member), -1)
@@ -99,7 +103,7 @@ class CoordinatorLoads:
     """A `world.Observer`."""
 
     def stepped(self, world: World, host: Host) -> None:
-        """Only the end of a load tells."""
+        """Only the end of a load matters."""
 
     def happened(self, world: World, host: Host, event: Event) -> None:
         if event.kind == "coordinator.loaded":
@@ -109,7 +113,7 @@ class CoordinatorLoads:
                 check_load(host.broker_id, partition, host.disk)
 
     def ended(self, world: World, host: Host, how: str) -> None:
-        """Who is dead coordinates nothing."""
+        """A dead broker coordinates nothing."""
 
     def tree_changed(self, world: World) -> None:
         """The tree holds no records."""
@@ -118,6 +122,4 @@ class CoordinatorLoads:
 def check_load(broker: int, partition: Partition, disk: SimDisk) -> None:
     for segment in partition.log.segments:
         rotten = [at for at in disk.inode(segment.path(LOG)).rotten if at < segment.size]
-        assert not rotten, (
-            f"I51: broker {broker} coordinates by {partition.name}, which is rotten at {rotten}: {segment!r}"
-        )
+        assert not rotten, f"I51: broker {broker} loaded {partition.name}, whose log is rotten at {rotten}: {segment!r}"

@@ -1,9 +1,9 @@
-"""I49 (S): no input of a broker takes more than 50 ms of a processor: whoever else waits for its loop waits as long.
+"""I49 (S): no input of a broker takes more than 50 ms of a processor, because everything else in its loop waits as
+long.
 
-Counted is the processor time of this thread, which waiting for a processor does not lengthen, while the garbage
-collector rests. It is no part of the digest. A machine may still be slow for a moment, and what a process does for the
-first time costs more: a slow input counts only if the same input of the same seed is slow in every run
-(`describe_slow`).
+The processor time of this thread counts, which does not grow while it waits for a processor; the garbage collector is
+paused. It is not part of the digest. A machine may be slow for a moment, and the first call of a function costs more: a
+slow input counts only if the same input of the same seed is slow in every run (`describe_slow`).
 """
 
 import gc
@@ -15,11 +15,11 @@ from tidelog.api.registry import APIS
 
 LIMIT = 0.050
 RUNS = 3
-"""How often a seed with an input above the limit is run altogether."""
+"""How often a seed with an input above the limit is run in total."""
 
 
 class Cost(NamedTuple):
-    """What the input of one step took, in seconds; `kind` names it, and of frames the requests."""
+    """The seconds that the input of one step took. `kind` is its name, for frames with the names of the requests."""
 
     seconds: float = 0.0
     kind: str = ""
@@ -33,7 +33,7 @@ NOTHING = Cost()
 
 
 class Meter:
-    """`most` is the dearest input so far, `slow` are those above the limit. `clock` tells seconds."""
+    """`most` is the most expensive input so far, `slow` are those above the limit. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
         self.most = NOTHING
@@ -68,14 +68,16 @@ def kind_of(name: str, arguments: Sequence[Any]) -> str:
 
 
 def slow_in_both(before: Iterable[Cost], after: Iterable[Cost]) -> list[Cost]:
-    """What was too slow in both runs, as it was in the faster one."""
+    """Return the inputs that were slow in both runs, each with the lower cost."""
     measured = {cost.step: cost for cost in after}
     return [min(cost, measured[cost.step]) for cost in before if cost.step in measured]
 
 
 def describe_slow(slow: Sequence[Cost], run: Callable[[], Sequence[Cost]]) -> str:
-    """What is broken, after as many more runs of the same seed as it takes; empty where nothing is. `run` gives what
-    was too slow in one more."""
+    """Return the violation of I49, or an empty text, after as many more runs of the seed as necessary.
+
+    `run` runs the seed again and returns its slow inputs.
+    """
     for _ in range(RUNS - 1):
         if not slow:
             break

@@ -1,9 +1,9 @@
-"""I30: after a crash the recovered log is a prefix of the old one and holds all that was synced; a kill costs nothing,
-for the page cache survives, and no epoch either, also where compaction left it without a batch. What lies below the
-recovery point is synced. The checkpoints that are replaced durably are whole.
+"""I30: after a crash the recovered log is a prefix of the old one and holds all that was synced. A kill loses nothing,
+because the page cache survives, and no epoch either, also when compaction left it without a batch. Everything below the
+recovery point is synced. Checkpoints, which are replaced durably, are whole.
 
-What a truncation took may come back by a power loss as long as the cut was not synced, but never behind newer records:
-the log before a truncation counts as an old one, too. A kill syncs nothing: the lives after it inherit its cuts.
+A power loss may bring back truncated records as long as the truncation was not synced, but never behind newer records:
+the log before a truncation counts as an old one, too. A kill syncs nothing: later lives inherit its truncations.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,12 @@ Identity = tuple[int, int, int, int]
 
 @dataclass(slots=True)
 class Remains:
-    """A replica whose broker is down. `synced_to`: below it everything was said to be durable. `torn`: it died within a
-    step that nobody has seen the end of; `cutting`: it may have truncated its log in it. `directory`: the id of its log
-    folder; `epochs` are those of its cache."""
+    """A replica whose broker is down.
+
+    `synced_to`: everything below it was reported durable. `torn`: the broker died within a step whose end nobody saw;
+    `cutting`: it may have truncated its log in it. `directory` is the id of its log directory; `epochs` are those of
+    its cache.
+    """
 
     replica: Replica
     topic_id: bytes
@@ -42,18 +45,18 @@ class Remains:
 
     @property
     def readable_end(self) -> int:
-        """As far as the page cache or the platter has it."""
+        """The end of what the page cache or, after a power loss, the disk holds."""
         return self.synced_to if self.how == POWER_LOSS else self.replica.log.end
 
     @property
     def required_end(self) -> int:
-        """The end of what must be there again."""
+        """The end of what must be there after the restart."""
         whole = self.how != POWER_LOSS and not self.failed and not (self.cutting and self.how == KILLED)
         return self.replica.records_end if whole else min(self.synced_to, self.replica.records_end)
 
 
 class Crashes:
-    """What brokers that are down have left behind."""
+    """The replicas of brokers that are down."""
 
     def __init__(self) -> None:
         self.remains: dict[tuple[int, TopicPartition], Remains] = {}
@@ -66,7 +69,7 @@ class Crashes:
         if state is None:
             return
         left = host.disk.operations_left
-        # The step within which a replica failed was not looked at: its broker may go on without it.
+        # The step in which a replica failed was not checked: its broker may continue without it.
         torn = how in ENDED_WITHIN_A_STEP or failed or (left is not None and left < 0)
         synced_to, cutting = state.recovery_point, torn and may_truncate(replica)
         if cutting:
@@ -80,7 +83,7 @@ class Crashes:
         )
 
     def check_recovered(self, host: Host, replica: Replica) -> None:
-        """A broker is back, and has a log again; it was read, and nothing has happened to it yet."""
+        """Check the log of a broker that is back: it was read, and nothing has happened to it yet."""
         old = self.remains.pop((host.broker_id, replica.partition.name), None)
         if old is None or old.topic_id != replica.partition.log.topic_id or not host.disk.holds(old.directory):
             return
@@ -89,24 +92,26 @@ class Crashes:
         start = max(replica.first_offset, old.replica.first_offset)
         found = identities(replica.log.batches, start)
         assert any(is_prefix(found, version, torn=old.torn) for version in versions(old.replica, start)), (
-            f"I30: {replica!r} is no prefix of {old.replica!r} at its end by {old.how}: {found[-5:]}"
+            f"I30: {replica!r} is not a prefix of {old.replica!r} at its end by {old.how}: {found[-5:]}"
         )
         if replica.partition.log.folder in host.disk.rotten:
             return
         assert replica.log.end >= old.required_end, (
-            f"I30: {replica!r} ends below {old.required_end}, up to where {old.replica!r} was sure ({old.how})"
+            f"I30: {replica!r} ends below {old.required_end}, the required end of {old.replica!r} ({old.how})"
         )
         kept = [batch for batch in old.replica.log.batches if start < batch.end <= old.required_end]
         missing = set(identities(kept, start)) - set(found)
         assert not missing, (
-            f"I30: {replica!r} lacks {sorted(missing)[:5]}, which {old.replica!r} had for sure ({old.how})"
+            f"I30: {replica!r} lacks {sorted(missing)[:5]}, which {old.replica!r} had synced ({old.how})"
         )
         if old.how == KILLED and not old.torn and not old.failed:
             check_epochs(replica, old)
 
     def check_gone(self, ghosts: Ghosts, host: Host) -> None:
-        """What is not there after a start. Where the disk refused to show it, or its log folder is away, it may be
-        there next time."""
+        """Check what is missing after a start.
+
+        A replica that the disk failed to show, or whose log directory is missing, may be there at the next start.
+        """
         if host.disk.faults:
             return
         for key in [key for key in self.remains if key[0] == host.broker_id]:
@@ -124,9 +129,12 @@ class Crashes:
             del self.remains[key]
 
     def end_life(self, host: Host, how: str) -> None:
-        """A life that ended by a loss of power before it had recovered what an older one left has lost it, too. What
-        it made anew while the folder of the old was away is kept instead, also where it died within that step: then
-        nobody saw the new one."""
+        """Record the end of a life.
+
+        A life that loses its power before it recovered what an older one left has lost that, too. A replica that was
+        recreated while the directory of the old one was missing replaces it, also if the broker died within that step
+        and nobody saw the new one.
+        """
         made = host.disk.held_in(*host.disk.mounted)
         for key, remains in [(key, remains) for key, remains in self.remains.items() if key[0] == host.broker_id]:
             if how == POWER_LOSS:
@@ -136,7 +144,7 @@ class Crashes:
 
 
 def check_epochs(replica: Replica, old: Remains) -> None:
-    """After a kill every epoch that ended in the log is known again, and where it began."""
+    """Check that after a kill every epoch that ended in the log is known again, with its start offset."""
     log = replica.partition.log
     start, end = max(log.log_start_offset, replica.deleted_to), replica.log.end
     had, has = (
@@ -146,16 +154,22 @@ def check_epochs(replica: Replica, old: Remains) -> None:
 
 
 def may_truncate(replica: Replica) -> bool:
-    """Whether its log may be cut in the next step: leaders keep what they have, and so does who knows of no leader yet,
-    but for the generation that cuts as soon as it hears of one."""
+    """Whether the replica may truncate its log in the next step.
+
+    Leaders do not, and replicas that know no leader yet do not, except in the generation that truncates as soon as it
+    knows one.
+    """
     state = replica.state
     has_leader = state is not None and (state.epoch >= 0 or replica.partition.generation is not KIP_320)
     return state is not None and not state.leading and has_leader
 
 
 def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None:
-    """The recovery point moved: below it nothing waits in the page cache. What is written begins with a batch. Where a
-    bit turned, a repair below the recovery point is synced by the next flush, and found to be due again without it."""
+    """Check that nothing below a new recovery point waits in the page cache.
+
+    Each write begins with a batch. After bit rot, the next flush syncs a repair below the recovery point; without the
+    flush, the repair is found to be due again.
+    """
     state = replica.state
     if (
         replica.partition.log.folder in disk.rotten
@@ -173,8 +187,9 @@ def check_durable(replica: Replica, before: State | None, disk: SimDisk) -> None
 
 
 def inherit_cuts(replica: Replica, old: Replica) -> None:
-    """What a life cut off without a sync waits on the platter until a later one loses its power; so does what it was
-    cutting when it was killed."""
+    """Carry over truncations that were not synced, and what the broker was truncating when it was killed: a later power
+    loss may undo them.
+    """
     replica.cuts = list(old.cuts)
     gone = list(old.log.since(replica.log.end))
     if gone:
@@ -186,7 +201,7 @@ def identities(batches: list[Batch], start: int) -> list[Identity]:
 
 
 def versions(replica: Replica, start: int) -> list[list[Identity]]:
-    """The log as it was at the end, and before each of its truncations."""
+    """Return the log as it was at the end, and before each of its truncations."""
     batches = list(replica.log.batches)
     found = [identities(batches, start)]
     for offset, gone in reversed(replica.cuts):
@@ -200,7 +215,7 @@ def is_prefix(found: list[Identity], version: list[Identity], *, torn: bool) -> 
 
 
 def check_checkpoints(disk: SimDisk, folder: str) -> None:
-    """Each is a version, a count and as many lines, never less: what was there was exchanged for it at once."""
+    """Check that each checkpoint is a version, a count and as many lines: the file is replaced atomically."""
     for name in CHECKPOINTS:
         path = f"{folder}/{name}"
         if disk.exists(path):

@@ -33,10 +33,13 @@ def check(
     *,
     unclean: bool,
 ) -> None:
-    """The leader epoch was raised. `replicas` are those of running brokers; `unclean`: such elections are allowed."""
+    """Check an election: the leader epoch was raised.
+
+    `replicas` are those of running brokers; `unclean`: unclean elections are allowed.
+    """
     state = ghosts.states[name]
     recorded, elected = before.members, state.members
-    assigned = ghosts.assignments[name]  # whom a reassignment took away does not stand any more
+    assigned = ghosts.assignments[name]  # a replica that a reassignment removed cannot be elected
     standing = [b for b in recorded if ghosts.in_sync_as(b, recorded[b]) and not excused(b) and b in assigned]
     if state.leader == NO_LEADER:
         assert not standing, f"I17: {name} lost its leader while {standing} count: {before} → {state}"
@@ -49,7 +52,7 @@ def check(
     else:
         reason = why_unclean(ghosts, name, before, replicas)
         assert unclean or not reason, f"I17: {name} elects {state.leader}, and may not: {reason}"
-        unseen = {*recorded} - {*replicas}  # they were back, and may be gone again: nobody knows what they hold
+        unseen = {*recorded} - {*replicas}  # they were back and may be gone again: nobody knows their logs
         if unclean and unseen:
             reason = reason or f"the logs of {unseen} were not seen"
         if reason:
@@ -57,15 +60,15 @@ def check(
 
 
 def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, replicas: Mapping[int, Replica]) -> str:
-    """Why this election, in which nobody counts, is not the one of the most complete log; empty where it is."""
+    """Return why an election in which no member counts did not elect the most complete log; empty if it did."""
     state, recorded = ghosts.states[name], before.members
     if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
         return f"not all of {before} are back"
     holds = ghosts.holds(state.leader, state.members[state.leader], recorded[state.leader])
     if not holds and state.leader not in replicas:
-        return f"{state.leader} is without a log directory that it had"
+        return f"{state.leader} lacks a log directory that it had"
     if state.leader not in replicas or not ghosts.in_sync_as(state.leader, state.members[state.leader]):
-        return ""  # the life that told how much it had is over
+        return ""  # the life that reported its log end is over
     own = end_of(replicas[state.leader])
     better = {
         broker: end_of(replicas[broker])
@@ -83,7 +86,7 @@ def check_clean(
         f"I17: {name} keeps {set(state.isr) - proven} in sync, which do not count: {before}"
     )
     passed_over = [b for b in standing if order.index(b) < order.index(state.leader)]
-    # A reassignment that takes replicas away leaves the leader where it is, in another epoch.
+    # A reassignment that removes replicas keeps the leader, in another epoch.
     stays = before.leader == state.leader and before.members[state.leader] == state.members[state.leader]
     assert stays or not passed_over, f"I17: {name} passes over {passed_over} in its order {order}: {before} → {state}"
     dropped = [b for b in standing if b not in state.isr]
@@ -91,7 +94,7 @@ def check_clean(
 
 
 def all_back(ghosts: Ghosts, recorded: Mapping[int, int], leader: int) -> bool:
-    """Every recorded member registered anew since; one may be gone again by now."""
+    """Whether every recorded member has registered again since; it may be gone again by now."""
     return leader in recorded and all(
         any(broker == member and epoch > life for broker, epoch in ghosts.registered)
         for member, life in recorded.items()
@@ -99,7 +102,10 @@ def all_back(ghosts: Ghosts, recorded: Mapping[int, int], leader: int) -> bool:
 
 
 def end_of(replica: Replica) -> tuple[int, int]:
-    """(last epoch, LEO), the epoch by the cache: an epoch that its leader began counts without a record, too."""
+    """Return (last epoch, LEO) of the log.
+
+    The epoch is the cache's: an epoch that the leader began counts even without a record.
+    """
     entries = list(replica.partition.log.epochs)
     return (entries[-1].epoch if entries else -1), replica.log.end
 
@@ -110,19 +116,21 @@ STOPPED = "stop"
 
 @dataclass(slots=True)
 class Lifetime:
-    """With which epochs a life registered, and how it ended. One that was cut short in a wished stop may have left the
-    proof of it already, which comes last."""
+    """The broker epochs with which a life registered, and how it ended.
+
+    A life that was cut short during a clean shutdown may have left the proof of it already: that is written last.
+    """
 
     epochs: set[int] = field(default_factory=set)
     ended_by: str = ""
 
 
 class Registrations:
-    """Lives are numbered from 1 on, for each broker."""
+    """The lives of each broker, numbered from 1."""
 
     def __init__(self) -> None:
         self.life_of: dict[int, int] = {}
-        """Which life has a session with the store."""
+        """The life that a session with the store belongs to."""
         self._lives: dict[tuple[int, int], Lifetime] = {}
 
     def __repr__(self) -> str:
@@ -138,7 +146,7 @@ class Registrations:
             self._of(broker, life).ended_by = STOPPED if stopping else how
 
     def check(self, broker: int, session: int, epoch: int, clean_epoch: int) -> None:
-        """A registration is new in the tree."""
+        """Check a registration that is new in the tree."""
         life = self.life_of.get(session, 0)
         before = self._lives.get((broker, life - 1), Lifetime())
         right = clean_epoch == NO_CLEAN_EPOCH or (before.ended_by == STOPPED and clean_epoch in before.epochs)

@@ -1,5 +1,6 @@
 """I18 (S): the epoch cache's epochs and offsets strictly ascend; every epoch in the log has its entry at its first
-retained offset; other entries only for epochs without records.
+retained offset; other entries exist only for epochs without records.
+
 I19 (S): rule 6 equals brute force over the cache.
 """
 
@@ -13,7 +14,7 @@ Entries = Sequence[tuple[int, int]]
 
 
 def check(replica: Replica, before: State | None, *, cut: bool) -> None:
-    """The tail of the log at every change of its end; all of it where it was cut, or the role is another."""
+    """Check the tail at every change of the log's end, and all of it after a truncation or a change of role."""
     state = replica.state
     assert state is not None
     if (
@@ -61,7 +62,7 @@ def check_entries(replica: Replica, entries: Entries) -> None:
 
 
 def lost(replica: Replica, epoch: int) -> bool:
-    """Whether records of this epoch were truncated in this life, and the epoch is not the present one."""
+    """Whether records of this epoch were truncated in this life, and the epoch is not the current one."""
     return epoch != replica.partition.epoch and any(batch.epoch == epoch for _, gone in replica.cuts for batch in gone)
 
 
@@ -77,7 +78,7 @@ def check_tail(replica: Replica, entries: Entries, since: int) -> None:
 
 
 def first_bases(chain: Chain, start: int) -> dict[int, int]:
-    """Where each epoch's first retained record is."""
+    """Return the offset of each epoch's first retained record."""
     first: dict[int, int] = {}
     for batch in chain.batches:
         if batch.epoch >= 0 and batch.end > start:
@@ -86,7 +87,7 @@ def first_bases(chain: Chain, start: int) -> dict[int, int]:
 
 
 def brute_force(entries: Entries, end: int, requested: int) -> tuple[int, int]:
-    """Rule 6, read aloud."""
+    """Rule 6, computed naively."""
     if requested < 0 or not entries or requested > entries[-1][0]:
         return NOTHING
     if requested == entries[-1][0]:

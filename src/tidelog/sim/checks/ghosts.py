@@ -28,7 +28,7 @@ CLEANUP_POLICY = "cleanup.policy"
 
 
 class Acked(NamedTuple):
-    """A batch for which acks=all success was answered."""
+    """A batch for which acks=all was answered with success."""
 
     base: int
     end: int
@@ -36,7 +36,7 @@ class Acked(NamedTuple):
 
 
 class ProposedIsr(NamedTuple):
-    """An ISR that a leader asked for in AlterPartition, with its members' broker epochs. `step`: when it first did."""
+    """An ISR that a leader proposed in AlterPartition, with its members' broker epochs. `step`: the first time."""
 
     leader_epoch: int
     partition_epoch: int
@@ -46,15 +46,15 @@ class ProposedIsr(NamedTuple):
 
 @dataclass(slots=True)
 class Ghost:
-    """One partition.
+    """What the checks know about one partition.
 
     `leaders` and `starts` say who led an epoch and where it began. `first_appended` is (broker, end, crc) of what was
-    appended first at an epoch and offset. `isrs`: by leader and partition epoch, those that the controller
-    recorded. `lossy`: brokers that lost what was not synced and are not back in the ISR since. `once_committed` is the
-    highest TrueHW ever, also of what was lost since. `loss_allowed` says why acknowledged records may be gone, also
-    long after; while `rebase_after` is an epoch, the next leader's log is what counts. `followed_to`: as far as records
-    and markers of what was committed were read; `keys` are those of a compacted partition. `unproven` brokers were not
-    in sync since that happened, or since they lost data.
+    appended first at an epoch and offset. `isrs` maps (leader epoch, partition epoch) to the ISR that the controller
+    recorded. `lossy` brokers lost unsynced data and are not back in the ISR since. `once_committed` is the highest
+    TrueHW ever, lost records included. `loss_allowed` says why acknowledged records may be gone, also long afterwards;
+    while `rebase_after` is an epoch, the next leader's log will be the reference. Records and markers were read up to
+    `followed_to`; `keys` are those of a compacted partition. `unproven` brokers were not in sync since the last loss,
+    or since they lost data.
     """
 
     name: TopicPartition
@@ -85,7 +85,7 @@ class Ghost:
 
     @property
     def awaits_rebase(self) -> bool:
-        """Whether nobody can say at the moment what must be there."""
+        """Whether nobody can say at the moment which records must exist."""
         return self.rebase_after is not None
 
     def is_rebase_due(self, epoch: int) -> bool:
@@ -94,7 +94,7 @@ class Ghost:
 
 
 class Partitions(dict[TopicPartition, Ghost]):
-    """A partition's ghost comes with the first question for it."""
+    """Ghosts by partition, created on first access."""
 
     def __missing__(self, name: TopicPartition) -> Ghost:
         self[name] = ghost = Ghost(name)
@@ -102,8 +102,11 @@ class Partitions(dict[TopicPartition, Ghost]):
 
 
 class Ghosts:
-    """`states` and `assignments` mirror the tree; `epochs` are the brokers' that are registered now and live,
-    `registered` all that ever were, with the epoch that each proved to have ended cleanly."""
+    """The mirror of the metadata tree, and the ghosts of all partitions.
+
+    `states` and `assignments` mirror the tree; `epochs` are those of brokers that are registered now and live,
+    `registered` all that ever were, with the epoch that each proved to have ended cleanly.
+    """
 
     def __init__(self) -> None:
         self.partitions = Partitions()
@@ -122,20 +125,20 @@ class Ghosts:
         self.overrides: dict[str, Mapping[str, str]] = {}
         self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.rot: dict[tuple[int, TopicPartition], Inode] = {}
-        """(broker, partition) → the file in which a bit turned that no start looks for."""
+        """(broker, partition) → the file with a flipped bit that no start checks."""
         self.aged = False
-        """Whether a clock was days ahead: producers, places and old records may have been deleted for their age."""
+        """Whether a clock was days ahead: producers, offsets and old records may have expired."""
         self.overdue: Counter[str] = Counter()
-        """How often a coordinator found that a transaction of this id is open too long."""
+        """How often a coordinator found that a transaction of this ID timed out."""
         self.controller_epoch = 0
         self.leaving: dict[tuple[int, int], tuple[int, int]] = {}
         """(broker, controller epoch) → (broker epoch, step) of a shutdown that the controller agreed to."""
         self.touched: list[str] = []
-        """The paths of the tree's last change, where it was looked at just before."""
+        """The paths of the tree's last change, if the change before it was seen, too."""
         self.outcomes: dict[tuple[int, int], tuple[bool, TopicPartition]] = {}
-        """(producer, epoch) of a marker → whether it commits, and where that was first seen."""
+        """(producer, epoch) of a marker → whether it commits, and the partition where it was seen first."""
         self.reused: set[tuple[int, int]] = set()
-        """(producer, epoch) of old producers, which stand for more than one transaction each."""
+        """(producer, epoch) of old producers that stand for more than one transaction each."""
         self._seen: dict[str, Node] = {}
         self._version = -1
         self._registrations: list[tuple[int, Node]] = []
@@ -144,8 +147,11 @@ class Ghosts:
         return f"Ghosts({len(self.partitions)} partitions)"
 
     def read(self, tree: Tree, sessions: set[int]) -> list[TopicPartition]:
-        """Take over what changed in the tree; returns the partitions whose state did. A registration counts only if it
-        is of one of the living `sessions`: one that outlives its process says nothing of the next."""
+        """Read what changed in the tree; return the partitions whose state changed.
+
+        A registration counts only with a living session in `sessions`: one that outlives its process says nothing about
+        the next.
+        """
         changed: list[TopicPartition] = []
         self.new_registrations = []
         self.touched = []
@@ -216,7 +222,7 @@ class Ghosts:
             changed.append(name)
 
     def _forget(self, parts: list[str]) -> None:
-        """A topic was deleted, or is another of the same name: what was known of its partitions is void."""
+        """Forget the partitions of a topic that was deleted, or replaced by another of the same name."""
         if len(parts) > 1:
             return
         self.topic_ids.pop(parts[0], None)
@@ -228,27 +234,30 @@ class Ghosts:
             del self.assignments[name]
 
     def is_compacted(self, partition: Partition) -> bool:
-        """Whether its log may have been compacted, now or under an earlier configuration. A broker that has only just
-        started does not know its topics' configurations yet."""
+        """Whether the log may have been compacted, now or under an earlier configuration.
+
+        A broker that has just started does not know its topics' configurations yet.
+        """
         policy = self.overrides.get(partition.name.topic, {}).get(CLEANUP_POLICY, "")
         ghost = self.of(partition.name)
         ghost.compacted = ghost.compacted or "compact" in policy or "compact" in partition.config.cleanup_policy
         return ghost.compacted
 
     def proves(self, broker: int, epoch: int, recorded: int) -> bool:
-        """Rule 8: whether a registration with `epoch` is of the life that was recorded, or of one that shows it to
-        have ended cleanly and has all of its directories."""
+        """Rule 8: whether a registration with `epoch` belongs to the recorded life, or to one that proves that life's
+        clean shutdown and has all of its directories.
+        """
         known = self.registered.get((broker, epoch))
         own = known is not None and recorded != NO_EPOCH and recorded in (epoch, known)
         return own and self.holds(broker, epoch, recorded)
 
     def holds(self, broker: int, epoch: int, recorded: int) -> bool:
-        """Whether the life with `epoch` has all log directories of the one that was recorded."""
+        """Whether the life with `epoch` has all log directories of the recorded one."""
         had = self.directories.get((broker, recorded), frozenset())
         return had <= self.directories.get((broker, epoch), had)
 
     def lives_up_to(self, broker: int, epoch: int) -> set[int]:
-        """The life with this epoch, and those before it of which each ended cleanly, with all that it had."""
+        """Return the epochs of this life and of the lives before it that ended cleanly with all that they had."""
         lives = set()
         while epoch != NO_EPOCH:
             lives.add(epoch)
@@ -256,32 +265,34 @@ class Ghosts:
         return lives
 
     def in_sync_as(self, broker: int, recorded: int) -> bool:
-        """Whether the broker lives in the very life that was recorded."""
+        """Whether the broker lives in exactly the recorded life."""
         return self.epochs.get(broker, NO_EPOCH - 1) == recorded
 
     def in_sync(self, name: TopicPartition, broker: int) -> bool:
-        """Whether the broker lives and counts: a member of the recorded ISR by rule 8."""
+        """Whether the broker lives and counts as a member of the recorded ISR by rule 8."""
         state = self.states.get(name)
         if state is None or broker not in state.isr or broker not in self.epochs:
             return False
         return self.proves(broker, self.epochs[broker], state.members[broker])
 
     def with_losses(self) -> list[TopicPartition]:
-        """The partitions of which acknowledged records may be gone."""
+        """Return the partitions whose acknowledged records may be gone."""
         return [name for name, ghost in self.partitions.items() if ghost.loss_allowed]
 
     def rotten(self, name: TopicPartition) -> set[int]:
-        """The brokers whose replica holds rot that nobody mended yet."""
+        """Return the brokers whose replica holds rot that was not repaired yet."""
         return {broker for (broker, held), inode in self.rot.items() if held == name and inode.rotten}
 
     def ended(self, broker: int, *, with_power: bool) -> None:
-        """A life is over. Where a bit turned in a log, the next may cut it there, power loss or not."""
+        """Record the end of a life. Where a bit turned in a log, the next life may truncate it there, power loss or
+        not.
+        """
         rotten = {name for held_by, name in self.rot if held_by == broker and broker in self.rotten(name)}
         if rotten or not with_power:
             self.lost_power(broker, rotten if with_power else None)
 
     def lost_power(self, broker: int, held: Collection[TopicPartition] | None = None) -> None:
-        """Judge whether this crash is one too many; `held`: only these went with a log folder."""
+        """Judge whether this crash is one too many; `held`: only these partitions went, with a log directory."""
         for name, replicas in self.assignments.items():
             if broker in replicas and (held is None or name in held):
                 self.lose_unsynced(name, broker)

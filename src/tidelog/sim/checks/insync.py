@@ -1,12 +1,15 @@
-"""I15 (S): rule 3's condition at every ISR expansion: the joining follower has fetched from HW and from the first
+"""I15 (S): rule 3's condition holds at every ISR expansion: the joining follower has fetched from HW and from the first
 offset of the leader's epoch, in this epoch; it is recorded with the broker epoch that it fetched with; a broker in
 controlled shutdown does not join.
-I16 (S): AlterPartition is accepted only with matching leader and partition epoch: whatever grows the ISR, or takes a
-member out that counts, is a wish of the state's leader, made on just the state that it replaces.
-I47 (S): every ISR member that lives and counts (rule 8) holds a replica of just this topic, so that I9 is held against
-it, from when something is committed: HW passed an offset that every member of the ISR had fetched up to. So a new topic
-may be told late. Not held to it are brokers one of whose log folders failed in this life, topics that are being
-deleted, and partitions that are adrift. Who is dead, or lost a folder that it had, does not count.
+
+I16 (S): AlterPartition is accepted only with matching leader and partition epoch: whatever grows the ISR, or removes a
+member that counts, was proposed by the state's leader, based on exactly the state that it replaces.
+
+I47 (S): every ISR member that lives and counts (rule 8) holds a replica of exactly this topic, so that I9 is checked
+against it, from the moment something is committed: HW passed an offset that every member of the ISR had fetched up to.
+So brokers may learn late of a new topic. Exempt are brokers with a failed log directory in this life, topics that are
+being deleted, and partitions after a loss without a new leader. A broker that is dead, or lost a directory that it had,
+does not count.
 """
 
 from collections.abc import Callable
@@ -22,7 +25,7 @@ KEPT_PROPOSALS = 50
 
 
 def check_proposal(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches, step: int) -> None:
-    """A leader proposes an ISR."""
+    """Record and check the ISR that a leader proposes."""
     state = replica.state
     proposal = state.proposal if state is not None else None
     if state is None or proposal is None or (before is not None and before.proposal == proposal):
@@ -55,7 +58,7 @@ def check_change(
     fetches: Fetches,
     leaving: Callable[[int], bool],
 ) -> None:
-    """The tree has another ISR in the same leader epoch; `version` was the partition epoch before."""
+    """Check another ISR in the same leader epoch. `version` was the partition epoch before."""
     state = ghosts.states[name]
     old, new = before.members, state.members
     joined = {member for member in new if not ghosts.proves(member, new[member], old.get(member, -1))}
@@ -64,7 +67,7 @@ def check_change(
         return
     proposals = granted(ghosts, name, before, version, set(new))
     assert proposals, (
-        f"I16: {name} went from {before}, partition epoch {version}, to {state}, which no leader asked for on just that"
+        f"I16: {name} went from {before}, partition epoch {version}, to {state}, which no leader proposed based on that"
     )
     for member in joined - {state.leader}:
         check_joined(ghosts, name, member, new[member], proposals)
@@ -75,7 +78,7 @@ def check_change(
 def granted(
     ghosts: Ghosts, name: TopicPartition, before: LeadershipState, version: int, members: set[int]
 ) -> list[ProposedIsr]:
-    """The wishes for these members on just this state."""
+    """Return the proposals for these members based on exactly this state."""
     at = (before.leader_epoch, version)
     proposals = ghosts.of(name).proposals
     return [
@@ -88,11 +91,11 @@ def granted(
 def check_joined(
     ghosts: Ghosts, name: TopicPartition, member: int, broker_epoch: int, proposals: list[ProposedIsr]
 ) -> None:
-    """A leader vouched for the member in just this life, before it was told to have leave to go."""
+    """Check that a leader proposed the member in this very life, before the member's shutdown was granted."""
     vouched = [proposed for proposed in proposals if proposed.members[member] == broker_epoch]
     assert vouched, (
-        f"I15: broker {member} is recorded in the ISR of {name} as broker epoch {broker_epoch}, and its leader vouches "
-        f"for {[proposed.members[member] for proposed in proposals]}"
+        f"I15: broker {member} is recorded in the ISR of {name} as broker epoch {broker_epoch}; its leader proposed "
+        f"{[proposed.members[member] for proposed in proposals]}"
     )
     gone = ghosts.leaving.get((member, ghosts.controller_epoch))
     assert gone is None or gone[0] != broker_epoch or vouched[0].step <= gone[1], (
@@ -101,7 +104,7 @@ def check_joined(
 
 
 def check_held(ghosts: Ghosts, name: TopicPartition, broker: int, held: Partition | None) -> None:
-    """`held` is what a broker without failed folders has by this name."""
+    """I47. `held` is the replica that a broker without failed log directories has under this name."""
     ghost, topic_id = ghosts.of(name), ghosts.topic_ids.get(name.topic)
     if (
         not ghost.true_high_watermark

@@ -24,7 +24,7 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
     assert state is not None
     assigned = ghosts.assignments.get(name, ())
     if state.leading and state.partition_epoch < ghosts.partition_epochs.get(name, -1):
-        assigned = replica.partition.replicas  # it has not heard yet of a reassignment
+        assigned = replica.partition.replicas  # it does not know the reassignment yet
     ghost.min_in_sync = min(replica.partition.config.min_insync_replicas, max(1, len(assigned)))
     if state.leading:
         replica.led.add(state.epoch)
@@ -41,8 +41,11 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None) -> None:
 def check_appended(
     ghosts: Ghosts, replica: Replica, new: list[Batch], running: Callable[[int], bool], source: ResponseSource | None
 ) -> None:
-    """A leader whose life ended within the step of its append was not seen to make it. One that was elected within the
-    step may have appended in it: it is the controller, too, and coordinates a transaction that it decided."""
+    """Check the batches that a replica appended.
+
+    The append of a leader whose life ended within that step was not observed. A leader elected within the step may have
+    appended in it: it is the controller, too, and coordinates a transaction that it decided.
+    """
     ghost, state = ghosts.of(replica.partition.name), replica.state
     for batch in new:
         if batch.epoch < 0:
@@ -64,7 +67,7 @@ def check_appended(
 
 
 def take_recovered(ghosts: Ghosts, replica: Replica, found: list[Batch]) -> None:
-    """What a leader had appended in the step within which it was killed is seen for the first time when it is back."""
+    """Record batches that a leader appended in the step in which it was killed: they are seen first when it is back."""
     ghost = ghosts.of(replica.partition.name)
     for batch in found:
         if ghost.leaders.get(batch.epoch) == replica.broker:
@@ -75,7 +78,7 @@ def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | N
     state, replicas = ghosts.states[name], ghosts.assignments[name]
     assert state.isr, f"I32: {name} has an empty ISR: {state}"
     assert state.leader == NO_LEADER or state.leader in state.isr, f"I14: {name} is led from outside its ISR: {state}"
-    assert set(state.isr) <= set(replicas), f"I14: {name} has a stranger in its ISR: {state}"
+    assert set(state.isr) <= set(replicas), f"I14: {name} has an unassigned broker in its ISR: {state}"
     adding, removing = ghosts.reassigning.get(name, ((), ()))
     consistent = {*adding, *removing} <= set(replicas) and not set(adding) & set(removing)
     assert consistent, f"I14: {name} has {replicas}, adds {adding} and removes {removing}"
@@ -88,8 +91,11 @@ def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | N
 
 
 def check_deleted(ghosts: Ghosts, name: TopicPartition, topic_id: bytes, broker: int) -> None:
-    """A broker deleted its replica of the topic with this id, by itself or for another topic of that name. One that is
-    being added again may be told late that it was taken away before."""
+    """I32, for a broker that deleted its replica of the topic with this id.
+
+    It may do so by itself or for another topic of that name. A replica that is being added again may learn late that it
+    was removed before.
+    """
     requested = ghosts.topic_ids.get(name.topic) != topic_id or name.topic in ghosts.deleting
     adding, _ = ghosts.reassigning.get(name, ((), ()))
     requested = requested or (broker in adding and broker not in ghosts.states[name].isr)
@@ -99,19 +105,23 @@ def check_deleted(ghosts: Ghosts, name: TopicPartition, topic_id: bytes, broker:
 
 
 def check_truncation(ghosts: Ghosts, replica: Replica, gone: list[Batch], source: ResponseSource | None) -> None:
-    """`gone` was taken off the end of the log. A log that starts over where its leader's starts gives up only what its
-    leader has deleted."""
+    """I20. `gone` was removed from the end of the log.
+
+    A log that starts over at its leader's start offset loses only what its leader has deleted.
+    """
     if not gone:
         return
     name, first = replica.partition.name, gone[0]
     ghost, epoch, log = ghosts.of(name), replica.partition.epoch, replica.partition.log
-    target = first.base if first.epoch >= 0 else log.log_end_offset  # it stands for all that could not be read
+    target = (
+        first.base if first.epoch >= 0 else log.log_end_offset
+    )  # this batch represents everything that could not be read
     target = max(target, log.log_start_offset)
     if log.log_start_offset >= gone[-1].end:
         return
-    assert source is not None, f"I20: {replica!r} truncated to {target} without a word from a leader"
+    assert source is not None, f"I20: {replica!r} truncated to {target} without a response from a leader"
     assert source.is_from_epoch(epoch), (
-        f"I20: {replica!r} truncated to {target} as broker {source.broker} said in epoch {source.epoch}"
+        f"I20: {replica!r} truncated to {target} by a response of broker {source.broker} in epoch {source.epoch}"
     )
     same_epoch = [batch for batch in gone if batch.epoch == epoch]
     assert not same_epoch, f"I20: {replica!r} truncated {same_epoch[0]}, which it appended in this very epoch"

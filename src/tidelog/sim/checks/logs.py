@@ -1,6 +1,9 @@
-"""I2 (Q): batches ascend without gaps, epochs never descend, CRCs hold, indexes point at batch starts.
+"""I2 (Q): batches ascend without gaps, epochs never descend, CRCs hold, index entries point at batch starts.
+
 I3 (Q): log matching: replicas with the same epoch at an offset hold the same bytes there and below.
-I4 (Q): below the high watermarks of any two replicas stand the same records.
+
+I4 (Q): below the high watermarks of any two replicas are the same records.
+
 I11 (Q): every acknowledged record is in the log of at least one replica, running or not.
 """
 
@@ -24,7 +27,7 @@ def check_log(replica: Replica) -> None:
 
 
 def check_bytes(replica: Replica, disk: SimDisk) -> None:
-    """Every CRC of the log holds, and each index entry is where a batch begins that ends at its offset."""
+    """Check that every CRC of the log holds, and that each index entry points at the batch that ends at its offset."""
     for segment in replica.partition.log.segments:
         content = disk.inode(segment.path(LOG)).whole()[: segment.size]
         ends = {}

@@ -1,7 +1,8 @@
 """I26 (S): for each (partition, producer, epoch) sequences are contiguous; a retry gets the first answer; the last
 sequence and epoch that a log knows equal a replay of it, and so those of the other replicas at the same LEO. The window
-of five is known only as far as the log was replayed since the snapshot: what is known of it must be its end.
-I26 (Q): what an idempotent producer sent stands at one place only.
+of five batches is known only as far as the log was replayed since the snapshot: the known part must be its end.
+
+I26 (Q): a batch of an idempotent producer is in the log only once.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,9 @@ WINDOW = 5
 @dataclass(slots=True)
 class Numbers:
     """One producer by a replay of the log: its epoch and its last batches as (first, last sequence, base, end).
-    `is_whole`: the epoch began within the replay."""
+
+    `is_whole`: the epoch began within the replay.
+    """
 
     epoch: int
     last: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -30,7 +33,7 @@ class Numbers:
 
     @property
     def end(self) -> int:
-        """Where its last numbered batch ends."""
+        """The end offset of its last numbered batch."""
         return self.last[-1][3] if self.last else MAX_SEQUENCE
 
     def take(self, batch: Batch) -> None:
@@ -55,15 +58,18 @@ class Numbering:
         return f"Numbering({len(self.producers)} producers)"
 
     def rebuild(self, replica: Replica, *, compacted: bool = False) -> None:
-        """The log was cut, or is read for the first time."""
+        """Replay a log that was truncated, or that is read for the first time."""
         self.producers.clear()
         self.whole = replica.first_offset == 0 and not compacted
         for batch in replica.log.batches:
             self._take(batch)
 
     def take(self, replica: Replica, new: Iterable[Batch], *, compacted: bool = False) -> None:
-        """Batches that were appended; of what was `compacted` some may be gone. What a follower has of a producer below
-        its log's start need not be what its leader had there: it is deleted, and nobody compares it (`Chain`)."""
+        """Replay appended batches; some may be missing where the log was `compacted`.
+
+        Below its log's start a follower may have other batches of a producer than its leader had: they are deleted, and
+        nobody compares them (`Chain`).
+        """
         for batch in new:
             producer_id, epoch, first, _ = batch.producer
             known = self.producers.get(producer_id)
@@ -85,7 +91,7 @@ class Numbering:
             self.producers.setdefault(producer_id, Numbers(epoch)).take(batch)
 
     def compare(self, replica: Replica, only: set[int] | None = None) -> None:
-        """Against what the log itself knows; `only` these producers, or all."""
+        """Compare with what the log itself knows, for `only` these producers or all."""
         known = replica.partition.log.producers
         for producer_id in self.producers if only is None else only:
             self._compare(replica, known.get(producer_id), producer_id)
@@ -96,11 +102,13 @@ class Numbering:
     def _compare(self, replica: Replica, known: Producer | None, producer_id: int) -> None:
         numbers = self.producers[producer_id]
         assert known is not None, f"I26: {replica!r} has forgotten producer {producer_id}: {numbers}"
-        # Of an old producer, who goes on in its epoch, perhaps only a marker was replayed.
+        # An old producer keeps its epoch, so perhaps only a marker of it was replayed.
         is_defined = bool(numbers.last) or numbers.is_whole or self.whole
         right = known.epoch == numbers.epoch and (not is_defined or known.last_sequence == numbers.last_sequence)
         assert right, f"I26: {replica!r} knows {known}, by its log it is {numbers}"
-        numbered = (batch for batch in known.batches if batch.base_sequence != NO_SEQUENCE)  # coordinators number none
+        numbered = (
+            batch for batch in known.batches if batch.base_sequence != NO_SEQUENCE
+        )  # coordinators write markers without sequences
         window = [(b.base_sequence, b.last_sequence, b.first_offset, b.last_offset + 1) for b in numbered]
         replayed = min(len(window), len(numbers.last)) if not self.whole else len(window)
         assert window[len(window) - replayed :] == numbers.last[len(numbers.last) - replayed :], (
@@ -113,8 +121,10 @@ def follows(replica: Replica) -> bool:
 
 
 def check_answer(ghost: Ghost, producer: tuple[int, int, int, int], base: int, start: int) -> None:
-    """The same batch was acknowledged before: it must have been at the same place, unless that was deleted since: who
-    has started over at `start`, the first offset left, knows nothing of the batches before, and takes it as new."""
+    """Check that a batch acknowledged before has the same offset again, unless that offset was deleted since.
+
+    A log that started over at `start`, its first offset, does not know the batches before and accepts the batch as new.
+    """
     producer_id, epoch, first, _ = producer
     if producer_id >= 0:
         earlier = ghost.answered.setdefault((producer_id, epoch, first), base)
@@ -124,7 +134,7 @@ def check_answer(ghost: Ghost, producer: tuple[int, int, int, int], base: int, s
 
 
 def check_unique(ghost: Ghost, start: int) -> None:
-    """`start`: the first offset that no replica has deleted."""
+    """Check that no committed batch is in the log twice. `start` is the first offset that no replica has deleted."""
     seen: dict[tuple[int, int, int], Batch] = {}
     for batch in ghost.committed.batches:
         producer_id, epoch, first, _ = batch.producer

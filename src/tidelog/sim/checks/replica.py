@@ -1,7 +1,7 @@
 """One replica as the checks see it: the numbers of its partition, and its log as a chain of batches.
 
-Invariant of the chain: `chain` is a sum over all batches below, so that what two logs hold between two offsets is
-compared by two numbers, also where the beginning of one cannot be read any more.
+Invariant of the chain: `chain` is a sum over all batches below, so two numbers suffice to compare what two logs hold
+between two offsets, even if the beginning of one cannot be read any more.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,8 +23,10 @@ NOBODY_COUNTS: frozenset[int] = frozenset()
 
 
 class Batch(NamedTuple):
-    """One record batch: offsets [base, end), its epoch, and its content by CRC. `chain` covers all below `end`;
-    `producer` is (id, epoch, first sequence, last sequence)."""
+    """One record batch: offsets [base, end), its epoch, and the CRC of its content.
+
+    `chain` covers all batches below `end`; `producer` is (id, epoch, first sequence, last sequence).
+    """
 
     base: int
     end: int
@@ -38,17 +40,17 @@ class Batch(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, int, int, int]:
-        """What makes it the same batch wherever it stands."""
+        """What identifies the batch in any log."""
         return self[:4]
 
 
 def link(chain: int, *identity: int) -> int:
-    """The hash of whole numbers is the same in every process."""
+    """Extend the sum by one batch. The hash of integers is the same in every process."""
     return (chain + hash(identity)) & MASK
 
 
 class State(NamedTuple):
-    """What of a partition's numbers matters to the checks; two that are equal need no second look."""
+    """The numbers of a partition that matter to the checks. If two states are equal, the checks are not repeated."""
 
     epoch: int
     partition_epoch: int
@@ -63,21 +65,23 @@ class State(NamedTuple):
 
     @property
     def counted(self) -> set[int]:
-        """The maximal ISR by its definition: committed and proposed."""
+        """The maximal ISR by definition: committed and proposed members."""
         return {*self.isr, *(self.proposal.isr if self.proposal else ())}
 
 
 @dataclass(slots=True)
 class Chain:
-    """Batches in ascending order, without gaps between them that the log itself does not have. What lies below
-    `deleted_to` is no part of the log any more, also where its bytes are still there: they may be those of a leader
-    whose records were lost, and nobody truncates what is deleted, as in Kafka."""
+    """Batches in ascending order, without gaps that the log itself does not have.
+
+    Offsets below `deleted_to` are not part of the log any more, even if their bytes are still there: they may come from
+    a leader whose records were lost, and as in Kafka nobody truncates deleted records.
+    """
 
     bases: list[int] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     end: int = 0
     first_offset: int = 0
-    """Where what could be read begins."""
+    """The first offset that could be read."""
     deleted_to: int = 0
 
     def append(self, base: int, end: int, epoch: int, crc: int, producer: tuple[int, int, int, int] = NOBODY) -> Batch:
@@ -93,18 +97,18 @@ class Chain:
         return batch
 
     def skip_to(self, base: int) -> None:
-        """What lies below `base` is not there to be read any more, or proves nothing."""
+        """Forget everything below `base`: it cannot be read any more, or proves nothing."""
         self.cut(0)
         if base > 0:
             self.add(Batch(0, base, -1, 0, 0))
 
     def agrees(self, other: "Chain", offset: int) -> bool:
-        """Whether the same stands below `offset` in both, as far as they can be read."""
+        """Whether both chains hold the same below `offset`, as far as they can be read."""
         start = max(self.first_offset, other.first_offset, self.deleted_to, other.deleted_to)
         return offset <= start or self.between(start, offset) == other.between(start, offset)
 
     def between(self, start: int, offset: int) -> int:
-        """What tells the batches that begin in [start, offset) from others."""
+        """Return a number that identifies the batches that begin in [start, offset)."""
         lower, upper = bisect_left(self.bases, start), bisect_left(self.bases, offset)
         chain = self.batches[upper - 1].chain if upper else 0
         return (chain - self.batches[lower - 1].chain) & MASK if lower else chain
@@ -114,7 +118,7 @@ class Chain:
         return self.batches[index] if index < len(self.bases) and self.bases[index] == base else None
 
     def below(self, offset: int) -> Batch | None:
-        """The last batch that begins below the offset."""
+        """Return the last batch that begins below the offset."""
         index = bisect_left(self.bases, offset)
         return self.batches[index - 1] if index else None
 
@@ -122,7 +126,7 @@ class Chain:
         return iter(self.batches[bisect_left(self.bases, offset) :])
 
     def cut(self, offset: int) -> list[Batch]:
-        """Forget what ends above the offset; returns it."""
+        """Remove and return the batches that end above the offset."""
         if self.end <= offset:
             return []
         keep = bisect_right(self.batches, offset, key=lambda batch: batch.end)
@@ -136,11 +140,11 @@ class Chain:
 class Replica:
     """One broker's replica through one life.
 
-    Below `compacted_to()` a log may have been compacted before it was read, so that it proves nothing. `cuts` are the
-    truncations so far, those of killed lives before it included, with what they took: without a sync, a power loss may
-    bring it back. `appended_in`: the epoch of its last append; `led`: those that it led. `deleted_to`: where it begins
-    or once began; a crash may have brought back what was deleted below. `hole`: where a truncation cut a compacted log
-    between two of its records.
+    Below `compacted_to()` a log may have been compacted before it was read, so it proves nothing. `cuts` are the
+    truncations so far with what they removed, including those of killed lives before: without a sync, a power loss may
+    undo them. `appended_in` is the epoch of its last append; `led` are the epochs that it led. `deleted_to` is its
+    highest start offset so far; a crash may have brought back records below. `hole` is where a truncation cut a
+    compacted log between two of its records.
     """
 
     def __init__(
@@ -159,9 +163,9 @@ class Replica:
         self.led: set[int] = set()
         self.hole: tuple[int, int] = (0, 0)
         self._read_to = NO_POSITION
-        """(base of a segment, position there): read so far."""
+        """(base offset of a segment, position in it) up to which the log was read."""
         self._source = partition.log
-        """The log that was read; a replica that moved to another folder has another one."""
+        """The log that was read; a replica that moved to another log directory has another one."""
 
     def __repr__(self) -> str:
         state = self.state
@@ -183,7 +187,7 @@ class Replica:
 
     @property
     def records_end(self) -> int:
-        """Where its last record ends: a start knows no more of a log that ends in a hole, in Kafka neither."""
+        """The end of its last record: after a start, a log that ends in a hole ends there, as in Kafka."""
         return self.hole[0] if self.log.end == self.hole[1] else self.log.end
 
     def cut(self, offset: int) -> list[Batch]:
@@ -195,7 +199,7 @@ class Replica:
         return gone
 
     def catch_up(self, disk: SimDisk) -> list[Batch]:
-        """Read what was appended since the last look: what stands in the files, behind the broker's back."""
+        """Read what was appended since the last call from the files, without the broker."""
         log = self.partition.log
         if log is not self._source:
             self._source, self._read_to = log, NO_POSITION
@@ -215,14 +219,15 @@ class Replica:
         return new
 
     def _take_hole(self, end: int) -> None:
-        """A truncation may have cut a log where compaction took out what lay below: it ends there all the same, as
-        Kafka's does (LocalLog.truncateTo)."""
+        """Accept that a truncation cut a log where compaction removed the records below: the log still ends there, as
+        Kafka's does (LocalLog.truncateTo).
+        """
         if self.log.end < end == self.hole[1] <= self.compacted_to():
             self.hole = self.log.end, end
             self.log.skip_to(end)
 
     def _unread(self) -> Iterator[tuple[Segment, int]]:
-        """The segments that hold what comes next, each with the base of the one after it."""
+        """Yield the segments that hold unread records, each with the base offset of the next one."""
         log = self.partition.log
         segments = list(log.segments)
         ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
@@ -243,7 +248,9 @@ class Replica:
 
 
 def producer_of(header: BatchHeader) -> tuple[int, int, int, int]:
-    """A marker that compaction took out of its batch says nothing of its producer any more, to Kafka neither."""
+    """Return (id, epoch, first, last sequence). A marker that compaction emptied does not name its producer, in Kafka
+    neither.
+    """
     if header.is_control and not header.count:
         return NOBODY
     return header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence

@@ -1,4 +1,4 @@
-"""All checks together: what is looked at when, and what each look is told of the one before."""
+"""All checks together: which check looks at what after a step, an event, the end of a life, or a change of the tree."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -39,8 +39,11 @@ Key = tuple[int, TopicPartition]
 
 
 class Suite:
-    """A `world.Observer` and a `world.Witness`. Replicas are those of running brokers; a dead broker's are remembered
-    in `crashes`. `cut` is how far back logs went within the present step."""
+    """A `world.Observer` and a `world.Witness`.
+
+    `replicas` are those of running brokers; `crashes` remembers those of dead ones. `_cut` is the lowest offset to
+    which a log was truncated within the current step.
+    """
 
     def __init__(self) -> None:
         self.ghosts = Ghosts()
@@ -71,7 +74,7 @@ class Suite:
         return max((replica.state.start for replica in self.of(name) if replica.state is not None), default=0)
 
     def epoch_before(self, broker: int, name: TopicPartition) -> int:
-        """The leader epoch of a replica as of its broker's last step."""
+        """Return the leader epoch of a replica as of its broker's last step."""
         replica = self.replicas.get((broker, name))
         return -1 if replica is None or replica.state is None else replica.state.epoch
 
@@ -91,7 +94,7 @@ class Suite:
             self.replicas_changed(host, held)
         for partition in held:
             role, log, leads = partition.role, partition.log, type(partition.role) is Leader
-            numbers = (  # the fields of a `State`
+            numbers = (  # the fields of a `State`, in its order
                 partition.epoch,
                 partition.partition_epoch,
                 leads,
@@ -120,7 +123,7 @@ class Suite:
         cut.clear()
 
     def happened(self, world: World, host: Host, event: Event) -> None:
-        """Where a log was cut must be known even if it grew again within the same step."""
+        """Record truncations, also if the log grew again within the same step, and other events that checks need."""
         if event.kind in ("log.truncate", "log.start_over"):
             offset = int(event.fields["offset"]) if event.kind == "log.truncate" else 0
             key = (host.broker_id, named(event))
@@ -130,7 +133,7 @@ class Suite:
         elif event.kind in GROUP_EVENTS:
             self.groups.happened(event)
         elif event.kind == "log.compacted" and (replica := self.replicas.get((host.broker_id, named(event)))):
-            transactions.seal(self.ghosts, replica)  # a segment that rolled by its age changed no number
+            transactions.seal(self.ghosts, replica)  # a segment that rolled by age did not change the numbers
         elif event.kind == "transaction.overdue":
             self.ghosts.overdue[str(event.fields["transactional_id"])] += 1
         elif event.kind in AILING:
@@ -200,7 +203,7 @@ class Suite:
         self.check_members_hold(world, name)
 
     def may_be_unclean(self, world: World, name: TopicPartition) -> bool:
-        """By the topic's configuration, a broker's, or on somebody's wish."""
+        """Whether an unclean election is allowed by the topic's or a broker's configuration, or was requested."""
         topic = self.ghosts.overrides.get(name.topic, {}).get(UNCLEAN_ALLOWED)
         if self.wire_tap.unclean_requested or topic is not None:
             return self.wire_tap.unclean_requested or topic == "true"
@@ -210,7 +213,7 @@ class Suite:
     # What brokers hold.
 
     def replicas_changed(self, host: Host, held: list[Partition]) -> None:
-        """Replicas came or went."""
+        """Check a broker whose replicas were created or deleted."""
         before, self._held[host.broker_id] = self._held.get(host.broker_id, ()), held
         for gone in before:
             if gone not in held:
@@ -264,7 +267,7 @@ class Suite:
         ghost = self.ghosts.of(partition.name)
 
         def compacted_to() -> int:
-            """Whole segments below HW, at any time."""
+            """Return the offset below which whole segments may be compacted at any time."""
             known = max(ghost.once_committed, ghost.seen_high_watermark)  # adrift, only the latter moves
             return known if self.ghosts.is_compacted(partition) else 0
 
@@ -282,7 +285,9 @@ class Suite:
         gone = replica.cut(end)
         leadership.check_truncation(self.ghosts, replica, gone, source)
         new = replica.catch_up(host.disk)
-        if new and before is not None and any(not gone or batch.end > end for batch in new):  # or it is read again
+        if (
+            new and before is not None and any(not gone or batch.end > end for batch in new)
+        ):  # else the same batches were read again
             replica.appended_in = replica.partition.epoch
         recovered = before is None and host.broker_id in self._fresh
         if recovered:
@@ -292,7 +297,7 @@ class Suite:
         return new, gone
 
     def check_numbers(self, replica: Replica, before: State | None, new: list[Batch], *, cut: bool) -> None:
-        if self.ghosts.aged:  # who is forgotten may begin anywhere, and what it sent before may stand there twice
+        if self.ghosts.aged:  # expired producers may start anywhere, and what they sent before may be repeated
             return
         numbers, compacted = self._numbering.get(replica), self.ghosts.of(replica.partition.name).compacted
         if numbers is None or cut:
@@ -305,7 +310,7 @@ class Suite:
         elif new:
             numbers.compare(replica, {batch.producer[0] for batch in new} - {-1})
 
-    # What was said in a step that is over.
+    # What was answered in a step that is over.
 
     def check_messages(self, host: Host) -> None:
         tap, broker = self.wire_tap, host.broker_id
@@ -323,11 +328,13 @@ class Suite:
     # What clients saw.
 
     def acknowledged(self, name: TopicPartition, base: int, count: int, crc: int) -> None:
-        """A producer heard of an acks=all success: `count` records from `base` on, in a batch sent with this CRC."""
+        """Record that a producer received an acks=all success: `count` records from `base` on, in a batch with this
+        CRC.
+        """
         answers.check_success(self.ghosts, name, base, base + count)
 
     def served(self, name: TopicPartition, base: int, end: int, epoch: int, crc: int) -> None:
-        """A consumer was given this: a batch, or a record; always the one or the other of a partition."""
+        """Record what a consumer received: batches, or single records, always the same of a partition."""
         answers.check_read(self.ghosts, name, base, (end, epoch, crc))
 
     def refused(self, world: World, name: TopicPartition, code: ErrorCode, *, is_new: bool) -> None:
@@ -342,7 +349,7 @@ class Suite:
     # At intervals and at the end.
 
     def scan(self, world: World) -> None:
-        """The full scan of what runs (Q)."""
+        """Scan all running replicas completely (Q)."""
         held = {id(partition) for host in world.hosts for partition in partitions_of(host)}
         for key in [key for key, replica in self.replicas.items() if id(replica.partition) not in held]:
             self._numbering.pop(self.replicas.pop(key), None)  # deleted since

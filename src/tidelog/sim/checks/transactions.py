@@ -24,7 +24,7 @@ from tidelog.wire.records import NO_SEQUENCE, BatchHeader
 
 
 def seal(ghosts: Ghosts, replica: Replica) -> None:
-    """Of a compacted log, up to where it may be compacted now."""
+    """Record up to where a compacted log may be compacted now."""
     if ghosts.is_compacted(replica.partition):
         ghost = ghosts.of(replica.partition.name)
         ghost.keys = ghost.keys or compaction.Keys()
@@ -32,7 +32,7 @@ def seal(ghosts: Ghosts, replica: Replica) -> None:
 
 
 def follow(ghosts: Ghosts, replica: Replica, disk: SimDisk) -> None:
-    """Take in what was committed since the last time."""
+    """Read what was committed since the last call."""
     ghost = ghosts.of(replica.partition.name)
     seal(ghosts, replica)
     start, end = ghost.followed_to, ghost.true_high_watermark
@@ -40,7 +40,7 @@ def follow(ghosts: Ghosts, replica: Replica, disk: SimDisk) -> None:
         return
     ghost.followed_to = end
     if ghost.losses:
-        return  # what counts has become another
+        return  # the reference log has changed
     if ghost.keys is not None or any(is_marker(batch) for batch in replica.log.since(start)):
         expected = max(start, replica.partition.log.log_start_offset)
         for content, batch in compaction.contents(replica, disk, start):
@@ -71,7 +71,7 @@ def take(ghosts: Ghosts, ghost: Ghost, content: memoryview, batch: BatchHeader) 
 
 
 def has_forgotten(ghosts: Ghosts) -> bool:
-    """Whether a coordinator may have lost what it had decided; which producers that concerns nobody can say."""
+    """Whether a coordinator may have lost its decisions; nobody can tell of which producers."""
     logs = (ghost for name, ghost in ghosts.partitions.items() if name.topic == TRANSACTION_TOPIC)
     return any(ghost.losses or ghost.rebase_after is not None for ghost in logs)
 
@@ -104,5 +104,5 @@ def check_last_stable_offset(ghosts: Ghosts, replica: Replica) -> None:
         assert stable >= reported or begun_below, (
             f"I27: the last stable offset of {replica!r} goes back from {reported} to {stable}"
         )
-        if not begun_below:  # it tells that nothing is left to read below, not that it is stable (seed 111311)
+        if not begun_below:  # otherwise it only says that nothing is left to read below (seed 111311)
             ghost.reported_stable = stable

@@ -1,9 +1,12 @@
 """I1 (S): 0 ≤ log start ≤ LSO ≤ HW ≤ LEO, and recovery point ≤ LEO.
+
 I6 (S): within one leader's epoch HW never descends.
+
 I7 (S): a leader advances HW to h only if every other member of the maximal ISR fetched at ≥ h in this epoch, with its
-current broker epoch, and |ISR| ≥ min. What was fetched is what came over the wire. A member that registered its last
-life as cleanly ended counts for what that life had fetched (rule 8): it has it still.
-I8 (S): for the leader whose epoch is the state's, the controller's ISR ⊆ its maximal ISR.
+current broker epoch, and |ISR| ≥ min. Fetches are taken from the wire. A member that registered its last life as
+cleanly shut down counts with what that life had fetched (rule 8): it still has it.
+
+I8 (S): for the leader whose epoch is the tree's, the controller's ISR ⊆ its maximal ISR.
 """
 
 from tidelog.sim.checks.ghosts import Ghosts
@@ -26,8 +29,10 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetch
 
 
 def check_advance(ghosts: Ghosts, replica: Replica, before: State | None, fetches: Fetches) -> None:
-    """Within one step the ISR may change before or after the advance, and more than once where the store was slow: one
-    of those that this leader had must allow it."""
+    """Check that some ISR of this leader allows the advance.
+
+    Within one step the ISR may change before or after the advance, and more than once when the store is slow.
+    """
     state = replica.state
     assert state is not None
     given = [state]
@@ -55,7 +60,7 @@ def refusal(ghosts: Ghosts, replica: Replica, given: State, fetches: Fetches) ->
 
 
 def recorded_epochs(ghosts: Ghosts, replica: Replica) -> dict[int, int]:
-    """The broker epochs with which the controller holds this leader's ISR to be in sync."""
+    """Return the broker epochs with which the controller considers this leader's ISR to be in sync."""
     given, state = ghosts.states.get(replica.partition.name), replica.state
     if given is None or state is None or given.leader_epoch != state.epoch:
         return {}
@@ -67,4 +72,4 @@ def check_isr(ghosts: Ghosts, replica: Replica) -> None:
     if state is None or given is None or not state.leading or state.epoch != given.leader_epoch:
         return
     outside = set(given.isr) - (state.maximal_isr & state.counted)
-    assert not outside, f"I8: {replica!r} does not count {outside}, whom the controller holds to be in sync"
+    assert not outside, f"I8: {replica!r} does not count {outside}, which the controller considers in sync"

@@ -1,4 +1,4 @@
-"""An administrator's process: any request to any broker, answered by a call."""
+"""An administrator's process: sends any request to any broker and calls back with the response."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from tidelog.wire.messages.topics.create_topics import CreatableTopic, Creatable
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 Answered = Callable[[Any], None]
-"""Takes the response, or None where there was none in time."""
+"""Takes the response, or None if there was none in time."""
 
 HOPELESS = frozenset(
     {
@@ -31,11 +31,11 @@ HOPELESS = frozenset(
 AGAIN = (100 * MILLI, 300 * MILLI)
 ANSWER_MS = 8_000
 NEWEST = 32_767
-"""Whatever version both sides know."""
+"""The newest version that both sides support."""
 
 
 class Admin:
-    """`created` are the topics that were asked for here and are there."""
+    """`created` are the topics whose creation was requested here and that exist."""
 
     def __init__(self, world: World, name: str) -> None:
         options = AdminOptions(client_id=name, request_timeout_ms=4_000)
@@ -51,8 +51,10 @@ class Admin:
     def ask(
         self, request: Any, target: Target, answered: Answered, *, retries: bool = True, newest: int = NEWEST
     ) -> None:
-        """`answered` is called exactly once. Without `retries` a fault is no answer at once. The request's version is
-        `newest` at most."""
+        """Send a request; `answered` is called exactly once.
+
+        Without `retries` a fault ends the request at once. `newest` is the highest version to use.
+        """
         machine, now = self.process.machine, self.process.now()
         ticket, effects = machine.ask(request, target, now, timeout_ms=ANSWER_MS, newest=newest, retries=retries)
         self._answered[ticket] = answered
@@ -69,14 +71,14 @@ class Admin:
         self.ask(alteration(TOPIC, topic, [(option, value)]), target, answered)
 
     def elect(self, how: int, names: Sequence[TopicPartition] | None, answered: Answered) -> None:
-        """`how`: PREFERRED or UNCLEAN; None are all partitions."""
+        """Elect leaders. `how` is PREFERRED or UNCLEAN; None stands for all partitions."""
         wanted = [TopicPartitions(topic=name.topic, partitions=[name.partition]) for name in names or ()]
         partitions = None if names is None else wanted
         request = ElectLeadersRequest(election_type=how, topic_partitions=partitions, timeout_ms=2_000)
         self.ask(request, CONTROLLER, answered)
 
     def create(self, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
-        """Ask until the topic is there."""
+        """Create the topic; retry until it exists."""
         given = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
         requested = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas, configs=given)
 

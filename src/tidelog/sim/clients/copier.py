@@ -1,9 +1,11 @@
-"""An application that reads, writes what it read elsewhere, and commits its place, all in one transaction: each record
-is to be copied exactly once, whatever happens to it and its like (KIP-98, KIP-447).
+"""An application that reads, writes what it read elsewhere, and commits its positions, all in one transaction: each
+record must be copied exactly once, whatever happens to it and its peers (KIP-98, KIP-447).
 
-I29 (S): a position that was committed in a transaction is read if and only if the transaction was committed; one of a
-generation that is over is refused.
-I23, I28 (Q): what was copied is all or nothing (`transactor.Ledger`). I26 (Q): each record once, and in its order.
+I29 (S): a position that was committed in a transaction is read if and only if the transaction was committed; one of an
+old generation is refused.
+
+I23, I28 (Q): a transaction's copies are all or nothing (`transactor.Ledger`). I26 (Q): each record is copied once, in
+order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,11 +41,11 @@ AGAIN = (200 * MILLI, 2_000 * MILLI)
 COMMITS = 0.85
 
 Targets = Mapping[TopicPartition, TopicPartition]
-"""Where the records of each partition go."""
+"""Target partition of the records of each source partition."""
 
 
 class PolledRecords(NamedTuple):
-    """Records of one poll, the place in the group as it was before, and where they begin and end."""
+    """Records of one poll, the membership as it was before, and the first and next offsets."""
 
     records: Sequence[ConsumerRecord]
     place: GroupPlace
@@ -52,8 +54,11 @@ class PolledRecords(NamedTuple):
 
 
 class Copier:
-    """A consumer and a producer in one process. It subscribes where `options` name a session of its own, else it reads
-    the partitions of `targets` without being a member (`subscribes`). Fenced, or in doubt, it begins a new life."""
+    """A consumer and a producer in one process.
+
+    It is a member of the group if `subscribes`; otherwise it reads the partitions of `targets`. Fenced or uncertain, it
+    starts a new life.
+    """
 
     def __init__(
         self,
@@ -122,11 +127,11 @@ class Copier:
         )
 
     def start(self) -> None:
-        """Before anything is read, the id is taken over, and what it had open is ended."""
+        """Take the ID over and end its open transaction before anything is read."""
         self._call(self.machine.init_transactions(self.producer.now()), self._initialized)
 
     def die(self) -> None:
-        """The process ends where it stands, and another one takes its place after a while."""
+        """End the process where it is; another one replaces it after a while."""
         self.producer.kill()
         self.consumer.kill()
         self._uncertain += self._commits.values()
@@ -161,7 +166,7 @@ class Copier:
     # One transaction.
 
     def _poll(self) -> None:
-        """The place is that of before: a group may go on within the call."""
+        """Poll with the membership from before the call: a group may change its generation within it."""
         if self.versions is not None and self.producer.breaks != self._breaks:
             self.die()
             return
@@ -219,7 +224,7 @@ class Copier:
         elif self.subscribes:
             right = not outranked or self.commits.is_void
             assert right, (
-                f"I29: {self!r} committed in epoch {polled.place.generation} what others had later: {outranked}"
+                f"I29: {self!r} committed in epoch {polled.place.generation} what others owned later: {outranked}"
             )
         self.producer.later(self.pause, partial(self._decide, polled))
 
@@ -256,7 +261,9 @@ class Copier:
         self._call(started, partial(self._aborted, polled))
 
     def _aborted(self, polled: PolledRecords, done: Done) -> None:
-        """What it still has it reads again; of what went and came back, the group knows the place."""
+        """Seek back in partitions that it still owns; for those that were revoked and assigned again, the group has the
+        position.
+        """
         if done.error:
             self.die()
             return
@@ -274,7 +281,7 @@ class Copier:
         self.world.count(f"copies: {fate.value}")
         self.producer.later(self.pause, self._poll)
 
-    # What the machines tell.
+    # Results and events of the machines.
 
     def _call(self, started: tuple[int, list[Effect]], then: Callable[[Done], None]) -> None:
         ticket, effects = started
@@ -302,7 +309,7 @@ class Copier:
                 case Failed(error, message, partitions):
                     self.world.count(f"copier: {error.name}")
                     right = partitions or self.commits.is_void or self._may_be_gone(error)
-                    assert right, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
+                    assert right, f"I29: {self!r} lost its membership: {message} ({error.name})"
                     if not partitions:
                         self.consumer.after(0, self.die)
 

@@ -1,9 +1,10 @@
-"""A group and its churn: members join, leave, crash and stand still, while partitions come and go.
+"""A group and its churn: members join, leave, crash and pause, while topics are created and deleted.
 
-Members speak the classic protocol, or the consumer protocol (KIP-848), or some the one and some the other. Static ones
-(KIP-345) go and come back under their instance ids, also as two processes at a time.
+Members speak the classic protocol, the consumer protocol (KIP-848), or some of them each. Static ones (KIP-345) leave
+and return under their instance IDs, sometimes as two processes at a time.
 
-At the end it is stable: all members are of one generation, own every partition once, and have read it to the end.
+At the end the group is stable: all members are in one generation, own every partition once, and have read it to the
+end.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -36,8 +37,9 @@ CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class Group:
-    """`options` are those of every member; the `dice` say for each whether it speaks the consumer protocol instead, of
-    which `share` is the part."""
+    """`options` are those of every member; `dice` decide for each whether it speaks the consumer protocol instead, with
+    probability `share`.
+    """
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class Group:
         )
 
     def ended(self, member: Member) -> None:
-        """A member that cannot go on: another one takes its place."""
+        """Replace a member that cannot continue."""
         member.process.kill()
         self.world.count("member begins anew")
         self.join()
@@ -130,10 +132,10 @@ class Group:
     # The end.
 
     def finish(self) -> None:
-        """All is healed, and nobody churns any more: what it needs to come to rest."""
+        """Do what the group needs to become stable after the churn has ended."""
 
     def is_settled(self) -> bool:
-        """One generation that shares everything out, and everything is read."""
+        """Whether one generation owns everything and has read it."""
         living = self.living
         wanted = sorted(name for name in self.ghosts.assignments if name.topic in self.topics)
         owned = sorted(name for member in living for name in member.machine.assignment)
@@ -150,7 +152,7 @@ class Group:
 
 
 class StaticGroup(Group):
-    """Each member has an instance id, and somebody who starts it again."""
+    """Members with instance IDs, and a supervisor that restarts them."""
 
     def __repr__(self) -> str:
         return f"<group {self.options.group_id} of static {self.members}>"
@@ -159,20 +161,20 @@ class StaticGroup(Group):
         self._start_instance(f"instance-{len({member.instance for member in self.members})}")
 
     def _start_instance(self, instance: str) -> None:
-        """A process of this instance; there may be others yet."""
+        """Start a process of this instance; others of it may still run."""
         others = [member for member in self.members if member.instance == instance and member.process.alive]
         member = self._new_member(instance)
         member.replaces = [(other, other.admission) for other in others if other.generation >= 0]
         self.add(member)
 
     def ended(self, member: Member) -> None:
-        """It was fenced by another process of its instance, or may not have the id yet."""
+        """Restart a member that was fenced by another process of its instance, or cannot have the ID yet."""
         assert member.instance is not None
         member.process.kill()
         self._restart_later(member.instance)
 
     def _restart_later(self, instance: str) -> None:
-        """Unless another process of the instance is there then."""
+        """Start the instance again later, unless another process of it runs by then."""
         delay = self._dice.choice(RETURN)
         self.world.after(self._dice.randint(*delay), lambda: self._restart_instance(instance))
 
@@ -186,9 +188,12 @@ class StaticGroup(Group):
         return self.dice
 
     def finish(self) -> None:
-        """Where partitions are given up in one generation to be had by others in the next, that one may be lost with a
-        coordinator; and a leader may have assigned before it heard of all topics, and have been killed when it did.
-        Static members that come back then go on with what they had, as in Kafka, until somebody joins."""
+        """Trigger one more rebalance where one may be missing.
+
+        With cooperative assignors, partitions are released in one generation and assigned in the next, which a
+        coordinator may lose. A leader may have assigned before it knew all topics, and was killed when it learned of
+        them: static members that return keep what they had, as in Kafka, until somebody joins.
+        """
         goes_on = any(member.goes_on for member in self.living)
         if goes_on or are_cooperative(self.options.partition_assignment_strategy):
             self.join()
@@ -219,31 +224,36 @@ class StaticGroup(Group):
         self._restart_later(member.instance)
 
     def _double(self, member: Member) -> None:
-        """It stands still, and is replaced; then it goes on as if nothing had been."""
+        """Pause the process and start another one; later the first resumes as if nothing had happened."""
         assert member.instance is not None
         member.process.pause(self._pause_duration())
         self._start_instance(member.instance)
 
 
 PROTOCOL_SHARES = (1.0, 1.0, 0.5)
-"""How many of the members speak the consumer protocol."""
+"""The part of the members that speak the consumer protocol."""
 
 CONSUMER_PROTOCOL_PROPERTIES: Mapping[str, str] = {
     "group.consumer.session.timeout.ms": "5000",
     "group.consumer.heartbeat.interval.ms": "1000",
 }
-"""What members of the consumer protocol are told, as the others say it themselves."""
+"""The session options of members of the consumer protocol; members of the classic one set their own."""
 
 
 def draw_group(
     cluster: Cluster, topics: tuple[str, ...], options: ConsumerOptions, without: Collection[str] = ()
 ) -> Group:
+    """Return the group that the seed draws.
+
+    Its members speak the classic protocol; with part `consumer-protocol` all or half of them speak the consumer
+    protocol; with `static-members` they have instance IDs and are processes that return.
+    """
     seed = cluster.world.seed
     protocols, statics = dice_of(seed, "consumer-protocol", without), dice_of(seed, "static-members", without)
     share = protocols.choice(PROTOCOL_SHARES) if protocols is not None else 0.0
     kind = Group if statics is None else StaticGroup
     if statics is not None:
-        topics = topics[:1]  # a static leader that was away does not know which topics came and went, as in Kafka
+        topics = topics[:1]  # a static leader that was away does not notice created and deleted topics, as in Kafka
     return kind(
         cluster.world,
         cluster.suite.ghosts,
@@ -257,6 +267,6 @@ def draw_group(
 
 
 def group_properties(seed: int, without: Collection[str]) -> Mapping[str, str]:
-    """The brokers' options of a seed that may have members of the consumer protocol."""
+    """Return the brokers' options of a seed that may have members of the consumer protocol."""
     parts: tuple[Random | None, ...] = tuple(dice_of(seed, part, without) for part in ("consumer-protocol", "copiers"))
     return CONSUMER_PROTOCOL_PROPERTIES if any(part is not None for part in parts) else {}

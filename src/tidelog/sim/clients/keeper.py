@@ -1,7 +1,7 @@
-"""An application that keeps its place in a group without members, and reads back what groups committed (I29).
+"""An application that commits offsets in a group without members, and reads back what groups committed (I29).
 
-A read counts only where the answer came from a broker that led the group's partition, in one epoch, from the question
-to the answer; others may be of the past.
+A read counts only if the answering broker led the group's partition, in one epoch, from the request to the response;
+other responses may be stale.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ READS = 0.3
 
 
 def epoch_of_coordinator(ghosts: Ghosts, process: Process[Consumer]) -> int:
-    """The leader epoch in which the coordinator that the consumer knows leads the groups' partition, or NOTHING."""
+    """Return the epoch in which the coordinator known to the consumer leads the groups' partition, or NOTHING."""
     state, group = ghosts.states.get(GROUPS), process.machine.group
     if state is None or group is None or not group.finder.is_known:
         return NOTHING
@@ -32,7 +32,7 @@ def epoch_of_coordinator(ghosts: Ghosts, process: Process[Consumer]) -> int:
 
 
 class Keeper:
-    """It commits ever higher offsets, one at a time, and reads them; or only reads what the members of `group` do."""
+    """Commits ever higher offsets, one at a time, and reads them; or only reads what the members of `group` commit."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Keeper:
         return f"<keeper of {self.group} at {self.offset}, {self.reads} reads>"
 
     def stop(self) -> None:
-        """From now on it only reads, until that has worked."""
+        """Only read from now on, until one read succeeds."""
         self.stopped = True
 
     def start(self) -> None:

@@ -1,9 +1,10 @@
 """A consuming application that shares topics with the other members of its group.
 
-I22 (S): what it is given follows on what it was given before, and reads the same as for everybody else.
-I29 (S): what it owns nobody else owns in the same generation, and what it commits counts only in its generation; in a
-group of the consumer protocol, until somebody else has had the partition in a later epoch. A process that another one
-took the place of, under its instance id, commits nothing, until it has its place back.
+I22 (S): the records it receives continue where the previous ones ended, and are the same as for everybody else.
+
+I29 (S): a partition that it owns is not owned by anybody else in the same generation, and its commits count only in its
+generation; in a group of the consumer protocol, until another member has had the partition in a later epoch. A process
+that was replaced by another one of its instance ID commits nothing until it is a member again.
 """
 
 from collections.abc import Callable
@@ -39,22 +40,26 @@ COMMITS = 0.3
 
 
 REPLACED = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
-"""Another process has the instance id, or has it still."""
+"""Another process has the instance ID, or still has it."""
 
 
 class Admission(NamedTuple):
-    """Of a member to its group: its member id, and how often it had gone before. Only a member of the consumer protocol
-    keeps its id when it goes. It may take its place back under it, as in Kafka: where the process that had taken the
-    place went, too, or is one of the classic protocol."""
+    """A membership: the member ID, and how often the member had left before.
+
+    Only a member of the consumer protocol keeps its ID when it leaves. It may rejoin under that ID, as in Kafka: when
+    the process that replaced it left, too, or speaks the classic protocol.
+    """
 
     member_id: str
     departures: int
 
 
 class PendingCommit(NamedTuple):
-    """A commit under way: its generation, how often the member had gone, the group's newest then, and how many
-    connections had ended. `outranked` are partitions that others had in a later epoch; `is_replaced`: another process
-    had taken this one's place."""
+    """A commit under way: its generation, how often the member had left, the group's newest generation then, and how
+    many connections had ended.
+
+    `outranked` are partitions that others had in a later epoch; `is_replaced`: another process had replaced this one.
+    """
 
     commits: dict[TopicPartition, Commit]
     generation: int
@@ -67,9 +72,9 @@ class PendingCommit(NamedTuple):
 
 class Member:
     """`positions` are the offsets of the next records, by partition. `share` is the part of the group's members that
-    speak the consumer protocol. `over` is called where the member cannot go on, and may not be expected to. `replaces`
-    are the processes whose place this one takes, with the admissions that they had; `replaced`: admissions of its own
-    that are void."""
+    speak the consumer protocol. `over` is called when the member cannot continue, where that is legitimate. `replaces`
+    are the processes that this one replaces, with their admissions; `replaced` are its own admissions that are void.
+    """
 
     def __init__(
         self,
@@ -130,13 +135,13 @@ class Member:
 
     @property
     def stable_generation(self) -> int:
-        """Its generation, or NOTHING while it is on its way to one."""
+        """Its generation, or NOTHING while it is joining."""
         assert self.machine.group is not None
         return self.generation if self.machine.group.membership.stage is Stage.STABLE else NOTHING
 
     @property
     def goes_on(self) -> bool:
-        """Whether it leads its group by what an earlier process of its instance assigned."""
+        """Whether it leads its group with the assignment of an earlier process of its instance."""
         assert self.machine.group is not None
         return self.machine.group.membership.goes_on
 
@@ -159,17 +164,16 @@ class Member:
         name = TopicPartition(record.topic, record.partition)
         expected = self.positions[name]
         in_order = expected in (ANYWHERE, record.offset) or name.topic in self.seen_records.free
-        in_order = in_order or (
-            record.offset > expected and self.seen_records.suite.ghosts.aged
-        )  # it goes on where the log starts
-        assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
+        # After records expired, it continues where the log starts.
+        in_order = in_order or (record.offset > expected and self.seen_records.suite.ghosts.aged)
+        assert in_order, f"I22: {self!r} received {record.offset} of {name} after {expected - 1}"
         self.positions[name] = record.offset + 1
         self.seen_records.read(name, record)
 
     # Commits.
 
     def commit(self) -> None:
-        """Say how far it came in what it owns, where that is news."""
+        """Commit the positions that changed in the partitions that it owns."""
         known = {name: at for name, at in self.positions.items() if at not in (ANYWHERE, self._committed.get(name))}
         if not known:
             return
@@ -200,20 +204,19 @@ class Member:
             self.commits.acknowledge(self.group, name, commit, self.process.world.micros, for_sure=sure)
 
     def _check_commit(self, pending: PendingCommit) -> None:
-        """I29, of a commit that was acknowledged."""
+        """I29, for an acknowledged commit."""
         if not self.has_epochs:
             self.commits.committed_in(self.group, pending.generation, pending.newest)
         right = not (pending.outranked and self.has_epochs) or self.commits.is_void
         assert right, (
-            f"I29: {self!r} committed in epoch {pending.generation} what others had later: {pending.outranked}"
+            f"I29: {self!r} committed in epoch {pending.generation} what others owned later: {pending.outranked}"
         )
-        stayed = (
-            pending.departures == self._departures
-        )  # else it may have its place back, and the commit came after that
+        # A member that left meanwhile may have rejoined, and the commit came after that.
+        stayed = pending.departures == self._departures
         right = not (pending.is_replaced and stayed) or self.commits.is_void
-        assert right, f"I29: {self!r} committed though another process is {self.instance} by now"
+        assert right, f"I29: {self!r} committed although another process is {self.instance} now"
 
-    # What the machine tells.
+    # Results and events of the machine.
 
     def _turned(self) -> None:
         self._count_departures()
@@ -238,20 +241,22 @@ class Member:
                         self._failed(error, message)
 
     def _count_departures(self) -> None:
-        """To go and to come back takes more than one turn, so none is missed."""
+        """Count departures; leaving and rejoining takes more than one turn, so none is missed."""
         assert self.machine.group is not None
         was_in, self._was_member = self._was_member, self.generation >= 0
         if was_in and not self._was_member and isinstance(self.machine.group.membership, ConsumerMembership):
             self._departures += 1
 
     def _failed(self, error: ErrorCode, message: str) -> None:
-        """It cannot be a member any more. A group of both kinds that becomes a classic one has forgotten members of the
-        consumer protocol who were away."""
+        """Check that the member may lose its membership.
+
+        A group of both kinds that becomes a classic one forgets members of the consumer protocol that were away.
+        """
         may_be = (self.instance is not None and error in REPLACED) or (
             error is ErrorCode.GROUP_ID_NOT_FOUND and self.is_mixed
         )
         may_be = may_be or self.seen_records.suite.groups.may_be_gone(self.group, self.member_id, error)
-        assert may_be or self.commits.is_void, f"I29: {self!r} cannot be a member any more: {message} ({error.name})"
+        assert may_be or self.commits.is_void, f"I29: {self!r} lost its membership: {message} ({error.name})"
         if self.over is not None:
             self.process.after(0, partial(self.over, self))
 
@@ -281,7 +286,7 @@ class Member:
     # The end.
 
     def leave(self) -> None:
-        """Say good-bye, as far as somebody hears it."""
+        """Leave the group, if anybody receives the request."""
         self.leaving = True
         self.process.carry_out(self.machine.close(self.process.now()))
         self._await_close()
@@ -298,7 +303,7 @@ class Member:
 
 
 def event_text(event: Event) -> str:
-    """An event as text, the same in every process: sets have no order."""
+    """Return an event as text that is the same in every process: sets are sorted."""
     match event:
         case Assigned(partitions) | Revoked(partitions) | Lost(partitions):
             return " ".join(map(str, sorted(partitions)))

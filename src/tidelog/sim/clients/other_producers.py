@@ -1,8 +1,9 @@
-"""Transactional producers that are not ours. Before transaction version 2 (KIP-890) partitions are added first, EndTxn
-raises no epoch, and an epoch stands for many transactions.
+"""Transactional producers that differ from Tidelog's.
 
-Nothing but the epoch tells a late request from one of the next transaction, so an application that wants exactly once
-with them takes its id anew when a connection broke: what may still be on its way is fenced then.
+Before transaction version 2 (KIP-890) partitions are added first, EndTxn does not raise the epoch, and an epoch stands
+for many transactions. Only the epoch tells a late request from one of the next transaction, so an application that
+wants exactly-once with them requests its ID again whenever a connection broke: that fences requests that may still be
+under way.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,13 @@ from tidelog.client.transactional import OLDER, TransactionalProducer, Versions
 from tidelog.model import Time, TopicPartition
 
 OLDEST = Versions(produce=8, add=1, end=1, offsets=3)
-"""Those of Kafka 2.5, the first with positions that name their member (KIP-447)."""
+"""The versions of Kafka 2.5, the first whose committed positions name their member (KIP-447)."""
 
 OLD_VERSIONS = (OLDER, OLDER, OLDEST)
 
 
 class OldProducer(TransactionalProducer):
-    """Speaks no newer versions than `versions`, whatever the cluster can do."""
+    """Uses no newer versions than `versions`, whatever the cluster supports."""
 
     def __init__(
         self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy, versions: Versions
@@ -34,7 +35,7 @@ class OldProducer(TransactionalProducer):
 
 
 class EarlyEnder(TransactionalProducer):
-    """Asks for the end of a transaction of which it sent nothing, too, as franz-go does."""
+    """Also ends transactions in which it sent nothing, as franz-go does."""
 
     def begin(self) -> None:
         super().begin()
@@ -42,10 +43,10 @@ class EarlyEnder(TransactionalProducer):
 
 
 class Skipper(TransactionalProducer):
-    """Lost the first batch of a transaction, does not know it, and sends the second."""
+    """Lost the first batch of a transaction without knowing it, and sends the second."""
 
     def skip(self, name: TopicPartition) -> bool:
-        """Whether the next record is the first of this producer to the partition; its sequence is 1 then."""
+        """Return whether the next record is the producer's first to the partition; its sequence is 1 then."""
         numbers = self._numbers.of(name)
         is_first = numbers.next == 0
         numbers.next += is_first
@@ -54,8 +55,11 @@ class Skipper(TransactionalProducer):
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How an application's producer behaves. `versions` are the versions of an old one; `ends_empty` as `EarlyEnder`;
-    `skips` as `Skipper`, and each transaction is the first of a new transactional id: no broker may take any of it."""
+    """How an application's producer behaves.
+
+    `versions` are those of an old one; `ends_empty` as `EarlyEnder`; `skips` as `Skipper`, with a new transactional ID
+    for each transaction: no broker may accept any of it.
+    """
 
     versions: Versions | None = None
     ends_empty: bool = False

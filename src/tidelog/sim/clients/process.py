@@ -1,7 +1,7 @@
-"""The process that a client machine runs in: its connections, its clock, its wake-ups, its pauses and its end.
+"""The process that a client machine runs in: its connections, clock, wake-ups, pauses and end.
 
-As `shell/transport.py` carries a `tidelog.client` machine on sockets, this carries it in the world, without blocking:
-whoever owns the process calls the machine, hands the effects to `carry_out`, and is told after each turn.
+As `shell/transport.py` runs a `tidelog.client` machine on sockets, this runs it in the world, without blocking: the
+owner of the process calls the machine, passes the effects to `carry_out`, and is notified after each turn.
 """
 
 from collections import deque
@@ -26,8 +26,11 @@ SPIN_LIMIT = 2_000
 
 
 class Process(Generic[Machine]):
-    """The network's `Party` of a client. `breaks` counts connections that ended: while it stays the same, no request
-    went unanswered. `turned` is called after every turn of the machine."""
+    """The network's `Party` of a client.
+
+    `breaks` counts connections that ended: while it stays the same, no request went unanswered. `turned` is called
+    after every turn of the machine.
+    """
 
     def __init__(self, world: World, name: str, make: Make[Machine], turned: Callable[[], None]) -> None:
         self.world = world
@@ -56,7 +59,7 @@ class Process(Generic[Machine]):
         return Time(self.mono_offset + millis, WALL_START + millis)
 
     def after(self, delay: int, action: Callable[[], None]) -> None:
-        """Plan an action of this process, in microseconds from now; while it is paused, actions wait."""
+        """Schedule an action of this process, in microseconds from now; while the process is paused, actions wait."""
         self.world.after(delay, lambda: None if self._postponed(action) else action())
 
     def later(self, bounds: tuple[int, int], action: Callable[[], None]) -> None:
@@ -65,10 +68,10 @@ class Process(Generic[Machine]):
     def note(self, what: str, detail: object = "") -> None:
         self.world.note(self.name, what, detail)
 
-    # What becomes of the process.
+    # Pauses and the end.
 
     def pause(self, duration: int) -> None:
-        """It stands still, and its peers cannot tell; then it goes on with all that came meanwhile, in its order."""
+        """Stop the process unnoticed by its peers, then resume it with all queued inputs in order."""
         if self.alive and not self.paused:
             self.paused = True
             self.note("PAUSE", f"{duration / 1e6:.3f} s")
@@ -80,7 +83,7 @@ class Process(Generic[Machine]):
             self._backlog.popleft()()
 
     def kill(self) -> None:
-        """Its connections end; it says nothing more to anybody."""
+        """End the process and its connections."""
         self.alive = False
         self.note("KILL")
         self._backlog.clear()
@@ -88,7 +91,7 @@ class Process(Generic[Machine]):
         self.world.network.leave(self, silent=False)
 
     def _postponed(self, action: Callable[[], None]) -> bool:
-        """Whether the action waits, for the process is paused, or is void, for it is over."""
+        """Whether the action waits because the process is paused, or is dropped because it is over."""
         if self.alive and self.paused:
             self._backlog.append(action)
         return self.paused or not self.alive
@@ -100,7 +103,7 @@ class Process(Generic[Machine]):
             match effect:
                 case Send(connection, parts):
                     if connection in self._ends:
-                        data = b"".join(parts)  # type: ignore[arg-type]  # clients send no slices of files
+                        data = b"".join(parts)  # type: ignore[arg-type]  # clients do not send slices of files
                         self.world.network.send(self._ends[connection], data)
                 case Connect(connection, host, port):
                     self._opening.add(connection)
@@ -139,11 +142,11 @@ class Process(Generic[Machine]):
             self._plan_wake()
 
     def _count_spin(self) -> None:
-        """A machine that wants to be woken again and again at the same moment is broken."""
+        """A machine that requests a wake-up at the same time again and again is broken."""
         moment = self.now().mono
         self._spins = self._spins + 1 if moment == self._spun_at else 0
         self._spun_at = moment
-        assert self._spins < SPIN_LIMIT, f"{self.machine!r} of {self.name} wants to be woken without end"
+        assert self._spins < SPIN_LIMIT, f"{self.machine!r} of {self.name} requests wake-ups without end"
 
     # network.Party.
 

@@ -1,9 +1,9 @@
-"""A producing application: bursts of unique values, and what became of each.
+"""A producing application: bursts of unique values, and the outcome of each.
 
-The outcome of a batch is exactly one of: acknowledged, refused (the broker said no for good), indeterminate (nobody
-said anything in time: it may be in the log or not).
+The outcome of a batch is exactly one of: acknowledged, refused (for good, by the broker), indeterminate (no response in
+time: it may be in the log or not).
 
-I26, in part: until a partition has acknowledged a producer's id and epoch, one batch of them is on its way.
+I26, in part: until a partition has acknowledged a producer's ID and epoch, only one of their batches is in flight.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ ACKS_ALL = -1
 
 
 class EndedBatch(NamedTuple):
-    """A batch that was acknowledged, in the form in which it was: base offset (-1 where no broker told it) and CRC."""
+    """A batch as it was acknowledged: base offset (-1 if no broker reported it) and CRC."""
 
     name: TopicPartition
     base: int
@@ -38,7 +38,7 @@ class EndedBatch(NamedTuple):
 
 
 class WatchedProducer(ProducerMachine):
-    """The producer itself; what it does not tell applications is seen in passing: batches and their numbers."""
+    """The producer itself, with access to what it does not report to applications: batches and their sequences."""
 
     def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
         super().__init__(bootstrap, options, entropy)
@@ -48,7 +48,7 @@ class WatchedProducer(ProducerMachine):
         self.renumbered: set[ProducerBatch] = set()
         self.may_repeat: list[Delivery] = []
         self.known: set[tuple[TopicPartition, int, int]] = set()
-        """Partitions that acknowledged a producer id and epoch."""
+        """Partitions that acknowledged a producer ID and epoch."""
 
     def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
         self.renumbered.update(batch for batch in batches if batch.was_sent and batch.sent_as != batch.numbers)
@@ -57,8 +57,10 @@ class WatchedProducer(ProducerMachine):
             check_first(batch, self._flying, self.known)
 
     def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
-        """A producer whose numbers are refused though they were in order begins anew; its broker is asked why, unless
-        batches before were given up."""
+        """Record a producer that resets its sequences although they were in order.
+
+        The broker's refusal is then judged, unless earlier batches had failed.
+        """
         self.answers.append(code)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self.known.add(identity(batch))
@@ -80,14 +82,17 @@ class WatchedProducer(ProducerMachine):
 
 
 def identity(batch: ProducerBatch) -> tuple[TopicPartition, int, int]:
-    """Its partition, and the producer id and epoch under which it was last sent."""
+    """Return its partition, and the producer ID and epoch under which it was last sent."""
     producer_id, epoch, _ = batch.sent_as
     return batch.partition, producer_id, epoch
 
 
 def check_first(batch: ProducerBatch, flying: Iterable[ProducerBatch], known: Collection[Any]) -> None:
-    """A batch leaves. Where the first one fails, a broker that knows nothing of the producer would take another one for
-    the first. One that was given up is reported as failed, and may be on its way: the next goes, as from Java's."""
+    """I26: check that no unacknowledged batch of the same identity is in flight.
+
+    If the first batch failed, a broker that knows nothing of the producer would accept another one as the first. A
+    batch that timed out is reported as failed and may still be in flight: the next one is sent, as by the Java client.
+    """
     if identity(batch) not in known:
         together = [other for other in flying if identity(other) == identity(batch) and not other.is_done]
         assert len(together) == 1, f"I26: {together} are on their way together, and nothing was acknowledged yet"
@@ -95,8 +100,9 @@ def check_first(batch: ProducerBatch, flying: Iterable[ProducerBatch], known: Co
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`gap` is the time between two bursts, in microseconds; `burst` how many records one has; no burst begins while
-    `limit` records are under way."""
+    """`gap` is the time between two bursts, in microseconds; `burst` the number of records; no burst begins while
+    `limit` records are in flight.
+    """
 
     gap: tuple[int, int] = (50 * MILLI, 400 * MILLI)
     burst: tuple[int, int] = (1, 6)
@@ -104,7 +110,7 @@ class Pace:
 
 
 class Producer:
-    """What is acknowledged with acks=all is `promised`, but on topics that are `free`."""
+    """Records acknowledged with acks=all are `promised`, except on `free` topics."""
 
     def __init__(
         self,
@@ -156,7 +162,7 @@ class Producer:
         self.process.later(self.pace.gap, self.start)
 
     def send(self, value: bytes | None = None, name: TopicPartition | None = None) -> None:
-        """One record: to one of its partitions, with a value of its own where none is given."""
+        """Send one record, by default with a new value to one of its partitions."""
         name = name or self.process.random.choice(self.partitions)
         value = self._value() if value is None else value
         self.seen_records.send(name, value, once=self.options.is_idempotent)
@@ -208,8 +214,11 @@ class Producer:
             self.suite.refused(self.world, name, delivery.error, is_new=is_new)
 
     def _may_be_refused(self, name: TopicPartition, code: ErrorCode) -> bool:
-        """Where it was tried as often as it should be, the broker's clock is wrong, or batches before it were given up
-        while they may have been taken."""
+        """Whether a refusal is legitimate.
+
+        It is after all retries, if the broker's clock is wrong, or if earlier batches failed that may have been
+        appended.
+        """
         was_tried = code in RETRIABLE and self.options.retries < MAX_RETRIES
         is_late = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and name in self._indeterminate
         return was_tried or is_late or code is ErrorCode.INVALID_TIMESTAMP
@@ -219,7 +228,10 @@ TOMBSTONES = 0.15
 
 
 class KeyedProducer(Producer):
-    """`keys`: how many. Its batches fit into the smallest segments that there are."""
+    """A producer of `keys` keys: each record replaces the previous one of its key; some are tombstones.
+
+    Its batches fit into the smallest segments.
+    """
 
     def __init__(
         self,

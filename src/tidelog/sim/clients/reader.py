@@ -1,7 +1,10 @@
-"""A consuming application that reads partitions of its choice from their first record on, at read_uncommitted.
+"""Consuming applications without a group.
 
-I22 (S): what it is given lies below the high watermark, one offset after the other, and stays the same for ever; the
-log that it has read is not cut below it.
+I22 (S): a `Reader` gets records below the high watermark, one offset after the other, and the same as everybody; the
+log that it has read is not truncated below it.
+
+I24 (S): for an `OffsetLister`, ListOffsets never goes back: neither the first offset nor the end that consumers may
+read to.
 """
 
 from collections.abc import Sequence
@@ -24,7 +27,10 @@ ANYWHERE = -1
 
 
 class Reader:
-    """`positions` are the offsets of the next records, by partition."""
+    """Reads partitions from their first record on, with read_uncommitted.
+
+    `positions` are the offsets of the next records, by partition.
+    """
 
     def __init__(
         self,
@@ -64,8 +70,8 @@ class Reader:
         expected, place = self.positions[name], self.process.machine.positions.places[name]
         skips = name.topic in self.seen_records.free and record.offset > expected
         in_order = expected in (ANYWHERE, record.offset) or skips
-        assert in_order, f"I22: {self!r} was given {record.offset} of {name} after {expected - 1}"
-        assert record.offset < place.high_watermark, f"I22: {self!r} was given {record} above {place.high_watermark}"
+        assert in_order, f"I22: {self!r} received {record.offset} of {name} after {expected - 1}"
+        assert record.offset < place.high_watermark, f"I22: {self!r} received {record} above {place.high_watermark}"
         self.positions[name] = record.offset + 1
         self.seen_records.read(name, record)
 
@@ -83,7 +89,7 @@ class Reader:
                 self._failed(event)
 
     def _failed(self, event: Failed) -> None:
-        """Where records may be gone, it begins again at the first there is."""
+        """Start over at the first offset where records may be gone."""
         self.process.world.count(f"fetch: {event.error.name}")
         for name in event.partitions:
             if event.error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -99,7 +105,7 @@ PAUSE = (100 * MILLI, 1_500 * MILLI)
 
 
 class OffsetLister:
-    """It asks one question at a time, of one partition after the other."""
+    """Sends one ListOffsets request at a time, each for one partition."""
 
     def __init__(self, world: World, ghosts: Ghosts, name: str, partitions: list[TopicPartition]) -> None:
         options = ConsumerOptions(client_id=name, request_timeout_ms=3_000, default_api_timeout_ms=6_000)
@@ -135,8 +141,8 @@ class OffsetLister:
         last = self._last.get((name, timestamp), 0)
         which = "first" if timestamp == EARLIEST else "end"
         right = found >= last or self.ghosts.of(name).loss_allowed
-        right = right or (timestamp == EARLIEST and self.ghosts.aged)  # each replica deletes by its own clock
-        assert right, f"I24: the {which} of {name} is {found}, after {last} had been answered"
+        right = right or (timestamp == EARLIEST and self.ghosts.aged)  # each replica expires records by its own clock
+        assert right, f"I24: the {which} of {name} is {found}, after {last} was returned before"
         self._last[name, timestamp] = found
 
     def _turned(self) -> None:

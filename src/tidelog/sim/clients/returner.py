@@ -1,11 +1,11 @@
-"""An old consumer without members in its group, which asks for its positions by the topic's name (I29).
+"""An old consumer in a group without members that requests its positions by the topic's name (I29).
 
-I29 (S): a position that was committed for a topic is never read of another that has its name by now. The topic is
-deleted and created again all the time; each commit names it by its id, so that it is known which of them was meant.
-Before version 10 OffsetFetch cannot do that: it means the topic that has the name.
+I29 (S): a position that was committed for a topic is never read for a later topic of the same name. The topic is
+deleted and recreated all the time; each commit names it by its ID, so it is known which one was meant. OffsetFetch
+before version 10 cannot do that: it means the topic that has the name.
 
-A broker may be late to hear that there is another topic. So a read counts only where the broker that answered knew the
-topic that is there now before it was asked, and it lives on, and the topic is still there, when the answer comes.
+A broker may learn late of the new topic. So a read counts only if the answering broker knew the current topic before
+the request, did not restart, and the topic still exists when the response arrives.
 """
 
 from collections.abc import Iterator
@@ -40,11 +40,11 @@ OLDEST, NEWEST_BY_NAME = 1, 9
 """Versions of OffsetFetch."""
 ALL_TOPICS_VERSION = 2
 MOST_PARTITIONS = 4
-"""An earlier topic may have had more partitions than there are now."""
+"""An earlier topic may have had more partitions than the current one."""
 
 
 class Returner:
-    """It commits ever higher offsets, each for one topic of the name; when the name comes back, it reads first."""
+    """Commits ever higher offsets, each for one topic of the name; when the name returns, it reads first."""
 
     def __init__(self, cluster: Cluster, topic: str, dice: Random) -> None:
         self.cluster = cluster
@@ -57,17 +57,17 @@ class Returner:
         self.reads = 0
         self.stopped = False
         self.is_over = False
-        """Whether it has read once more after it was stopped, or there is no such topic any more."""
+        """Whether it has read once more after it was stopped, or the topic is gone."""
         self._committed: dict[int, bytes] = {}
-        """Offset → id of the topic for which it was committed, whatever was answered."""
+        """Offset → ID of the topic for which it was committed, whatever the response was."""
         self._last_topic_id = NO_ID
-        """The id of the last topic of which it read."""
+        """The ID of the last topic for which it read positions."""
 
     def __repr__(self) -> str:
         return f"<returner to {self.topic} at {self.offset}, {self.reads} reads>"
 
     def stop(self) -> None:
-        """From now on it only reads, until that has worked."""
+        """Only read from now on, until one read succeeds."""
         self.stopped = True
 
     def start(self) -> None:
@@ -92,7 +92,7 @@ class Returner:
     # Commits.
 
     def _commit(self, topic_id: bytes) -> None:
-        """In all partitions. The first one of all makes the groups' topic."""
+        """Commit in all partitions. The first commit of all creates the groups' topic."""
         self.offset += 1
         self._committed[self.offset] = topic_id
         numbers = sorted(name.partition for name in self.ghosts.assignments if name.topic == self.topic)
@@ -123,7 +123,7 @@ class Returner:
         self.admin.ask(request, coordinator, answered, retries=False, newest=version)
 
     def _node_that_knows(self, broker: int, topic_id: bytes) -> Node | None:
-        """The broker as it lives now; None where it does not, or has not heard of this topic."""
+        """Return the broker's current node, or None if it is down or does not know this topic."""
         node = self.cluster.world.hosts[broker].node
         if not isinstance(node, Node) or topic_id != self._topic_id():
             return None

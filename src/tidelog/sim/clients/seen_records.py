@@ -1,8 +1,10 @@
-"""What applications were told about records, one by one, as they see it: values and offsets, no batches.
+"""What applications sent, received and were acknowledged, record by record: values and offsets, no batches.
 
-I10, I25 (Q): what was acknowledged with acks=all is read where its producer was told.
-I22 (S): consumers read only what was sent to that partition, and at an offset the same whoever reads it whenever.
-I26 (Q): what an idempotent producer sent is read at one offset only, unless it had to begin its numbers anew (KIP-360).
+I10, I25 (Q): a record acknowledged with acks=all is read at the offset reported to its producer.
+
+I22 (S): consumers read only what was sent to that partition, and at an offset always the same.
+
+I26 (Q): what an idempotent producer sent is read at one offset only, unless it had to reset its sequences (KIP-360).
 """
 
 from dataclasses import dataclass, field
@@ -16,8 +18,9 @@ from tidelog.sim.checks.suite import Suite
 
 @dataclass(slots=True)
 class Sent:
-    """One value. `acknowledged` is the offset that its producer was told with acks=all, -1 without; `once`: it may
-    stand in the log only once."""
+    """One value. `acknowledged` is the offset reported with acks=all, -1 without; `once`: it may be in the log only
+    once.
+    """
 
     once: bool
     acknowledged: int = -1
@@ -25,7 +28,7 @@ class Sent:
 
 
 class SeenRecords:
-    """Values are unique in a run. `free` are topics of which nothing is promised, for they are deleted meanwhile."""
+    """Values are unique in a run. `free` are topics without any promise, because they are deleted meanwhile."""
 
     def __init__(self, suite: Suite) -> None:
         self.suite = suite
@@ -44,7 +47,7 @@ class SeenRecords:
         self._sent[name][value].acknowledged = offset
 
     def may_repeat(self, name: TopicPartition, value: bytes) -> None:
-        """Its producer sent it again under other numbers."""
+        """Allow a repetition: the producer sent the value again with other sequences."""
         self._sent[name][value].once = False
 
     # Consumers.
@@ -60,22 +63,22 @@ class SeenRecords:
         self.suite.served(name, record.offset, record.offset + 1, record.leader_epoch, content)
 
     def cut(self, name: TopicPartition, position: int) -> None:
-        """A consumer that had read up to there was told that the log does not reach so far."""
+        """Check a consumer that had read up to `position` and learned that the log ends below."""
         if name.topic not in self.free:
             self.suite.read_refused(name, position, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     # The end.
 
     def check(self, name: TopicPartition, end: int) -> None:
-        """Everything below `end` was read, from the first offset on that no replica has deleted."""
+        """Check that everything below `end` was read, from the first offset that no replica has deleted."""
         if name.topic in self.free or self.suite.ghosts.of(name).loss_allowed:
             return
         aged = self.suite.ghosts.aged
         start = self.suite.deleted_to(name) if aged else 0
         for value, sent in self._sent.get(name, {}).items():
-            told = sent.acknowledged
-            assert told < start or told >= end or told in sent.offsets, (
-                f"I10: {value!r} was acknowledged at {told} of {name}, and is read at {sorted(sent.offsets)}"
+            offset = sent.acknowledged
+            assert offset < start or offset >= end or offset in sent.offsets, (
+                f"I10: {value!r} was acknowledged at {offset} of {name}, and is read at {sorted(sent.offsets)}"
             )
             assert len(sent.offsets) < 2 or not sent.once or aged, (
                 f"I26: {name} holds {value!r} more than once, at {sorted(sent.offsets)}"

@@ -1,7 +1,12 @@
-"""I50 (S): who alone has a transactional id is not fenced, except by the time-out of its transaction.
+"""A transactional application, and an auditor that reads what is committed.
 
-A request for the id itself (InitProducerId) of which nobody knows what became may come through late, and fence whoever
-has the id by then: from then on nothing is claimed.
+The application sends values in transactions that it commits or aborts, and records the outcomes. I23, I28 (Q): of a
+committed transaction every value is read, once; of an aborted one none; of one with an unknown outcome, all or none.
+I22 (S): the auditor reads nothing at or above the last stable offset.
+
+I50 (S): the only owner of a transactional ID is not fenced, except by the timeout of its transaction. An InitProducerId
+request for the ID with an unknown outcome may be processed late and fence whoever has the ID by then: from then on
+nothing is checked.
 """
 
 from collections import Counter
@@ -28,7 +33,7 @@ FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 class Owner:
-    """The only application that ever asks for the transactional id, through all of its lives."""
+    """The only application that ever requests the transactional ID, through all of its lives."""
 
     def __init__(self, ghosts: Ghosts, transactional_id: str) -> None:
         self.ghosts = ghosts
@@ -41,11 +46,11 @@ class Owner:
         return f"<owner of {self.transactional_id}{', in doubt' if self.is_uncertain else ''}>"
 
     def id_requested(self, breaks: int) -> None:
-        """For the id; so many connections had broken."""
+        """The ID was requested, when so many connections had broken."""
         self._breaks, self._overdue = breaks, self.ghosts.overdue[self.transactional_id]
 
     def id_acquired(self, breaks: int) -> None:
-        """The id is there; in doubt where it may have been asked for more than once."""
+        """The ID was granted; uncertain if it may have been requested more than once."""
         self.is_uncertain |= breaks != self._breaks
         self._breaks = None
 
@@ -55,14 +60,16 @@ class Owner:
         ghosts = self.ghosts
         excused = self.is_uncertain or ghosts.aged or self._overdue != ghosts.overdue[self.transactional_id]
         if error in FENCED and not excused:
-            assert ghosts.with_losses(), f"I50: {self.transactional_id} has one owner, and was told {error.name}"
+            assert ghosts.with_losses(), (
+                f"I50: {self.transactional_id} has only one owner, which was refused with {error.name}"
+            )
 
 
 PAUSE = (5 * MILLI, 300 * MILLI)
 AGAIN = (200 * MILLI, 2_000 * MILLI)
 COMMITS = 0.7
 EMPTY = 0.3
-"""How many transactions are aborted before anything is sent, by those who ask for their end then."""
+"""The share of transactions that are aborted before anything is sent, by applications that end such transactions."""
 KEYS = 10
 POLL = (50 * MILLI, 500 * MILLI)
 
@@ -75,15 +82,18 @@ class Fate(Enum):
 
 @dataclass(slots=True, eq=False)
 class WrittenTransaction:
-    """One transaction: its values, and its end as its application was told."""
+    """One transaction: its values, and its outcome as its application knows it."""
 
     values: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     fate: Fate = Fate.UNKNOWN
 
 
 class Ledger:
-    """All transactions of a run. Of what went to `compacted` partitions something newer may have taken the place.
-    `reused` are the (producer id, epoch) that stand for more than one transaction."""
+    """All transactions of a run.
+
+    In `compacted` partitions a newer value may have replaced one. `reused` are the (producer ID, epoch) that stand for
+    more than one transaction.
+    """
 
     def __init__(self, compacted: Collection[TopicPartition] = (), reused: set[tuple[int, int]] | None = None) -> None:
         self.compacted = compacted
@@ -94,7 +104,7 @@ class Ledger:
         return f"<Ledger {Counter(written.fate.value for written in self.transactions)}>"
 
     def open(self, machine: TransactionalProducer, *, reuses: bool) -> WrittenTransaction:
-        """The machine began a transaction; `reuses`: in an epoch that may have had others."""
+        """Record that the machine began a transaction; `reuses`: in an epoch that may have had others."""
         written = WrittenTransaction()
         self.transactions.append(written)
         if reuses:
@@ -102,20 +112,20 @@ class Ledger:
         return written
 
     def check(self, found: dict[TopicPartition, list[bytes]]) -> None:
-        """`found` is all that is committed, partition by partition, in order."""
+        """Check `found`, all committed values by partition, in order."""
         counts = Counter((name, value) for name, values in found.items() for value in values)
         known: set[tuple[TopicPartition, bytes]] = {value for written in self.transactions for value in written.values}
         counts = Counter({key: count for key, count in counts.items() if key[0] not in self.compacted or key in known})
-        assert counts.keys() <= known, f"I22: nobody sent {sorted(counts.keys() - known)[:3]}"
+        assert counts.keys() <= known, f"I22: read, but never sent: {sorted(counts.keys() - known)[:3]}"
         for written in self.transactions:
             seen = [counts[value] for value in written.values]
             if written.fate is not Fate.ABORTED:
                 seen = [counts[value] for value in written.values if value[0] not in self.compacted]
             assert max(seen, default=0) <= 1, f"I26: read more than once: {written}"
             if written.fate is Fate.COMMITTED:
-                assert all(seen), f"I23: committed, and not all is read ({seen}): {written}"
+                assert all(seen), f"I23: committed, but not all is read ({seen}): {written}"
             elif written.fate is Fate.ABORTED:
-                assert not any(seen), f"I23: aborted, and read ({seen}): {written}"
+                assert not any(seen), f"I23: aborted, but read ({seen}): {written}"
             else:
                 assert all(seen) or not any(seen), f"I28: neither committed nor aborted ({seen}): {written}"
 
@@ -133,8 +143,9 @@ def transactional(name: str, transactional_id: str) -> ProducerOptions:
 
 
 class Transactor:
-    """Writes as the transactional id `transactional_id`; fenced, or where it cannot go on, it begins anew. `owner`
-    where nobody else ever has the id."""
+    """Writes as `transactional_id`; fenced, or when it cannot continue, it restarts. `owner` if nobody else ever has
+    the ID.
+    """
 
     def __init__(
         self,
@@ -207,13 +218,15 @@ class Transactor:
                 self.process.later(self.pause, partial(self._call_finished, failed=bool(done.error)))
 
     def _call_finished(self, *, failed: bool) -> None:
-        """The last call is over."""
+        """Continue after the last call returned."""
         if self.machine.fatal or (failed and not self.machine.is_open):
             self._restart()
         elif failed:
             self._end(commit=False)
         elif self._written is not None:
-            assert not self._skipped or self._ends_as is Fate.ABORTED, f"I26: {self} began behind 0, and was committed"
+            assert not self._skipped or self._ends_as is Fate.ABORTED, (
+                f"I26: {self} began with a gap, but was committed"
+            )
             self._written.fate, self._written = self._ends_as, None
             self._begin_transaction()
         else:
@@ -245,7 +258,7 @@ class Transactor:
             self._write(self.process.random.randint(1, 4))
 
     def _write(self, left: int) -> None:
-        """Records one after the other, with pauses, in which others may do something."""
+        """Send records one after the other, with pauses in which other things may happen."""
         if self._written is None:
             return
         if left == 0:
@@ -279,7 +292,7 @@ class Transactor:
         self._call(started)
 
     def _restart(self) -> None:
-        """The process ends where it stands, and another one takes its place after a while."""
+        """End the process where it is; another one replaces it after a while."""
         if self.owner is not None:
             self.owner.life_ended(self.machine.fatal or ErrorCode.NONE)
         self.process.kill()
@@ -338,8 +351,11 @@ class Auditor:
                 self._failed(event)
 
     def _failed(self, event: Failed) -> None:
-        """A partition that never had a leader, for its first one is without the log folder, has no first offset: the
-        look-up runs out of time, and begins again. The last fault was of a leader that nobody reached, or of none."""
+        """Look up the first offsets again.
+
+        A partition that never had a leader, because its first one lacks the log directory, has no first offset: the
+        look-up times out and is repeated. Its last error was that the leader was unreachable or unknown.
+        """
         fresh = all(not self.found[name] for name in event.partitions)
         assert event.error in {*RETRIABLE, ErrorCode.BROKER_NOT_AVAILABLE} and fresh, event  # noqa: PT018
         self.process.after(0, partial(self._begin, event.partitions))

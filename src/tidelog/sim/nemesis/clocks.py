@@ -1,7 +1,8 @@
-"""Faults of clocks: wall clocks that jump, far or not, and that drift. What a broker waits for, it waits for by its
-monotonic clock. A jump of days ahead makes it forget idle producers, transactional ids, groups' places and old records,
-as it is asked to: some seeds have that, and from then on the ghosts know that the cluster has `aged`. One of an hour
-back would make it refuse records as too new: that is not drawn.
+"""Faults of clocks: wall clocks that jump, near or far, and that drift.
+
+Brokers measure timeouts by their monotonic clocks. A jump of days ahead expires idle producers, transactional IDs,
+groups' offsets and old records, as configured: some seeds have that, and from then on the ghosts know that the cluster
+has `aged`. A jump back by more than an hour would make a broker refuse records as too new: that is not drawn.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ NEAR_MS = 100_000
 FARTHEST_MS = (-50 * 60_000, 20 * 3_600_000)
 DAY_MS = 24 * 3_600_000
 DAYS = (1, 2, 7, 8, 8)
-"""Producers are forgotten after one, records, transactional ids and groups' places after seven."""
+"""Producers expire after one day; records, transactional IDs and groups' offsets after seven."""
 
 AGING = (
     "log.retention.check.interval.ms",
@@ -23,7 +24,7 @@ AGING = (
     "offsets.retention.check.interval.ms",
 )
 DRIFTS = (-200, -10, 0, 10, 200)
-"""Milliseconds in a second."""
+"""Milliseconds per second."""
 
 
 def clock_jump(strike: Strike) -> None:
@@ -41,7 +42,7 @@ def clock_drift(strike: Strike) -> None:
 
 
 def clock_days(strike: Strike) -> None:
-    """Somebody's clock, or everybody's, is days ahead; most often it is set right again."""
+    """Set one or all clocks days ahead; most often they are set right again."""
     hosts = strike.world.hosts if strike.random.random() < 0.3 else [strike.random.choice(strike.world.hosts)]
     ahead = strike.random.choice(DAYS) * DAY_MS + strike.random.randint(0, NEAR_MS)
     strike.atlas.ghosts.aged = True
@@ -58,7 +59,7 @@ def clock_days(strike: Strike) -> None:
 
 
 def draw_properties(dice: Random) -> dict[str, str]:
-    """Who looks for what has expired does it often enough."""
+    """Draw options that check often for what has expired."""
     return {name: dice.choice(("500", "2000", "5000")) for name in AGING}
 
 

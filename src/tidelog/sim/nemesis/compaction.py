@@ -1,5 +1,5 @@
 """Faults within a compaction: a process is killed, or the power goes, while a log's files are written and exchanged;
-and faults after it, when what is recovered of a log is not what was appended to it.
+and faults after it, when the recovered log differs from what was appended.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +24,14 @@ STEPS = (
 
 
 def at_exchange(strike: Strike) -> None:
-    """Somewhere in the exchange of files that comes next: a segment has up to four."""
+    """Strike somewhere in the next exchange of files: a segment has up to four."""
     trap(strike, *strike.random.choice(STEPS), strike.random.choice((0, 1, 2, 3, 4, 6)))
 
 
 class Compacted(Trigger):
-    """A leader compacted its log, this one or whichever is the next: it is left alone, and killed, most often before it
-    wrote down how far it is synced."""
+    """Wait until a leader compacts this log, or any: isolate it from its followers and kill it, most often before it
+    wrote its recovery point.
+    """
 
     def __init__(self, strike: Strike, name: TopicPartition | None, delay: int, back: int) -> None:
         super().__init__(strike)
@@ -49,11 +50,12 @@ class Compacted(Trigger):
 
 
 def left_alone(strike: Strike) -> None:
-    """Those who follow a compacted log are away, while its leader compacts it and is killed, or from then on. It
-    recovers the log alone, from where it last wrote down that it was synced; the others compare theirs with it later.
+    """Keep the followers of a compacted log down while its leader compacts it and is killed, or from then on.
+
+    The leader recovers the log alone, from its last recovery point; the followers compare their logs with it later.
     """
     if any(isinstance(trigger, Compacted) for trigger in strike.nemesis.armed):
-        return  # who is always away, or dead, compacts nothing
+        return  # brokers that are always down compact nothing
     led = list(_led(strike))
     back = strike.world.micros + strike.drawn(4 * SECOND, 15 * SECOND)
     delay = strike.random.choice((0, 5 * MILLI, 300 * MILLI))
@@ -67,7 +69,7 @@ def left_alone(strike: Strike) -> None:
 
 
 def _leave(strike: Strike, name: TopicPartition, leader: Host, back: int) -> None:
-    """All but the leader are killed, and do not come back for a while."""
+    """Kill all replicas but the leader, and keep them down for a while."""
     if strike.nemesis.over:
         return
     for broker in strike.atlas.ghosts.assignments.get(name, ()):
@@ -78,7 +80,7 @@ def _leave(strike: Strike, name: TopicPartition, leader: Host, back: int) -> Non
 
 
 def _led(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
-    """Those that go on where one is left."""
+    """Yield compacted partitions that continue with one replica, each with its leader."""
     ghosts, hosts = strike.atlas.ghosts, strike.world.hosts
     for name, state in sorted(ghosts.states.items()):
         ghost = ghosts.of(name)

@@ -1,7 +1,9 @@
-"""Rot in the log of one who is to coordinate: below where a start looks for it, and found when the log is replayed.
+"""Rot in the log of a future coordinator: below where a start verifies the log, so it is found when the log is
+replayed.
 
-A broker stops in order, a bit of a record turns while it is down, and once it is in sync again it is made to lead.
-Others in sync hold the same batch whole, and the atlas keeps it so: the broker must replay what they hold, or wait.
+A broker stops cleanly, a bit of a record turns while it is down, and once it is in sync again it becomes the leader.
+Other replicas in sync have the same batch intact, and the atlas keeps it so: the broker must replay what they have, or
+wait.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,14 +20,17 @@ from tidelog.sim.nemesis.strike import Kind, Strike, Trigger
 from tidelog.wire.records import HEADER_BYTES, batches
 
 FIRST = 0.7
-"""How often it is the one that is preferred as leader, where that one is in sync."""
+"""How often the preferred leader is chosen, if it is in sync."""
 
 LATEST, FEW = 0.7, 4
-"""How often it is one of the last few batches: what stands there was not replaced since."""
+"""How often one of the last few batches is chosen: they were not replaced since."""
 
 
 def coordinator_rot(strike: Strike) -> None:
-    """Nobody survives that all others lose what it cannot read, so reckless seeds have none."""
+    """Inject the fault.
+
+    Nothing survives if all others lose what this broker cannot read, so reckless seeds do not have it.
+    """
     held = list(_in_sync_replicas(strike))
     if strike.atlas.reckless or not held:
         return
@@ -37,7 +42,9 @@ def coordinator_rot(strike: Strike) -> None:
     def starts() -> None:
         if waiting is not None:
             waiting()
-        if not strike.nemesis.over and host.stopped_because == "":  # stopped in order: no start reads the log again
+        if (
+            not strike.nemesis.over and host.stopped_because == ""
+        ):  # it stopped cleanly, so the start does not read the log
             _flip_bit(strike, name, host)
 
     strike.nemesis.before_start[host.broker_id] = starts
@@ -49,7 +56,7 @@ def _assignment(strike: Strike, name: TopicPartition) -> tuple[int, ...]:
 
 
 def _in_sync_replicas(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
-    """Replicas of the internal topics that are in sync and run."""
+    """Yield replicas of the internal topics that are in sync and run."""
     ghosts, hosts = strike.atlas.ghosts, strike.world.hosts
     for name in sorted(ghosts.states):
         for broker in ghosts.assignments[name] if name.topic in INTERNAL_TOPICS else ():
@@ -58,7 +65,7 @@ def _in_sync_replicas(strike: Strike) -> Iterator[tuple[TopicPartition, Host]]:
 
 
 def _flip_bit(strike: Strike, name: TopicPartition, host: Host) -> None:
-    """A bit of some record whose batch somebody else has, too."""
+    """Flip a bit of some record whose batch another replica has, too."""
     ghosts = strike.atlas.ghosts
     others = [other for held, other in _in_sync_replicas(strike) if held == name and other is not host]
     whole = {data for other in others for _, _, data in _batches(other, name)}
@@ -79,7 +86,7 @@ def _within(dice: Random, batch: bytes) -> int:
 
 
 def _batches(host: Host, name: TopicPartition) -> Iterator[tuple[str, int, bytes]]:
-    """(path, position, bytes) of those with records in a replica's files; behind the last there may be a torn end."""
+    """Yield (path, position, bytes) of the batches with records in a replica's files; the last file may end torn."""
     folder = f"/{name.topic}-{name.partition}/"
     for path in sorted(path for path in host.disk.names if folder in path and path.endswith(".log")):
         content = bytes(host.disk.inode(path).cached)
@@ -92,7 +99,7 @@ def _batches(host: Host, name: TopicPartition) -> Iterator[tuple[str, int, bytes
 
 
 class Returned(Trigger):
-    """The broker is in sync again: it is to lead soon."""
+    """Wait until the broker is in sync again, and make it the leader soon."""
 
     def __init__(self, strike: Strike, name: TopicPartition, host: Host) -> None:
         super().__init__(strike)
@@ -105,7 +112,7 @@ class Returned(Trigger):
 
 
 def _lead(strike: Strike, name: TopicPartition, host: Host) -> None:
-    """By preference; where others are preferred, by their death."""
+    """Make the broker the leader: by a preferred election, or by killing the replicas preferred to it."""
     ghosts, world = strike.atlas.ghosts, strike.world
     if strike.nemesis.over or not host.running or not ghosts.in_sync(name, host.broker_id):
         return

@@ -1,6 +1,6 @@
-"""A healed core: some seeds heal all but a minority of the brokers first, and those that are there must do.
+"""A healed core: some seeds heal all but a minority of the brokers first, and the rest must suffice.
 
-Every partition keeps as many replicas in sync as its `min.insync.replicas` asks for. Then leaders and ISRs must be of
+Every partition keeps as many replicas in sync as its `min.insync.replicas` requires. Then leaders and ISRs must be in
 the core, what is produced must be acknowledged, and readers must reach what was committed.
 """
 
@@ -14,11 +14,11 @@ from tidelog.sim.host import Host
 
 PATIENCE_SECONDS = 120
 LAST_REPAIRS_SECONDS = 7
-"""Until the last broker whose disk had refused something was started again."""
+"""Until the last broker with a failed disk was restarted."""
 
 
 class Core:
-    """`absent` are the brokers that are left out, by their ids."""
+    """`absent` are the IDs of the brokers that are left out."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self.cluster = cluster
@@ -29,8 +29,7 @@ class Core:
         return f"<core without {sorted(self.absent)}>"
 
     def run_without_minority(self) -> None:
-        """Called when all is healed: some brokers go again, and come back when the rest has shown that it can do
-        without them."""
+        """Stop some brokers after all is healed, and restart them when the others have shown that they suffice."""
         cluster = self.cluster
         cluster.run(LAST_REPAIRS_SECONDS)
         if not cluster.world.run(PATIENCE_SECONDS * SECOND, self.all_count):
@@ -48,7 +47,7 @@ class Core:
             host.start()
 
     def all_count(self) -> bool:
-        """Whether every ISR is whole, and of the brokers that live now (rule 8)."""
+        """Whether every ISR is complete, with brokers that live now (rule 8)."""
         ghosts = self.cluster.suite.ghosts
         return all(
             ghosts.states[name].leader >= 0 and ghosts.in_sync(name, broker)
@@ -57,7 +56,7 @@ class Core:
         )
 
     def choose(self) -> None:
-        """A minority without which every partition has enough."""
+        """Choose a minority without which every partition has enough replicas in sync."""
         hosts = self.cluster.world.hosts
         for host in self.random.sample(hosts, (len(hosts) - 1) // 2):
             if host.running and all(self._does_without(name, {*self.absent, host.broker_id}) for name in self.names()):

@@ -23,24 +23,24 @@ from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches
 
 HARMLESS = ("write", "read", "rename", "truncate", "open", "create", "folder", "remove", "usage")
-"""Operations that lose nothing where they are refused."""
+"""Operations whose failure loses nothing."""
 
 CHECKED_FROM = 21
-"""A batch's checksum covers what comes after it; a flip before may be another batch, and a good one."""
+"""A batch's checksum covers what follows; a flip before may produce another valid batch."""
 
 
 def disk_error(strike: Strike) -> None:
-    """Operations of one kind are refused."""
+    """Let operations of one kind fail."""
     _refuse(strike, strike.random.choice(HARMLESS), "EIO")
 
 
 def no_space_anywhere(strike: Strike) -> None:
-    """The file system has no room for a new name or block, wherever it is asked."""
+    """Let operations fail that need a new name or block, on any path."""
     _refuse(strike, strike.random.choice(("write", "create", "folder", "rename")), "ENOSPC")
 
 
 def short_write(strike: Strike) -> None:
-    """A write stores a part of its data and is refused then."""
+    """Let a write store a part of its data and fail."""
     _refuse(strike, "write", strike.random.choice(("EIO", "ENOSPC")), torn=True)
 
 
@@ -54,8 +54,10 @@ def _refuse(strike: Strike, operation: str, reason: str, *, torn: bool = False) 
 
 
 def sync_error(strike: Strike) -> None:
-    """An fsync fails, or all do: what was dirty is lost, whatever the next one says. Where loss would be legitimate by
-    then, it succeeds after all."""
+    """Let one fsync or all fail: what was dirty is lost, whatever the next one returns.
+
+    Where loss would be legitimate by then, the fsync succeeds after all.
+    """
     host = strike.running()
     if host is None:
         return
@@ -66,7 +68,7 @@ def sync_error(strike: Strike) -> None:
 
 
 def _decide_once(strike: Strike, host: Host, struck: list[str]) -> str:
-    """The atlas is asked once: from the first failure on, the ghosts know that this broker has lost."""
+    """Ask the atlas once: from the first failure on, the ghosts know that this broker has lost data."""
     if not struck:
         struck.append(strike.atlas.lossy_refusal(host))
     return REFUSE if struck[0] == REFUSE else GO_ON
@@ -81,7 +83,7 @@ def disk_full(strike: Strike) -> None:
 
 
 def _free(_: Strike, host: Host) -> None:
-    """The broker goes on by itself."""
+    """Make room; the broker recovers by itself."""
     host.disk.capacity = None
 
 
@@ -92,7 +94,7 @@ def _repair(strike: Strike, host: Host) -> None:
 
 
 def slow_disk(strike: Strike) -> None:
-    """Its fsyncs take much longer for a while."""
+    """Make fsyncs much slower for a while."""
     host = strike.random.choice(strike.world.hosts)
     host.trouble.sync_factor = strike.random.choice((5, 50))
 
@@ -103,7 +105,7 @@ def slow_disk(strike: Strike) -> None:
 
 
 def rot(strike: Strike) -> None:
-    """A bit turns in the last segment of a log whose broker was killed: recovery must end the log there."""
+    """Flip a bit in the last segment of a log whose broker was killed: recovery must end the log there."""
     host = strike.losable()
     if host is None:
         return
@@ -117,7 +119,7 @@ def rot(strike: Strike) -> None:
 
 
 def last_segments(host: Host) -> list[str]:
-    """The last segment of each log, by path: names sort by their base offsets."""
+    """Return the path of each log's last segment: names sort by their base offsets."""
     last: dict[str, str] = {}
     for path in sorted(host.disk.names):
         if path.endswith(".log") and "-delete" not in path:
@@ -126,7 +128,7 @@ def last_segments(host: Host) -> list[str]:
 
 
 def position_in_batch(strike: Strike, inode: Inode) -> int:
-    """In a whole one: behind the last there may be the torn end that an earlier fault left."""
+    """Return a position in a whole batch: behind the last there may be a torn end of an earlier fault."""
     ranges: list[tuple[int, int]] = []
     with suppress(ApiError):
         ranges.extend((batch.position + CHECKED_FROM, batch.end - 1) for batch in batches(bytes(inode.cached)))
@@ -148,17 +150,17 @@ AWAY = (2 * SECOND, 12 * SECOND)
 
 
 def folder_replaced(strike: Strike) -> None:
-    """One of them is empty, and has another id."""
+    """One log directory is empty, with another ID."""
     _at_next_start(strike, _replace_directory)
 
 
 def folder_away(strike: Strike) -> None:
-    """The broker is started without one of them, and some time later with all."""
+    """The broker starts without one log directory, and some time later with all."""
     _at_next_start(strike, _leave_directory_out)
 
 
 def folder_renamed(strike: Strike) -> None:
-    """One of them is found under another path, or two under each other's: nothing is lost by that."""
+    """One log directory is found under another path, or two are swapped: nothing is lost by that."""
     _at_next_start(strike, _rename_directories)
 
 
@@ -205,7 +207,7 @@ def _leave_directory_out(strike: Strike, host: Host) -> None:
 
 
 def _bring_directory_back(strike: Strike, host: Host) -> None:
-    """Whoever is healed has it back already."""
+    """Mount the directory, unless the cluster was healed meanwhile."""
     if host.disk.away:
         if host.life is not None:
             strike.world.kill(host)
@@ -221,7 +223,7 @@ def _rename_directories(strike: Strike, host: Host) -> None:
 
 
 def _may_lose_directory(strike: Strike, host: Host, folder: str) -> bool:
-    """Whether what the folder holds may go; then the ghosts know that it does."""
+    """Return whether the content of the directory may be lost; if so, record the loss in the ghosts."""
     names = host.disk.held_in(folder)
     if not strike.atlas.may_lose(host, names):
         return False

@@ -28,7 +28,7 @@ PREFERRED = 0
 
 
 class Handover(NamedTuple):
-    """`leader` leads, and `heir`, who is preferred, is in sync."""
+    """A possible change of leaders: `leader` leads, and `heir`, the preferred leader, is in sync."""
 
     name: TopicPartition
     leader: Host
@@ -44,8 +44,10 @@ def _possible_handovers(strike: Strike) -> Iterator[Handover]:
 
 
 def to_and_fro(strike: Strike) -> None:
-    """Shut the way between leader and heir, make the heir lead, and end it before they heard of each other. Where no
-    preferred replica follows in sync, one is killed: it will, when it is back."""
+    """Block the way between leader and heir, elect the heir, and kill it before they reached each other.
+
+    If no preferred replica follows in sync, kill one that leads: it will follow when it is back.
+    """
     handovers = list(_possible_handovers(strike))
     if not handovers:
         _kill_a_preferred_leader(strike)
@@ -58,7 +60,7 @@ def to_and_fro(strike: Strike) -> None:
     controller = strike.nemesis.cluster.controller
     if strike.random.random() < 0.5 and controller not in (None, leader):
         assert controller is not None
-        network.block(controller.name, leader.name)  # it does not hear that it was replaced
+        network.block(controller.name, leader.name)  # it does not learn that it was replaced
     alive = same_life(heir)
     strike.later(strike.drawn(2 * MILLI, 300 * MILLI), partial(elect_preferred, strike, name))
     strike.later(strike.drawn(600 * MILLI, 2 * SECOND), lambda: strike.world.kill(heir) if alive() else None)
@@ -85,20 +87,20 @@ PREFIX = 4
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 WITHHELD = 20 * SECOND
-"""So long at most; controllers wait for 30 seconds."""
+"""The longest delay; controllers wait for 30 seconds."""
 
 SLOW_STORE = (100 * MILLI, 400 * MILLI)
-"""Longer than it takes to register when an earlier registration has expired."""
+"""Longer than a registration takes after an earlier one has expired."""
 
 NOTICED = 1500 * MILLI
-"""By then the controller knows of the new life."""
+"""By then the controller knows the new life."""
 
 NEW_DISK = 0.5
-"""How often the machine comes back with an empty disk."""
+"""How often the machine returns with an empty disk."""
 
 
 def end_told(strike: Strike) -> None:
-    """Kill all who are in sync in a partition, and wait until one of them is asked for the end of its log."""
+    """Kill all replicas in sync of a partition, and wait until one of them reports its log end."""
     ghosts, world = strike.atlas.ghosts, strike.world
     names = sorted(
         name for name, state in ghosts.states.items() if len(state.isr) > 1 and name.topic not in ghosts.deleting
@@ -116,14 +118,14 @@ def end_told(strike: Strike) -> None:
 
 
 class EndTold(Trigger):
-    """Also a `world.Witness`: what is asked and answered is read from the wire."""
+    """A trigger and a `world.Witness`: requests and responses are read from the wire."""
 
     def __init__(self, strike: Strike) -> None:
         super().__init__(strike)
         self.pending: dict[tuple[Link, int], int] = {}
 
     def starting(self, host: Host) -> None:
-        """Nothing is known of it yet."""
+        """Nothing is known about the life yet."""
 
     def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
         for frame in frames if end.listener else ():
@@ -143,7 +145,7 @@ class EndTold(Trigger):
                 return
 
     def matters(self, host: Host, names: Sequence[TopicPartition]) -> bool:
-        """Whether it would lead, as far as the order goes, and may lose what it told."""
+        """Whether the broker would lead, as far as the assignment order goes, and may lose what it reported."""
         ghosts = self.strike.atlas.ghosts
         first = (next((b for b in ghosts.assignments[n] if b in ghosts.states[n].isr), -1) for n in names)
         return host.broker_id in first and self.strike.atlas.may_lose(host)
@@ -161,7 +163,7 @@ class EndTold(Trigger):
 
 
 class Registered(Trigger):
-    """The broker stands in the tree with another life: the answer of the one before comes soon."""
+    """Wait until the broker has registered its next life: the response of the previous one arrives soon after."""
 
     def __init__(self, strike: Strike, host: Host, release: Action) -> None:
         super().__init__(strike)
@@ -183,7 +185,7 @@ def _frames(data: bytes) -> Iterator[memoryview]:
 
 
 def _reported_partitions(version: int, frame: memoryview) -> Iterator[TopicPartition]:
-    """The partitions of whose logs the ends are told."""
+    """Yield the partitions whose log ends the response reports."""
     _, response = decode_response(EPOCHS, version, frame)
     for topic in response.topics:
         for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""Faults of the network: ways that are shut or narrow, links that break, a storm."""
+"""Faults of the network: links that are blocked, slow or broken, and a storm."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,9 @@ from tidelog.sim.nemesis.strike import Kind, Strike
 
 HEALS = (200 * MILLI, 2 * SECOND, 12 * SECOND)
 NARROW = (2_000, 20_000, 200_000)
-"""Bytes a second."""
+"""Bytes per second."""
 PATIENCE = (200 * MILLI, 2 * SECOND)
-"""How long a broker waits for an answer until its connection breaks."""
+"""How long a broker waits for a response until its connection breaks."""
 
 LATE = (SECOND, 5 * SECOND, 20 * SECOND)
 STORMY = 0.9
@@ -29,14 +29,14 @@ def one_way(strike: Strike) -> None:
 
 
 def isolate(strike: Strike) -> None:
-    """From all other brokers; clients and the store still reach it."""
+    """Cut a broker off from all other brokers; clients and the store still reach it."""
     host = strike.random.choice(strike.world.hosts)
     strike.world.network.isolate(host.name, [other.name for other in strike.world.hosts])
     _heal_later(strike)
 
 
 def cut_clients(strike: Strike) -> None:
-    """A broker loses its clients, in both directions or one: answers are lost."""
+    """Cut a broker off from its clients, in both directions or for responses only."""
     network = strike.world.network
     host = strike.random.choice(strike.world.hosts)
     brokers = {other.name for other in strike.world.hosts}
@@ -56,7 +56,7 @@ def _heal_later(strike: Strike) -> None:
 
 
 def slow_link(strike: Strike) -> None:
-    """Between two brokers, or from one to all: few bytes a second get through."""
+    """Limit the bandwidth between two brokers, or from one to all."""
     network, width = strike.world.network, strike.random.choice(NARROW)
     one, other = strike.pair()
     targets = strike.world.hosts if strike.random.random() < 0.3 else [other]
@@ -79,7 +79,7 @@ def reset(strike: Strike) -> None:
 
 
 def reset_all(strike: Strike) -> None:
-    """A switch restarts: every link of one broker breaks."""
+    """Break every link of one broker, as a switch that restarts."""
     host = strike.random.choice(strike.world.hosts)
     for link in [*strike.world.network.links]:
         if host.name in (link.opener.party.name, link.acceptor.party.name):
@@ -87,7 +87,7 @@ def reset_all(strike: Strike) -> None:
 
 
 def storm(strike: Strike) -> None:
-    """For a while much is late, in pieces, or cut off in the middle of a frame."""
+    """For a while much traffic is late, split, or cut off in the middle of a frame."""
     weather = strike.world.network.weather
     if weather.split_chance == STORMY:
         return
@@ -104,8 +104,10 @@ def storm(strike: Strike) -> None:
 
 
 def late(strike: Strike) -> None:
-    """What a broker sent to another arrives long after it gave the connection up, and behind what it sent again on the
-    next one. Who pushes is the controller: half of the time it is the one."""
+    """Deliver a broker's requests long after it abandoned the connection, behind what it sent again on the next one.
+
+    Controllers send the pushes: half of the time the sender is the controller.
+    """
     network, (one, other) = strike.world.network, strike.pair()
     controller = strike.nemesis.cluster.controller if strike.random.random() < 0.5 else None
     if controller is not None and controller is not one:

@@ -16,7 +16,7 @@ def kill(strike: Strike) -> None:
 
 
 def kill_all(strike: Strike) -> None:
-    """Every process at about the same time; page caches survive."""
+    """Kill every process at about the same time; page caches survive."""
     for host in strike.world.hosts:
         strike.later(strike.random.randint(0, 2_000), partial(_kill, strike.world, host))
 
@@ -33,14 +33,14 @@ def power_loss(strike: Strike) -> None:
 
 
 def power_loss_of_two(strike: Strike) -> None:
-    """One after the other, as far as the atlas lets them."""
+    """Cut the power of two brokers one after the other, as far as the atlas allows it."""
     for host in strike.pair():
         if host.running and strike.atlas.may_lose(host):
             strike.world.lose_power(host)
 
 
 def cut_in_disk(strike: Strike) -> None:
-    """The power goes, or the process is killed, within one of the next disk operations."""
+    """Cut the power or kill the process within one of the next disk operations."""
     host = strike.running()
     if host is not None:
         host.disk.operations_left = strike.random.randint(0, 60)
@@ -55,7 +55,7 @@ def kill_in_disk(strike: Strike) -> None:
 
 
 def in_recovery(strike: Strike) -> None:
-    """Killed, and when it starts again, cut short within the disk operations of its recovery."""
+    """Kill the process, and cut its next start short within the disk operations of its recovery."""
     host = strike.running()
     if host is None:
         return
@@ -71,7 +71,7 @@ def in_recovery(strike: Strike) -> None:
 
 
 def in_stop(strike: Strike) -> None:
-    """A wished stop that is cut short within the disk operations of closing."""
+    """Stop the process, and cut the stop short within the disk operations of closing."""
     host = strike.running()
     if host is None:
         return
@@ -81,14 +81,14 @@ def in_stop(strike: Strike) -> None:
 
 
 def stop(strike: Strike) -> None:
-    """A clean restart; killed where it takes too long."""
+    """Restart cleanly."""
     host = strike.running()
     if host is not None:
         stop_or_kill(strike, host)
 
 
 def stop_or_kill(strike: Strike, host: Host) -> None:
-    """By wish; killed where that takes too long."""
+    """Stop the process; kill it if that takes too long."""
     strike.later(5 * SECOND, partial(_kill_if_same, strike.world, host, host.lives))
     strike.world.stop(host)
 
@@ -105,14 +105,14 @@ def pause(strike: Strike) -> None:
 
 
 def long_pause(strike: Strike) -> None:
-    """Long enough to wake as a zombie."""
+    """Pause long enough to wake as a zombie."""
     host = strike.running()
     if host is not None:
         strike.world.pause(host, strike.random.randint(1 * SECOND, strike.random.choice((10, 30, 60)) * SECOND))
 
 
 def new_disk(strike: Strike) -> None:
-    """The machine comes back with an empty disk."""
+    """Restart the machine with an empty disk."""
     host = strike.losable()
     if host is not None:
         strike.world.lose_power(host)
@@ -120,7 +120,7 @@ def new_disk(strike: Strike) -> None:
 
 
 def busy(strike: Strike) -> None:
-    """Some input takes seconds: timers are late and connections wait, while the session goes on."""
+    """Let one input take seconds: timers are late and connections wait, while the session stays alive."""
     host = strike.running()
     if host is not None:
         skips = strike.random.randint(0, strike.random.choice((0, 20, 200)))

@@ -38,16 +38,16 @@ GENERAL: Mapping[str, Kind] = {
     **triggers.KINDS,
     **elections.KINDS,
 }
-"""Those that every seed may draw."""
+"""Kinds that every seed may draw."""
 
 PARTICULAR: Mapping[str, Kind] = compaction.KINDS
-"""Those of seeds with compaction."""
+"""Kinds of seeds with compaction."""
 
 SELDOM: Mapping[str, Kind] = networks.SELDOM
-"""Those that came later: a seed without them is the same run as before."""
+"""Kinds that were added later: a seed without them is the same run as before."""
 
 FOLDERED: Mapping[str, Kind] = disks.DIRECTORY_KINDS
-"""Those of seeds with several log folders."""
+"""Kinds of seeds with several log directories."""
 
 DRAWN: Mapping[str, Kind] = {
     **processes.DRAWN,
@@ -58,35 +58,38 @@ DRAWN: Mapping[str, Kind] = {
     **elections.DRAWN,
     **stale_coordinators.DRAWN,
 }
-"""Those that came last, each with dice of its own (`plan.py`)."""
+"""Kinds that were added last, each with its own random generator (`plan.dice_of`)."""
 
 NEEDS: Mapping[str, Sequence[str]] = {**dict.fromkeys(compaction.DRAWN, ("compaction",)), **stale_coordinators.NEEDS}
-"""The parts of the workload without which a seed has not those among them."""
+"""The parts of the workload that some of them require."""
 
 KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM, **FOLDERED, **DRAWN}
 
 
 WEIGHTS = (0.2, 1.0, 1.0, 4.0)
 RECKLESS = 0.04
-"""The share of seeds in which loss is allowed to happen."""
+"""The share of seeds in which loss may happen."""
 
 UNCLEAN = 0.5
-"""The share of those in which a broker that is not in sync may lead, if nobody else can."""
+"""The share of those in which an out-of-sync broker may lead if no other can."""
 
 PARTICULARS = 0.6
-"""The share of seeds that have each kind of those that concern them."""
+"""The share of seeds that have each kind of those for their parts."""
 
 SELDOMS = 0.15
-"""The share of seeds that have each of the kinds that came later."""
+"""The share of seeds that have each of the kinds that were added later."""
 
 LEFT_OUT = 0.1
 """The share of seeds that heal a core first."""
 
 
 class Nemesis:
-    """A `world.Observer`. `kinds` are this seed's, with their `weights`; `pace` is the time between two faults.
-    `struck` are the faults that happened, by number; `only` are the numbers of those that may. `armed` wait for their
-    triggers. `later` are kinds that this seed has by dice of their own."""
+    """Injects the faults of a seed; a `world.Observer`.
+
+    `kinds` are this seed's, with their `weights`; `pace` is the time between two faults. `struck` are the faults that
+    happened, by number; `only` are the numbers of those that may. `armed` are triggers that wait. `later` are kinds
+    that this seed has by their own random generators. `before_start` are actions before the next start of a broker.
+    """
 
     def __init__(
         self,
@@ -132,7 +135,7 @@ class Nemesis:
         return f"<{'reckless ' if self.atlas.reckless else ''}nemesis of {', '.join(self.kinds)}>"
 
     def _add(self, kinds: Collection[str], group: str, share: float) -> None:
-        """Kinds that not every seed has, drawn with dice of their own."""
+        """Add kinds that not every seed has, drawn with their own random generator."""
         dice = Random(f"{self.world.seed} {group}")
         added = tuple(sorted(kind for kind in kinds if dice.random() < share))
         self.kinds += added
@@ -155,7 +158,7 @@ class Nemesis:
         KINDS[strike.kind](strike)
 
     def end(self) -> None:
-        """The faults are over: all is healed, or all but a few brokers, without which the rest must do for a while."""
+        """End the faults: heal everything, or all but a few brokers that the others must do without for a while."""
         self.over = True
         self.cluster.heal()
         self.cluster.relieve()
@@ -165,7 +168,7 @@ class Nemesis:
     # Coming back.
 
     def back(self, host: Host) -> None:
-        """Start the broker's machine, unless somebody did. What was planned for its start comes first."""
+        """Start the broker's machine unless it runs, after the action planned for its start."""
         wait = self.kept_down.get(host.broker_id, 0) - self.world.micros
         if wait > 0 and not self.over:
             self.world.after(wait, partial(self.back, host))
@@ -176,7 +179,7 @@ class Nemesis:
     # world.Observer: triggers, and brokers that went down.
 
     def stepped(self, world: World, host: Host) -> None:
-        if self.armed:  # seldom
+        if self.armed:  # rarely
             for trigger in self.awaited():
                 trigger.stepped(host)
 
@@ -203,4 +206,4 @@ class Nemesis:
 
 
 def _nothing() -> None:
-    """Most brokers just start."""
+    """The default action before a start."""

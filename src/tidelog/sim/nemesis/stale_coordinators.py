@@ -1,10 +1,10 @@
-"""A transaction coordinator that is replaced and not told, and an old producer that comes back to it.
+"""A transaction coordinator that is replaced without knowing it, and an old producer that returns to it.
 
-Just when a transaction of such a producer is committed, and complete in sync, its coordinator is cut off from the other
-brokers and from the store, and its session expires. Clients still reach it. The producer begins its next transaction at
-the successor, and loses its ways to all others when it asks for the end: the broker that it can reach believes that it
-coordinates, and remembers the transaction before, of the same producer epoch. It must not answer out of memory. Only
-commits matter: what is taken for aborted ends so, too.
+Exactly when a transaction of such a producer is committed, and complete in sync, its coordinator is cut off from the
+other brokers and the store, and its session expires. Clients still reach it. The producer begins its next transaction
+at the successor, and loses its connections to all others when it requests the end: the broker that it can reach
+believes that it is the coordinator, and remembers the previous transaction with the same producer epoch. It must not
+answer from memory. Only commits matter: a transaction that is believed aborted ends so, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,18 +30,21 @@ _INT16, _INT32 = Struct(">h"), Struct(">i")
 DECIDED, COMPLETE = TransactionState.PREPARE_COMMIT.value, TransactionState.COMPLETE_COMMIT.value
 
 SLOW = 0.7
-"""How often the clients' requests do not reach the old coordinator at first: a transaction that it hears of is not the
-one that it remembers."""
+"""How often clients' requests do not reach the old coordinator at first: a transaction that it learns of replaces the
+one that it remembers.
+"""
 
 RETURNS = 0.7
-"""How often it registers anew, while others cannot tell it that it was replaced: the metadata name it again then."""
+"""How often it registers again, while others cannot notify it that it was replaced: the metadata name it again then.
+
+"""
 
 LASTS = (6 * SECOND, 12 * SECOND, 20 * SECOND)
 POLL = 10 * MILLI
 
 
 def stale_coordinator(strike: Strike) -> None:
-    """One at a time: it takes a coordinator that is not cut off, and successors."""
+    """Inject the fault, one at a time: it requires a coordinator that is not cut off, and successors."""
     if any(isinstance(each, CommitDecided | Detour) for each in strike.world.witnesses):
         return
     trigger = CommitDecided(strike)
@@ -51,13 +54,13 @@ def stale_coordinator(strike: Strike) -> None:
 
 
 class RequestWitness:
-    """A `world.Witness` to which only some requests of clients matter."""
+    """A `world.Witness` that observes only requests that add partitions to a transaction or end it."""
 
     def starting(self, host: Host) -> None:
-        """Nothing is known of it yet."""
+        """Nothing is known about the life yet."""
 
     def sent(self, host: Host, end: End, data: bytes) -> None:
-        """What is answered does not matter."""
+        """Responses do not matter."""
 
     def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
         for frame in frames if end.listener else ():
@@ -66,12 +69,14 @@ class RequestWitness:
                 self.requested(host, end, key, frame)
 
     def requested(self, host: Host, end: End, key: int, frame: memoryview) -> None:
-        """For a transaction to grow, or to end."""
+        """A client requests that a transaction grows, or ends."""
 
 
 class CommitDecided(Trigger, RequestWitness):
-    """A transaction of an old producer is to be committed. `clients` are the coordinator and the client of an id, as
-    its last end was asked for."""
+    """Wait until a transaction of an old producer is to be committed.
+
+    `clients` are the coordinator and the client of a transactional ID, as of its last EndTxn request.
+    """
 
     def __init__(self, strike: Strike) -> None:
         super().__init__(strike)
@@ -107,8 +112,10 @@ class CommitDecided(Trigger, RequestWitness):
 
 
 class Detour(Trigger, RequestWitness):
-    """The way of one client from its coordinator to the successor and back. `adds` is the end on which it was last
-    heard to add partitions there; what it sends behind them is held."""
+    """Move one client from its coordinator to the successor and back.
+
+    `adds` is the end on which it last added partitions at the successor; what it sends behind them is held.
+    """
 
     def __init__(self, strike: Strike, host: Host, transactional_id: str, name: TopicPartition, client: str) -> None:
         super().__init__(strike)
@@ -128,7 +135,7 @@ class Detour(Trigger, RequestWitness):
         self.still = same_life(host)
 
     def begin(self) -> None:
-        """What it has just written is to be in sync before it is cut off: answers wait for that."""
+        """Wait until what the coordinator has just written is in sync, and cut it off: responses wait for that."""
         self.world.witnesses.append(self)
         self.strike.arm(self, self.lasts)
         self.strike.later(self.lasts, self.end)
@@ -138,7 +145,7 @@ class Detour(Trigger, RequestWitness):
         self.when(self.is_in_sync, self.cut_off)
 
     def end(self) -> None:
-        """All is as before; the broker hears of its session a little later."""
+        """Undo everything; the broker learns a little later that its session expired."""
         self.over = True
         self.world.witnesses.remove(self)
         if self.adds is not None:
@@ -146,7 +153,7 @@ class Detour(Trigger, RequestWitness):
         self.network.heal()
 
     def when(self, condition: Callable[[], bool], then: Callable[[], None]) -> None:
-        """Look again and again, as long as it lasts."""
+        """Poll the condition while the fault lasts, then continue."""
         if self.over or self.strike.nemesis.over or not self.still():
             return
         if condition():
@@ -186,7 +193,9 @@ class Detour(Trigger, RequestWitness):
     # The client goes to the successor.
 
     def await_next_transaction(self) -> None:
-        """Where its first request of the next transaction does not arrive its connections break, and it asks others."""
+        """Wait for the first request of the next transaction: if it does not arrive, reset the client's connections, so
+        that it tries others.
+        """
         self.when(self.has_held_add if self.slow else self.has_added, self.reach_successor)
 
     def has_held_add(self) -> bool:
@@ -217,7 +226,10 @@ class Detour(Trigger, RequestWitness):
     # And back.
 
     def has_held_end(self) -> bool:
-        """More partitions than the first pass; the next one is looked for behind them."""
+        """Whether the client's EndTxn request is held.
+
+        If it adds more partitions first, let them pass; the next request is looked for behind them.
+        """
         if self.adds is None:
             return False
         frame = held_frame(self.adds)
@@ -229,7 +241,7 @@ class Detour(Trigger, RequestWitness):
         return commits
 
     def return_to_old(self) -> None:
-        """Its request for the end is lost, and of all brokers it reaches only the old coordinator."""
+        """Lose the EndTxn request, and let the client reach only the old coordinator."""
         self.is_returning = True
         self.world.count("end lost on the way")
         for other in self.brokers() - {self.host.name}:
@@ -247,7 +259,7 @@ class Detour(Trigger, RequestWitness):
 
 
 def held_frame(end: End) -> memoryview | None:
-    """The first request that is held of what this end sent, once all of it is there."""
+    """Return the first request held of what this end sent, once it is complete."""
     held = b"".join(end.held)
     if len(held) < PREFIX:
         return None

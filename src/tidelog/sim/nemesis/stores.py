@@ -1,4 +1,4 @@
-"""Faults of the metadata store as one broker sees it: slow, answers lost, the session or the controllership gone."""
+"""Faults of the metadata store as one broker sees it: slow, responses lost, session or controllership lost."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +13,7 @@ NO_SESSION = 0
 
 
 def session(strike: Strike) -> None:
-    """The session expires, and the broker hears of it later."""
+    """Expire the session; the broker learns of it later."""
     host = strike.running()
     if host is not None:
         strike.world.lose_session(host)
@@ -30,7 +30,7 @@ def slow_store(strike: Strike) -> None:
 
 
 def unknown_outcomes(strike: Strike) -> None:
-    """Half of what it asks of the store has an outcome that it cannot know."""
+    """Let half of the broker's store requests have an unknown outcome."""
     host = strike.random.choice(strike.world.hosts)
     host.trouble.store_lost = 0.5
 
@@ -41,8 +41,9 @@ def unknown_outcomes(strike: Strike) -> None:
 
 
 def controller_deleted(strike: Strike) -> None:
-    """An operator removes the controller's node to have another elected: what the old one still writes meets
-    conflicts."""
+    """Remove the controller's node, as an operator does to have another one elected: what the old one still writes
+    meets conflicts.
+    """
     world = strike.world
     if CONTROLLER in world.tree.nodes:
         world.tree.change([Delete(CONTROLLER)], NO_SESSION)
@@ -50,9 +51,11 @@ def controller_deleted(strike: Strike) -> None:
 
 
 def store_silent(strike: Strike) -> None:
-    """A broker hears nothing of the store, often for longer than its session's term; the session goes on all the same,
-    as it does where the servers themselves stood still. What was asked meanwhile happens when it is over, or nobody
-    knows."""
+    """Cut a broker off from the store, often for longer than its session's term, while the session stays alive, as it
+    does when the servers themselves stood still.
+
+    Requests made meanwhile are applied when it is over, or have an unknown outcome.
+    """
     host, world = strike.running(), strike.world
     controller = strike.nemesis.cluster.controller if strike.random.random() < 0.5 else None
     if controller is not None and controller.running:
@@ -69,13 +72,13 @@ def store_silent(strike: Strike) -> None:
     def recover() -> None:
         host.trouble.store_lost = None
         for path in life.session.watched if life.alive and life.session is not None else ():
-            life.deliver("store_event", path)  # whoever reaches the store again looks at everything anew
+            life.deliver("store_event", path)  # a broker that reaches the store again reads everything again
 
     strike.later(lasts, recover)
 
 
 def _fall_silent(host: Host) -> None:
-    """Unless all was healed meanwhile."""
+    """Notify the broker, unless everything was healed meanwhile."""
     if host.silence and host.life is not None:
         host.world.count("store silent")
         host.life.deliver("store_silent")

@@ -33,12 +33,13 @@ class Atlas:
         return f"<atlas{', reckless' if self.reckless else ''}, doomed {sorted(self.doomed)}>"
 
     def may_lose(self, host: Host, held: Collection[TopicPartition] | None = None) -> bool:
-        """Whether the broker's unsynced data, or all it has of these partitions, may go without loss becoming
-        legitimate."""
+        """Whether the broker's unsynced data, or all it has of these partitions, may be lost without loss becoming
+        legitimate.
+        """
         return self.reckless or self.spares(host, held)
 
     def spares(self, host: Host, held: Collection[TopicPartition] | None = None) -> bool:
-        """As `may_lose`, in a reckless seed, too."""
+        """As `may_lose`, but also in a reckless seed."""
         gone = {host.broker_id} | self.doomed
         return all(
             self._survives(ghost, gone)
@@ -52,14 +53,14 @@ class Atlas:
         return len(lossy) < ghost.min_in_sync and (state is None or not lossy.issuperset(state.isr))
 
     def doom(self, host: Host) -> bool:
-        """Whether the broker's power may go right now; then it is as good as gone."""
+        """Return whether the broker may lose its power right now, and if so count its data as lost."""
         if self.may_lose(host):
             self.doomed.add(host.broker_id)
             return True
         return False
 
     def ended(self, host: Host) -> None:
-        """What was to come to it has come: from here on the ghosts know."""
+        """Forget a doomed broker whose life has ended: from here on the ghosts know."""
         self.doomed.discard(host.broker_id)
 
     # Verdicts that a disk requests when a fault strikes.
@@ -68,7 +69,10 @@ class Atlas:
         return POWER if self.doom(host) else KILL
 
     def lossy_refusal(self, host: Host) -> str:
-        """A failed fsync has lost what was dirty, whatever the next one says: it counts as a loss of power."""
+        """Refuse an fsync if the data may be lost.
+
+        A failed fsync has lost what was dirty, whatever the next one returns: it counts as a power loss.
+        """
         if not self.may_lose(host):
             return GO_ON
         self.ghosts.lost_power(host.broker_id)
@@ -91,12 +95,12 @@ class Strike:
         return self.nemesis.atlas
 
     def running(self) -> Host | None:
-        """Some broker whose process runs and is not paused."""
+        """Return some broker whose process runs and is not paused."""
         up = [host for host in self.world.hosts if host.running]
         return self.random.choice(up) if up else None
 
     def losable(self) -> Host | None:
-        """Some running broker, if its unsynced data may go."""
+        """Return some running broker, if its unsynced data may be lost."""
         host = self.running()
         return host if host is not None and self.atlas.may_lose(host) else None
 
@@ -108,7 +112,7 @@ class Strike:
         self.world.after(delay, action)
 
     def drawn(self, *choices: int) -> int:
-        """Somewhere below one of these, in microseconds."""
+        """Return a duration between half of one of these and all of it, in microseconds."""
         most = self.random.choice(choices)
         return self.random.randint(most // 2, most)
 
@@ -122,7 +126,7 @@ Kind = Callable[[Strike], None]
 
 
 def same_life(host: Host) -> Callable[[], bool]:
-    """Whether the process that runs now still does, and is not paused."""
+    """Return a function that says whether the process that runs now still runs and is not paused."""
     life = host.lives
     return lambda: host.running and host.lives == life
 

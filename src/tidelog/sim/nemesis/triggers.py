@@ -1,7 +1,7 @@
-"""Faults that wait for their moment: they are armed when their number comes up, and strike once.
+"""Faults that wait for a situation: they are armed when their number comes up, and strike once.
 
-Between append and high watermark, between a commit of the controller and what it tells the brokers, after a
-truncation or an election, and within the disk operation that makes a segment, a checkpoint, a folder's last rename.
+Between append and high watermark, between a commit of the controller and its pushes to the brokers, after a truncation
+or an election, and within the disk operation that creates a segment, writes a checkpoint, or renames a directory last.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class AtEvent(Trigger):
 
 
 class AfterAppend(Trigger):
-    """A leader holds records that are not committed yet."""
+    """Wait until a leader has records that are not committed yet."""
 
     def __init__(self, strike: Strike, what: str, skips: int) -> None:
         super().__init__(strike)
@@ -63,7 +63,7 @@ class AfterAppend(Trigger):
 
 
 class AfterCommit(Trigger):
-    """The store took a change of the controller, who does not know so yet, or has told nobody."""
+    """Wait until the store applied a change of the controller, which does not know so yet or has notified nobody."""
 
     def __init__(self, strike: Strike, what: str, delay: int, skips: int) -> None:
         super().__init__(strike)
@@ -91,7 +91,7 @@ def at_event(strike: Strike) -> None:
 
 
 def cut_after_truncation(strike: Strike) -> None:
-    """A kill makes a truncation likely, and the power goes while it is on its way to the platter."""
+    """Kill a broker, which makes a truncation likely, and cut the power while the truncation is being written."""
     host = strike.running()
     if host is not None:
         strike.arm(AtEvent(strike, "log.truncate", "power", strike.random.randint(0, 300 * MILLI)))
@@ -121,7 +121,7 @@ def at_file(strike: Strike) -> None:
 
 
 def trap(strike: Strike, operation: str, text: str, after: int | None = None) -> None:
-    """The power goes, or the process is killed, within such an operation, wherever it comes first."""
+    """Cut the power, or kill the process, within the first such operation on any broker."""
     traps: list[tuple[Host, Fault]] = []
     sprung: list[Host] = []
 

@@ -1,5 +1,5 @@
-"""A topic of keys that is compacted while things break, and whose `segment.bytes` shrinks and grows; so do those of the
-internal topics, so that they are compacted, too. What must stay is told in `checks/compaction.py` (I31).
+"""A topic of keys that is compacted while faults occur, and whose `segment.bytes` changes; so do those of the internal
+topics, so that they are compacted, too. `checks/compaction.py` checks what must stay (I31).
 """
 
 from random import Random
@@ -12,7 +12,7 @@ from tidelog.sim.faults import MILLI, SECOND
 
 TOPIC = "keyed"
 SEGMENT = "internal.segment.bytes"
-"""`segment.bytes` below its lower bound."""
+"""`segment.bytes` without its lower bound."""
 
 SIZES = (1_000, 1_000, 2_000, 8_000)
 INTERNAL_SIZES = (5_000, 5_000, 10_000)
@@ -23,7 +23,7 @@ RESIZED = (2 * SECOND, 8 * SECOND)
 
 
 def draw_properties(dice: Random) -> dict[str, str]:
-    """The brokers' options of a seed with compaction."""
+    """Draw the brokers' options of a seed with compaction."""
     return {
         "log.cleaner.backoff.ms": dice.choice(("1000", "3000")),
         "log.cleaner.min.cleanable.ratio": dice.choice(("0.01", "0.3", "0.5")),

@@ -1,8 +1,8 @@
-"""Applications that copy the clients' topic, exactly once: what they read, what they write and their places in a group
-are of one transaction each. Some kill themselves, stand still, or have a double under the same transactional id.
+"""Applications that copy the clients' topic exactly once: what they read, what they write and their group's positions
+are part of one transaction each. Some kill themselves, pause, or have a double with the same transactional ID.
 
-The group is of the classic protocol, of the consumer protocol, or has no members: then each transactional id has
-partitions of its own, and whoever takes it over fences the one before.
+The group uses the classic or the consumer protocol, or has no members: then each transactional ID has its own
+partitions, and a process that takes it over fences the previous one.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ PATIENCE_SECONDS = 120
 
 
 class Copies:
-    """`old` are the dice of a seed in which copiers may speak as before transaction version 2."""
+    """`old` is the random generator of a seed in which copiers may speak versions before transaction version 2."""
 
     def __init__(
         self, cluster: Cluster, dice: Random, partitions: Sequence[TopicPartition], *, old: Random | None = None
@@ -118,13 +118,13 @@ class Copies:
     # The end.
 
     def stop(self) -> None:
-        """The doubles go; the others go on until everything is copied."""
+        """Stop the doubles; the others continue until everything is copied."""
         self.stopped = True
         for copier in [copier for copier in self.copiers if copier.name.startswith("double")]:
             copier.retire()
 
     def settle(self) -> None:
-        """Every record was copied once, and in its order, unless records may be lost."""
+        """Check that every record was copied once and in order, unless records may be lost."""
         if self.auditor is None or self._is_lossy():
             return
         self.cluster.expect(self._is_copied, PATIENCE_SECONDS, "every record is copied")
@@ -142,7 +142,7 @@ class Copies:
         return self.cluster.suite.ghosts.of(source).true_high_watermark
 
     def _is_lossy(self) -> bool:
-        """Also where a clock was days ahead: what is deleted for its age before it is copied is not copied."""
+        """Whether records may be missing: lost, or expired before they were copied because a clock was days ahead."""
         ghosts = self.cluster.suite.ghosts
         return ghosts.aged or bool(ghosts.with_losses())
 

@@ -30,8 +30,11 @@ from tidelog.wire.messages.topics.alter_partition_reassignments import (
 
 
 class RecurringAdmin(ABC):
-    """`pause`: the least and the most time between two acts, in microseconds. An act is done to one of the partitions
-    that there are, and ends with `answered`."""
+    """An administrator that does one kind of action again and again, with a pause after each response.
+
+    `pause` is the least and the most time between two actions, in microseconds. An action concerns one of the existing
+    partitions, and ends with `answered`.
+    """
 
     def __init__(self, cluster: Cluster, dice: Random, name: str, pause: tuple[int, int]) -> None:
         self.cluster = cluster
@@ -71,8 +74,11 @@ CANCELS, ORDERS, THROTTLES = 0.15, 0.1, 0.2
 
 
 def draw_throttles(dice: Random) -> dict[str, str]:
-    """Rates that are in force as soon as a topic has a list. They are above what in-sync replicas copy: a leader's
-    throttle counts that, too, and a rate below it would hold the others back for good, as in Kafka."""
+    """Draw rates that apply as soon as a topic lists throttled replicas.
+
+    They are above what in-sync replicas copy: a leader's throttle counts that, too, and a rate below would hold the
+    others back forever, as in Kafka.
+    """
     return {rate: dice.choice(("50000", "20000", "1000000")) for rate in RATES}
 
 
@@ -95,7 +101,7 @@ class Reassignments(RecurringAdmin):
         self.admin.ask(request, CONTROLLER, self.answered)
 
     def _elsewhere(self, now: Sequence[int]) -> list[int]:
-        """Another order of those that hold it, or any brokers."""
+        """Return another order of the current replicas, or any brokers."""
         brokers = range(len(self.cluster.world.hosts))
         if self.dice.random() < ORDERS:
             return self.dice.sample(now, len(now))

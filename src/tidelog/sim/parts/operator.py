@@ -1,8 +1,8 @@
-"""An operator at work while things break: a topic is deleted and created again under the same name, grows, has records
-deleted and its configuration changed, and gets leaders by preference or at any price.
+"""An operator at work while faults occur: a topic is deleted and created again under the same name, grows, has records
+deleted and its configuration changed, and gets preferred or unclean leaders.
 
-Most of it is done to a topic of the operator's own, of which nobody was promised anything; that it goes, comes back
-empty and settles is what is looked at. The clients' topic is only configured anew.
+Most of it is done to the operator's own topic, for which nothing is promised; the check is that it is deleted, comes
+back empty and converges. The clients' topic is only reconfigured.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ HARMLESS: dict[str, tuple[str, ...]] = {
     "flush.messages": ("1", "10", str(2**63 - 1)),
     "index.interval.bytes": ("100", "4096"),
 }
-"""Options that change no promise, with the values that they are given."""
+"""Options that change no promise, with their values."""
 
 OWN: dict[str, tuple[str, ...]] = {
     **HARMLESS,
@@ -53,7 +53,7 @@ OWN: dict[str, tuple[str, ...]] = {
 
 
 class Operator:
-    """`acts` are what it does, drawn per seed. `over`: the last wish was answered, and the topic is there."""
+    """`acts` are its actions, drawn per seed. `over`: the last request was answered, and the topic exists."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self.cluster = cluster
@@ -82,7 +82,7 @@ class Operator:
         return f"<operator, {self.partitions} partitions of {TOPIC}>"
 
     def start(self) -> None:
-        """Create the topic, then go on with something."""
+        """Create the topic, then continue with some action."""
         self.over = False
         self.admin.created.discard(TOPIC)
         self.partitions = self.random.randint(1, 2)
@@ -104,7 +104,7 @@ class Operator:
         self._later()
 
     def _produce(self) -> None:
-        """What is written meanwhile is nobody's promise."""
+        """Produce records for which nothing is promised."""
         names = [TopicPartition(TOPIC, number) for number in range(self.partitions)]
         if self.producer is None:
             options = ProducerOptions(client_id=TOPIC, delivery_timeout_ms=8_000, max_block_ms=5_000)
@@ -161,7 +161,7 @@ class Operator:
         self._change(*self._drawn(), then=self._later)
 
     def _configure_twice(self) -> None:
-        """Two wishes at once, one of which replaces all that was set."""
+        """Send two requests at once, one of which replaces all options that were set."""
         topic, name, value = self._drawn()
         config = legacy.AlterableConfig(name=name, value=value)
         resource = legacy.AlterConfigsResource(resource_type=alter.TOPIC, resource_name=topic, configs=[config])
@@ -170,7 +170,7 @@ class Operator:
         self._configure()
 
     def _drawn(self) -> tuple[str, str, str]:
-        """A topic, an option of it, and its new value."""
+        """Return a topic, one of its options, and the new value."""
         topic = self.random.choice((TOPIC, self.topic))
         options = OWN if topic == TOPIC else HARMLESS
         name = self.random.choice(list(options))
@@ -203,7 +203,7 @@ class Operator:
         self._elect(PREFERRED, None)
 
     def _elect_unclean(self) -> None:
-        """Loss is allowed where nobody who is in sync can lead."""
+        """Request unclean elections: loss is allowed where no replica in sync can lead."""
         everywhere = TopicPartitions(topic=TOPIC, partitions=list(range(self.partitions)))
         self._elect(UNCLEAN, [everywhere])
 

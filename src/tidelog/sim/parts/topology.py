@@ -21,7 +21,7 @@ MOST_REPLICAS = 5
 
 
 def draw_factors(dice: Random, brokers: int | None) -> tuple[int, int]:
-    """Of the clients' topics and of the internal ones; `brokers` where somebody wants so many."""
+    """Draw the factors of the clients' topics and of the internal ones; at most `brokers` if given."""
     most = brokers or MOST_REPLICAS
     return min(dice.choice(FACTORS), most), min(dice.choice(INTERNAL_FACTORS), most)
 
@@ -34,7 +34,7 @@ def factor_properties(internal: int) -> dict[str, str]:
 LOG_DIRECTORIES = ("/data/one", "/data/two", "/data/three")
 
 COPY_RATES = ("9223372036854775807", "20000", "5000")
-"""How much of a replica is copied to another folder in a second, where one moves (`moves.py`)."""
+"""Bytes per second for copying a replica to another log directory (`moves.py`)."""
 
 
 def draw_log_directories(dice: Random) -> dict[str, str]:
@@ -53,7 +53,7 @@ def draw_rack_properties(_: Random) -> dict[str, str]:
 
 
 def assign_racks(cluster: Cluster) -> None:
-    """Before any broker starts."""
+    """Assign racks, before any broker starts."""
     for host in cluster.world.hosts:
         host.rack = RACKS[host.broker_id % len(RACKS)]
 

@@ -1,5 +1,6 @@
-"""Applications that write in transactions, some of them under one id, and an auditor who reads what is committed. What
-he may find is told in `clients/transactor.py`."""
+"""Applications that write in transactions, some of them under one ID, and an auditor that reads what is committed.
+`clients/transactor.py` says what it may find.
+"""
 
 from collections.abc import Sequence
 from random import Random
@@ -12,15 +13,16 @@ from tidelog.sim.faults import MILLI
 
 TOPIC = "transacted"
 IDS = (("a",), ("a", "b"), ("a", "a"), ("a", "b", "a"), ("a", "b", "a", "c"))
-"""Whoever takes an id over fences the one before."""
+"""A process that takes an ID over fences the previous one."""
 
 PAUSES = (150 * MILLI, 300 * MILLI, 600 * MILLI)
 
 
 class Transactions:
-    """`compacted` are partitions that are compacted, to which some of the records go, too. `habits` are the dice of a
-    seed in which some of the applications speak as before transaction version 2, end transactions of which they sent
-    nothing, or skip their first batch; None for each that the seed has not."""
+    """`compacted` are partitions of compacted topics that get some of the records. `habits` are the random generators
+    of a seed in which some applications use versions before transaction version 2, end transactions in which they sent
+    nothing, or skip their first batch; None for each habit that the seed does not have.
+    """
 
     def __init__(
         self,
@@ -70,17 +72,17 @@ class Transactions:
             transactor.stopped = True
 
     def end(self) -> None:
-        """Every transaction ends, unless records may be lost: what a coordinator forgot waits for an operator."""
+        """Wait until every transaction ends, unless records may be lost: then it may need an operator."""
         everybody = self.transactors
         if not self._is_lossy():
             self.cluster.expect(lambda: all(one.idle for one in everybody), 120, "every transaction ends")
 
     def settle(self) -> None:
-        """What is committed is what its applications were told, unless records may be lost."""
+        """Check that the committed values are those that applications believe committed, unless records may be lost."""
         auditor, ghosts = self.auditor, self.cluster.suite.ghosts
         if auditor is None or self._is_lossy():
             return
-        if ghosts.aged:  # what was committed, and the id it was committed under, may be gone
+        if ghosts.aged:  # committed records and the state of their ID may have expired
             return
 
         def is_read() -> bool:
@@ -94,7 +96,7 @@ class Transactions:
 
 
 def _drawn(old: Random | None, early: Random | None, skips: Random | None) -> Habits:
-    """Of one application."""
+    """Draw the habits of one application."""
     return Habits(
         old.choice((*OLD_VERSIONS, None)) if old is not None else None,
         early is not None and early.random() < 0.7,

@@ -1,10 +1,13 @@
 """What brokers answer to clients, taken from the wire and judged when the step is over.
 
-I22 (S): consumers get offsets < HW, or < LSO at read_committed; an offset once served reads the same until deleted.
-I24 (S): the latest offset that ListOffsets tells never goes back, by the leaders of one epoch or of later ones.
+I22 (S): consumers get offsets < HW, or < LSO with read_committed; an offset once served reads the same until deleted.
+
+I24 (S): the latest offset that ListOffsets returns never goes back, across leaders of one epoch or of later ones.
+
 I25 (S): an acks=all success is below HW when answered and reads back the same; an offset is acknowledged for one record
 only.
-I26 (S): a retry is answered as the first time.
+
+I26 (S): a retry gets the same answer as the first attempt.
 """
 
 from tidelog.errors import ErrorCode
@@ -17,12 +20,13 @@ from tidelog.wire.records import batches, crc_holds
 
 
 def check_acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) -> None:
-    """A broker answers success with acks=all."""
+    """Check a successful acks=all response of a broker."""
     ghost, sent, state = ghosts.of(success.name), success.sent, replica.state
     assert state is not None
     batch = replica.log.at(success.base)
     end = success.base + sent.last_offset_delta + 1
-    # Another partition of the same request may have kept the answer, until this leader followed, whose HW may go back.
+    # Another partition of the request may have delayed the response until this leader became a follower, whose HW may
+    # go back.
     committed = state.high_watermark if state.leading else max(state.high_watermark, ghost.true_high_watermark)
     assert end <= committed, f"I25: {replica!r} acknowledges [{success.base}, {end}), beyond its HW"
     if success.base < max(state.start, replica.first_offset):
@@ -31,9 +35,7 @@ def check_acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) ->
     assert batch is not None and (batch.end, batch.producer) == (end, numbers), (  # noqa: PT018
         f"I25: {replica!r} acknowledges {sent} at {success.base}, where it has {batch}"
     )
-    if (
-        ghost.awaits_rebase or replica.broker in ghost.unproven
-    ):  # or it was replaced in a loss, and does not know it yet
+    if ghost.awaits_rebase or replica.broker in ghost.unproven:  # or replaced in a loss without knowing it yet
         return
     acked = Acked(batch.base, batch.end, batch.crc)
     known = ghost.acked.setdefault(acked.base, acked)
@@ -43,8 +45,11 @@ def check_acknowledged(ghosts: Ghosts, replica: Replica, success: AckedBatch) ->
 
 
 def check_success(ghosts: Ghosts, name: TopicPartition, base: int, end: int) -> None:
-    """A producer heard of a success, however late: some replica must have had it below HW by then. What stands there
-    is known from when it was answered; the log may have it compressed or dated otherwise than it was sent."""
+    """Check a success that a producer received, however late: some replica must have had it below HW by then.
+
+    The content is known from when it was answered; the log may hold it compressed or dated differently from what was
+    sent.
+    """
     ghost = ghosts.of(name)
     if ghost.awaits_rebase or ghost.losses:
         return
@@ -54,7 +59,7 @@ def check_success(ghosts: Ghosts, name: TopicPartition, base: int, end: int) -> 
 
 
 def check_served(ghosts: Ghosts, replica: Replica, what: ServedRecords) -> None:
-    """A broker gives records to a consumer."""
+    """Check the records that a broker returns to a consumer."""
     ghost = ghosts.of(what.name)
     for batch in batches(what.records):
         end = batch.base_offset + batch.last_offset_delta + 1
@@ -63,12 +68,12 @@ def check_served(ghosts: Ghosts, replica: Replica, what: ServedRecords) -> None:
         found = (end, batch.leader_epoch, batch.crc)
         if not ghost.awaits_rebase and replica.broker not in ghost.unproven:
             known = ghost.served.setdefault(batch.base_offset, found)
-            same = known == found or ghost.compacted  # of which records stay is held to what was committed (I31)
+            same = known == found or ghost.compacted  # I31 checks which records compaction keeps
             assert same, f"I22: {replica!r} serves {found} at {batch.base_offset}, where {known} was served"
 
 
 def check_read(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int, int, int]) -> None:
-    """A consumer has read this: its end, its epoch, and what tells it from others."""
+    """Check what a consumer has read: `found` is its end, its epoch, and a checksum of its content."""
     ghost = ghosts.of(name)
     if ghost.awaits_rebase or ghost.losses:
         return
@@ -78,7 +83,11 @@ def check_read(ghosts: Ghosts, name: TopicPartition, base: int, found: tuple[int
 
 
 def check_latest(ghosts: Ghosts, what: LatestOffset) -> None:
-    """A leader stale by then may tell less than its successor did; nobody who knows of the successor asks it."""
+    """Check the latest offset that a leader reports.
+
+    A leader that is stale by then may report less than its successor did; no client that knows the successor requests
+    it.
+    """
     ghost = ghosts.of(what.name)
     if ghost.awaits_rebase:
         return
@@ -88,8 +97,11 @@ def check_latest(ghosts: Ghosts, what: LatestOffset) -> None:
 
 
 def check_refused(ghosts: Ghosts, name: TopicPartition, code: ErrorCode, *, restarted: bool) -> None:
-    """A producer whose batches went out in order was refused for good (I26). Allowed after a restart, for the window of
-    five is known again only as far as the log was replayed since the snapshot; and to a producer that is new, of which
-    a leader takes whatever batch comes through first, as Kafka does."""
+    """I26: check that a producer whose batches were sent in order is not refused for good.
+
+    It may be refused after a restart, because the window of five batches is known only as far as the log was replayed
+    since the snapshot; and so may a new producer, from which a leader accepts whatever batch arrives first, as Kafka
+    does.
+    """
     allowed = restarted and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert allowed or ghosts.of(name).loss_allowed, f"I26: a producer to {name} was refused with {code.name}"

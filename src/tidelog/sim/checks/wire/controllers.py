@@ -1,9 +1,10 @@
-"""I48 (S): a fenced controller commits nothing (rule 7). Once the store knows a newer controller epoch, it applies no
-write of an older one; no broker obeys a push of a controller that it knows to be replaced, of one that the store never
-heard of, or one that is older than what it has obeyed.
+"""I48 (S): a fenced controller commits nothing (rule 7).
 
-A write is of the session that submitted it. What a broker knew of controllers when a push came, it had from the store;
-that it obeyed is in its answer on the wire.
+Once the store knows a newer controller epoch, it applies no write of an older one. No broker accepts a push from a
+controller that it knows to be replaced or that the store never knew, or one that is older than the last it accepted.
+
+A write belongs to the session that submitted it. What a broker knew about controllers when a push arrived came from the
+store; whether it accepted the push is in its response on the wire.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from tidelog.sim.host import Host
 from tidelog.sim.store import Tree
 
 CONTROLLERS_ONLY = (f"{tree.TOPICS}/", f"{tree.DELETE_TOPICS}/", f"{tree.CONFIG}/")
-"""Where nobody else writes."""
+"""Paths that only the controller writes."""
 
 PushPosition = tuple[int, int]
 """A controller epoch, and the number of a push within it."""
@@ -32,7 +33,7 @@ class Controllers:
         return f"Controllers(session {self.elected_session} leads)"
 
     def check_write(self, given: Tree, paths: Iterable[str], *, is_broker: bool) -> None:
-        """The tree's last change was of these paths; `is_broker`: its writer is a broker's session."""
+        """Check the last change of the tree. `paths` were changed; `is_broker`: a broker's session wrote them."""
         elected = given.nodes.get(tree.CONTROLLER)
         if elected is not None:
             self.elected_session = elected.session
@@ -42,17 +43,17 @@ class Controllers:
         )
 
     def check_pushes(self, ghosts: Ghosts, host: Host, pushes: Iterable[AnsweredPush]) -> None:
-        """A broker answered these pushes in its last step."""
+        """Check the pushes that a broker answered in its last step."""
         life = host.broker_id, host.lives
         for push in pushes:
             if push.code:
                 continue
             position, last = (push.epoch, push.number), self.accepted.get(life, (0, -1))
             assert push.epoch <= ghosts.controller_epoch, (
-                f"I48: {host.name} obeys {push}, of a controller that the store does not know"
+                f"I48: {host.name} accepts {push} from a controller that the store does not know"
             )
-            assert push.epoch >= push.known, f"I48: {host.name} obeys {push}, although it knew of a newer controller"
+            assert push.epoch >= push.known, f"I48: {host.name} accepts {push}, although it knew a newer controller"
             assert position > last or (position == last and push.number < 0), (
-                f"I48: {host.name} obeys {push} after {last[1]} of epoch {last[0]}"
+                f"I48: {host.name} accepts {push} after {last[1]} of epoch {last[0]}"
             )
             self.accepted[life] = position

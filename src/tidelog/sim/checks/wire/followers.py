@@ -25,7 +25,7 @@ class Fetches:
         return f"Fetches({len(self._reached)} leaderships)"
 
     def update(self, replica: Replica) -> None:
-        """A leader took a step: what it had been asked for until then counts."""
+        """Count what a leader had received when it took a step."""
         state = replica.state
         fetched_here = self._wire_tap.fetched.get((replica.broker, replica.partition.name))
         if not fetched_here or state is None or not state.leading:
@@ -41,7 +41,7 @@ class Fetches:
                 reached[key] = max(*agreed, reached.get(key, NEVER_FETCHED))
 
     def reached(self, leader: Replica, follower: int, broker_epoch: int) -> int:
-        """The highest place that it fetched from in this leader epoch, with this broker epoch or a later one."""
+        """Return the highest offset fetched in this leader epoch with this broker epoch or a later one."""
         assert leader.state is not None
         found = self._reached.get((leader, leader.state.epoch), {})
         return max(
@@ -54,7 +54,7 @@ class Fetches:
 
 
 def agrees(leader: Replica, fetched: FetchPosition) -> bool:
-    """Whether everything below the fetched place is as in the leader's log."""
+    """Whether the follower's log below the fetched position equals the leader's."""
     if fetched.offset > leader.log.end:
         return False
     if fetched.last_epoch == NO_EPOCH:
@@ -62,16 +62,16 @@ def agrees(leader: Replica, fetched: FetchPosition) -> bool:
     last = leader.log.below(fetched.offset)
     assert leader.state is not None
     if last is None or fetched.offset <= leader.state.start or last.epoch == NO_EPOCH:
-        return True  # nothing is left of what lay there
+        return True  # the records below were deleted
     return last.end == fetched.offset and last.epoch == fetched.last_epoch
 
 
 def check_unassigned(answers: Sequence[str]) -> None:
-    """What `wire_tap` took for an answer to a stranger."""
+    """I21: no follower was answered that is not assigned or has another epoch (as `wire_tap` found)."""
     assert not answers, f"I21: {answers[0]}"
 
 
 def check_remote(ghosts: Ghosts, replica: Replica, remote: Sequence[int]) -> None:
-    """A leader keeps account of assigned replicas only."""
+    """I21: a leader tracks assigned replicas only."""
     others = set(remote) - set(replica.partition.replicas)
-    assert not others, f"I21: {replica!r} keeps account of {sorted(others)}, which are not assigned: {ghosts!r}"
+    assert not others, f"I21: {replica!r} tracks {sorted(others)}, which are not assigned: {ghosts!r}"

@@ -32,12 +32,12 @@ PAUSE = (200_000, 3_000_000)
 NO_BROKER = 1_000
 SESSIONLESS = -1
 FAKE_EPOCH = 2**31 - 1
-"""A controller epoch that none will ever have."""
+"""A controller epoch that no controller will ever have."""
 FULL = 2
 
 
 class RogueClient:
-    """A `network.Party`. Each request has a connection of its own, which it leaves open until the next one."""
+    """A `network.Party`. Each request has its own connection, which stays open until the next request."""
 
     name = "guest"
 
@@ -62,7 +62,7 @@ class RogueClient:
             self.send_to(self.random.choice(led))
 
     def send_to(self, name: TopicPartition) -> None:
-        """About a partition that has a leader."""
+        """Send a request about a partition that has a leader."""
         raise NotImplementedError
 
     def send(self, broker: int, key: int, version: int, request: Any) -> None:
@@ -80,14 +80,14 @@ class RogueClient:
         self.world.network.send(end, self._frame)
 
     def connect_failed(self, number: int, reason: str) -> None:
-        """Then not."""
+        """The request is not sent."""
 
     def disconnected(self, end: End) -> None:
         if self._end is end:
             self._end = None
 
     def arrived(self, end: End, data: bytes) -> None:
-        """The answer was looked at where it was given."""
+        """`WireTap` has seen the response where it was sent."""
 
 
 class RogueFollower(RogueClient):
@@ -95,7 +95,9 @@ class RogueFollower(RogueClient):
 
     def __init__(self, world: World, ghosts: Ghosts, *, moves: bool) -> None:
         super().__init__(world, ghosts, Random(world.seed))
-        self.moves = moves  # while it is under way, a question may become one that an assigned replica may ask
+        self.moves = (
+            moves  # while partitions move, this broker may become an assigned replica before the request arrives
+        )
 
     def send_to(self, name: TopicPartition) -> None:
         state, assigned = self.ghosts.states[name], self.ghosts.assignments[name]
@@ -117,7 +119,10 @@ class RogueFollower(RogueClient):
 
 
 class RogueController(RogueClient):
-    """Pushes as a controller that nobody elected: whoever obeys it loses its replica, its role or all that it knows."""
+    """Pushes as a controller that nobody elected.
+
+    A broker that accepts its pushes loses its replica, its role or its metadata.
+    """
 
     name = "forger"
 

@@ -20,15 +20,18 @@ from tidelog.wire.records import BatchHeader, header
 
 
 class FetchPosition(NamedTuple):
-    """A follower's fetch as its leader got it: from where, and the epoch below that place."""
+    """A follower's fetch as its leader received it: the fetch offset, and the epoch of the record below it."""
 
     offset: int
     last_epoch: int
 
 
 class ResponseSource(NamedTuple):
-    """Where an answer that a follower gets came from. `epoch`: the leader epoch of who answered, when it was sent;
-    `before`: at the beginning of the step in which it was. Within a step nobody can tell."""
+    """The broker that sent a response to a follower.
+
+    `epoch` is the leader epoch of that broker when it sent the response, `before` the one at the beginning of that
+    step. Within a step nobody can tell which of the two counted.
+    """
 
     broker: int
     epoch: int
@@ -39,7 +42,7 @@ class ResponseSource(NamedTuple):
 
 
 class AckedBatch(NamedTuple):
-    """An acks=all success: where the batch was said to stand, and the batch as it was sent."""
+    """A successful acks=all response: the base offset it reports, and the batch as it was sent."""
 
     name: TopicPartition
     base: int
@@ -47,7 +50,7 @@ class AckedBatch(NamedTuple):
 
 
 class ServedRecords(NamedTuple):
-    """Records that a consumer is given, and the offset that they must lie below."""
+    """Records returned to a consumer, and the offset that they must lie below."""
 
     name: TopicPartition
     records: Any
@@ -55,8 +58,9 @@ class ServedRecords(NamedTuple):
 
 
 class AnsweredPush(NamedTuple):
-    """A push of a controller, and how it was answered. `known`: the newest controller epoch that the broker knew when
-    it came."""
+    """A controller's push and the response to it. `known` is the newest controller epoch that the broker knew when the
+    push arrived.
+    """
 
     api: str
     epoch: int
@@ -69,7 +73,7 @@ class AnsweredPush(NamedTuple):
 
 
 class LatestOffset(NamedTuple):
-    """An answer to ListOffsets for the latest offset."""
+    """A ListOffsets response for the latest offset."""
 
     name: TopicPartition
     offset: int
@@ -78,7 +82,9 @@ class LatestOffset(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request that is not answered yet. `names`: what a follower asks for, by the epoch it believes in."""
+    """A request without a response yet. `names` are the partitions that a follower requests, with the epoch it believes
+    in; `epochs` are the leader's (current, before) epochs when it answered.
+    """
 
     key: int
     version: int
@@ -90,8 +96,10 @@ class PendingRequest:
 
 @dataclass(slots=True)
 class FetchSession:
-    """What a follower reads on a connection, as its session has it: the place and the epoch. A session ends with its
-    connection; what was on its way on an older one may arrive later."""
+    """The partitions that a follower fetches on a connection: epoch and position of each.
+
+    A session ends with its connection; requests under way on an older one may arrive later.
+    """
 
     broker_epoch: int = -1
     names: dict[TopicPartition, tuple[int, FetchPosition]] = field(default_factory=dict)
@@ -116,16 +124,19 @@ def partition_of(host: Host, name: TopicPartition) -> Partition | None:
 
 
 def epoch_known_to(host: Host) -> int:
-    """The newest controller epoch that the store has told the broker of."""
+    """Return the newest controller epoch that the store has reported to the broker."""
     broker = getattr(host.node, "broker", None)
     known: Any = () if broker is None else (broker.controller.known_epoch, broker.pushes.confirmed)
     return max(known, default=-1)
 
 
 class WireTap:
-    """`fetched[leader, partition]`: by (leader epoch, follower, broker epoch), the places asked for. `sources`: of what
-    the broker that is taking its step was given. `epoch_before(broker, partition)`: the leader epoch as of the last
-    step. `unclean_requested`: whether somebody asked for an unclean election."""
+    """Observe requests and responses of brokers on the wire.
+
+    `fetched[leader, partition]` maps (leader epoch, follower, broker epoch) to the positions requested. `sources` says
+    who sent the data that the broker of the current step takes. `epoch_before(broker, partition)` is the leader epoch
+    as of the last step. `unclean_requested`: whether anybody requested an unclean election.
+    """
 
     def __init__(self, ghosts: Ghosts, epoch_before: Callable[[int, TopicPartition], int]) -> None:
         self._ghosts = ghosts
@@ -152,7 +163,7 @@ class WireTap:
         return f"WireTap({len(self._pending)} unanswered)"
 
     def forget(self, broker: int) -> None:
-        """The broker's life is over, and with it all that it had heard."""
+        """Drop what a broker received in a life that is over."""
         for key in [key for key in self.fetched if key[0] == broker]:
             del self.fetched[key]
 
@@ -167,7 +178,7 @@ class WireTap:
     # world.Witness.
 
     def starting(self, host: Host) -> None:
-        """What a disk holds is of no interest here."""
+        """The content of the disk does not matter here."""
 
     def received(self, host: Host, end: End, frames: Sequence[memoryview]) -> None:
         if not end.listener:
@@ -206,13 +217,13 @@ class WireTap:
         self._pending[end.link, head.correlation_id] = pending
 
     def _reduce_to_headers(self, pending: PendingRequest) -> None:
-        """The frame is not to be used later."""
+        """Keep only batch headers: the frame's buffer is reused."""
         for topic in pending.request.topic_data:
             for data in topic.partition_data:
                 data.records = header(data.records) if data.records and len(data.records) > 60 else None
 
     def _record_fetch(self, host: Host, end: End, pending: PendingRequest) -> dict[TopicPartition, int]:
-        """Take in where a follower says to be; returns all that it reads, by the epoch it believes in."""
+        """Record a follower's positions; return all partitions of its session with the epoch it believes in."""
         request, by_id = pending.request, pending.version >= TOPIC_IDS_SINCE[FETCH]
         if request.session_epoch == CLOSING and not request.topics:
             return {}
@@ -242,8 +253,11 @@ class WireTap:
     def _record_positions(
         self, host: Host, follower: int, session: FetchSession, named: list[TopicPartition], *, is_late: bool
     ) -> None:
-        """What comes on a link that was given up may be older than what came before, and newer: who was cut goes back.
-        So it stands beside that, and the leader may go by either."""
+        """Record the positions of a fetch.
+
+        A fetch on an abandoned link may be older or newer than the last one, because a follower that truncated goes
+        back. So both are kept, and the leader may use either.
+        """
         for name in named:
             epoch, position = session.names.get(name, (-1, None))
             if position is None:
@@ -294,7 +308,9 @@ class WireTap:
     # Followers.
 
     def _mismatched(self, host: Host, pending: PendingRequest) -> Iterator[TopicPartition]:
-        """What this follower must not be answered: it is not assigned, or one of the two believes in another epoch."""
+        """Yield the partitions that this follower must not be answered for: it is not assigned, or one of the two
+        believes in another epoch.
+        """
         for name, epoch in pending.names.items():
             partition = partition_of(host, name)
             known = (-1, partition.epoch, self._epoch_before(host.broker_id, name)) if partition is not None else ()
@@ -359,7 +375,7 @@ class WireTap:
                     self.latest_offsets.append(LatestOffset(name, part.offset, partition.epoch))
 
     def _shutdown_allowed(self, host: Host, pending: PendingRequest, response: Any) -> None:
-        """A controller agreed to a broker's shutdown."""
+        """Record that a controller agreed to a broker's shutdown."""
         if not response.error_code:
             key = (pending.request.broker_id, self._ghosts.controller_epoch)
             self._ghosts.leaving.setdefault(key, (pending.request.broker_epoch, host.world.trace.step))
